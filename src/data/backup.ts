@@ -50,7 +50,6 @@ export interface BackupReport {
   readonly removed: readonly string[];
   /** Names of folders that look like older backups and do not say that they are this owner's. */
   readonly not_ours: readonly string[];
-  /** What could not be backed up, and why. */
   readonly problems: readonly string[];
 }
 

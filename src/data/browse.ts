@@ -375,7 +375,6 @@ function keptRows(found: readonly Row[], keyOfRow: (row: Row) => string, mayRepe
   return found.slice(0, end === 0 ? browseLimits.rows : end);
 }
 
-/** How many rows hold each of the values that most have, the most frequent first. */
 function commonValues(snapshot: Snapshot, browse: Browse, column: string, isMasked: boolean): readonly CommonValue[] {
   const { relation, condition } = lookedAt(snapshot, { ...browse, sort: { column, isDescending: false } }, isMasked);
   const sql = `SELECT ${quoteName(column)}, count(*) AS rows FROM ${quoteName(relation.name)}
@@ -385,7 +384,6 @@ function commonValues(snapshot: Snapshot, browse: Browse, column: string, isMask
     .map(([value = null, rows = 0n]) => ({ value, rows: Number(rows) }));
 }
 
-/** How many rows each table has. */
 function tableSizes(snapshot: Snapshot): ReadonlyMap<string, number> {
   const tables = snapshot.relations().filter(({ kind }) => kind === 'table');
   return new Map(

@@ -8,12 +8,13 @@ import type { Database } from 'better-sqlite3';
 import { type DocumentForm, documentLines, inPieces, jsonOf } from '../journal/signed-document.ts';
 import type { SigningKey } from '../journal/signing-key.ts';
 import { counted } from '../model/counted.ts';
+import type { DayRange } from '../model/era.ts';
 import { IncompleteError } from '../model/errors.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { type DayHash, dayHashes, type HashedTables } from '../store/certified.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { relationsIncluded } from '../store/relations.ts';
 import { build, Runner } from '../store/tables.ts';
 
@@ -42,14 +43,12 @@ export interface CertificateHead {
   readonly certificate: typeof certificateKind;
   readonly version: string;
   readonly written_at: Timestamp;
-  /** The address of the server that was read. */
   readonly server: string | null;
   readonly fresh_as_of: Timestamp | null;
   /** Of the Merkle tree over all windows. */
   readonly root: string;
   /** By which it is seen that two certificates, or a certificate and a mirror, were hashed with the same salt. */
   readonly salt_id: string;
-  /** The id of the key that it is signed with. */
   readonly key_id: string;
   readonly resources: Readonly<Partial<Record<ResourceName, CertifiedResource>>>;
 }
@@ -63,10 +62,8 @@ export interface CertifiedWindow {
   readonly from: string;
   readonly to: string;
   readonly rows: number;
-  /** The server's total when the window was read. */
   readonly server_total: number | null;
   readonly fresh_as_of: Timestamp | null;
-  /** The root of the Merkle tree over its days. */
   readonly hash: string;
   /** Those that have rows. */
   readonly days: readonly CertifiedDay[];
@@ -74,10 +71,14 @@ export interface CertifiedWindow {
 
 /** What a certificate is made of: the mirror, which nobody writes meanwhile. */
 interface CertifyPorts {
-  readonly store: Pick<
-    MirrorStore,
-    'windows' | 'accountedCount' | 'liveCount' | 'suppressedIds' | 'freshAsOf' | 'alteredWindows'
-  >;
+  readonly store: {
+    windows(resource: ResourceName): readonly Window[];
+    alteredWindows(resource: ResourceName): readonly Window[];
+    accountedCount(resource: ResourceName): number;
+    liveCount(resource: ResourceName, range?: DayRange): number;
+    suppressedIds(resource: ResourceName): ReadonlySet<number>;
+    freshAsOf(resource: ResourceName): Timestamp | null;
+  };
   /** Of its own, on which nothing else runs. */
   readonly database: Database;
   readonly capabilities: (resource: ResourceName) => object | null;
@@ -211,7 +212,6 @@ function certifiedWindow(
   };
 }
 
-/** The days that the window owns, in order. */
 function daysIn(
   all: ReadonlyMap<string, DayHash>,
   { from, to }: { readonly from: string; readonly to: string },

@@ -8,7 +8,6 @@ import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Cell, ChangeSpan, ReadingStore, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
 
-/** A value before or after a change, for a table and for a JSON document. */
 interface ReportedValue {
   readonly cell: Cell;
   readonly json: string;
@@ -35,7 +34,6 @@ export interface ReportedChange {
 export interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
-  /** Fields whose changes are left out. */
   readonly ignore: readonly string[];
 }
 

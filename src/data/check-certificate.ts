@@ -55,11 +55,9 @@ interface CertificateCheck {
   readonly status: 'genuine' | 'refused';
   /** To be believed where it is genuine; null where it cannot be read. */
   readonly head: CertificateHead | null;
-  /** Why it is refused. */
   readonly problems: readonly string[];
   /** Null where it was not compared with a mirror. */
   readonly mirror: MirrorComparison | null;
-  /** Why not, in words. */
   readonly not_compared: string | null;
 }
 
@@ -306,9 +304,7 @@ interface CertificateComparison {
   readonly status: 'same' | 'different';
   readonly older: { readonly written_at: Timestamp; readonly root: string };
   readonly newer: { readonly written_at: Timestamp; readonly root: string };
-  /** By the windows of the newer one. */
   readonly windows: readonly DifferingWindow[];
-  /** Why not all of it was compared, in words. */
   readonly not_compared: readonly string[];
 }
 

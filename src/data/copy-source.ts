@@ -191,7 +191,6 @@ function contents(copy: string): CopyContents {
 }
 
 interface SnapshotRequest {
-  /** Whether personal data is left out. */
   readonly isAnonymous: boolean;
   readonly thoroughness: Thoroughness;
 }

@@ -62,7 +62,6 @@ export async function keepNewest(names: KeptNames): Promise<{ readonly removed: 
   return { removed, left };
 }
 
-/** What the pattern made besides what was just written, the newest first. */
 async function made({ pattern, written, of }: KeptNames): Promise<string[]> {
   const folder = dirname(pattern);
   const found: { readonly path: string; readonly stamp: string }[] = [];

@@ -15,9 +15,7 @@ import type { ReadingStore } from '../store/reading-types.ts';
 /** What the writing of a file is given besides its rows. */
 export interface FileRun {
   readonly signal: AbortSignal;
-  /** Called with how many more rows have been written. */
   readonly onRows: (rows: number) => void;
-  /** Called with what the operator should know of the rows. */
   readonly onWarning: (warning: string) => void;
 }
 

@@ -33,7 +33,6 @@ export async function* parquetChunks(source: RowSource, run: FileRun): AsyncGene
   yield file.footer();
 }
 
-/** What the columns of a type hold, in words. */
 const typeWords: Readonly<Record<ColumnType, string>> = {
   integer: 'whole numbers',
   decimal: 'decimals of 12 digits before the point',
@@ -72,7 +71,6 @@ class ParquetFile {
     return full;
   }
 
-  /** The bytes of the rows that wait. */
   group(): Uint8Array {
     const { types, writer } = this.#opened();
     const values = this.#values(types);

@@ -97,7 +97,6 @@ export function isPersonal(relation: string, column: string): boolean {
 /** What stands in the place of a text that is not shown. */
 export const maskedText = '(masked)';
 
-/** The cell as whoever may not see people's data gets it. */
 function masked(shape: Shape | undefined, cell: Cell): Cell {
   if (cell === null) return null;
   if (shape === undefined) return typeof cell === 'string' ? maskedText : null;

@@ -7,7 +7,6 @@ import { type ReportRequest, reportRows } from './reports/run.ts';
 
 export interface PreviewJob {
   readonly what: { readonly sql: string } | ReportRequest;
-  /** Rows that are shown. */
   readonly rows: number;
 }
 
@@ -16,7 +15,6 @@ export interface Preview {
   readonly columns: readonly { readonly name: string; readonly isNumber: boolean }[];
   /** Numbers as their digits, bytes as hex. */
   readonly rows: readonly (readonly (string | null)[])[];
-  /** Rows that are not shown. */
   readonly more: number;
   /** There are even more: beyond that nobody counts. */
   readonly isCut: boolean;

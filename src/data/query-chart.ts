@@ -30,7 +30,6 @@ export async function chartBytes(
   return Buffer.from(`${[...chartText(drawn, to)].join('\n')}\n`);
 }
 
-/** What the report's own header says is to be drawn of it. */
 function declaredChart({ report }: ReportRequest): ChartRequest {
   if (report.chart !== null) return { ...report.chart, title: report.title };
   throw new UsageError(`report ${report.name} has no picture`, {

@@ -119,7 +119,6 @@ export class Readers {
     }
   }
 
-  /** Ends what is still at work. */
   close(): void {
     this.#closing.abort();
     this.#shared.close();

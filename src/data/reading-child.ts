@@ -17,7 +17,6 @@ export type ReadingJob = (
   | { readonly kind: 'export'; readonly request: ExportRequest }
   | ({ readonly kind: 'browse' } & BrowseJob)
 ) & {
-  /** Without what is about people. */
   readonly isMasked?: boolean;
 };
 

@@ -56,9 +56,7 @@ export interface ReadingRun {
   readonly log?: Log;
   /** How long the mirror may be waited for, in ms; time in which nobody takes the rows does not count. */
   readonly timeoutMs?: number | undefined;
-  /** Called with how many more rows have been read. */
   readonly onRows?: (rows: number) => void;
-  /** Called with what the operator should know of the rows. */
   readonly onWarning?: (warning: string) => void;
 }
 
@@ -138,12 +136,10 @@ export class JobProcess<Task extends object> {
     }
   }
 
-  /** Ends the process, whatever it does. */
   close(): void {
     this.#child.kill('SIGKILL');
   }
 
-  /** Passes on what the process says, up to how its result ended. */
   #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
     return new Promise((resolve) => {
       this.#child.on('message', (news: JobNews) => {

@@ -16,20 +16,16 @@ export interface RecordField {
 /** Related records of one name. */
 export interface RelatedRecords {
   readonly relation: string;
-  /** The column by which they belong to the record. */
   readonly by: string;
   readonly columns: readonly ResultColumn[];
   readonly rows: readonly Row[];
-  /** Whether there are more. */
   readonly hasMore: boolean;
 }
 
 interface RecordView {
   /** As it is now, or was at the time; null where the mirror did not hold it then. */
   readonly fields: readonly RecordField[] | null;
-  /** Whether the mirror holds it now. */
   readonly isLive: boolean;
-  /** Every change that is known, the newest first. */
   readonly changes: readonly ReportedChange[];
   readonly related: readonly RelatedRecords[];
   /** What should be known of the state at a time; null where there is nothing to say. */

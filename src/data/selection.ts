@@ -14,7 +14,6 @@ export interface TableRequest {
   readonly meta: boolean;
   readonly where?: string;
   readonly order?: string;
-  /** The table as the mirror knew it then. */
   readonly asOf?: Timestamp;
   /** A cursor: only rows that changed after it, and those that went. */
   readonly changedSince?: string;

@@ -23,7 +23,6 @@ export interface RowSource {
    * @param most how many the next ones may be; without it as many as are worth a reading
    */
   readonly pieces: <T>(make: (rows: readonly Row[]) => T, most?: () => number) => AsyncGenerator<T>;
-  /** The same rows as lines of CSV, where these are quicker to be had. */
   readonly lines?: ((style: CsvStyle) => Iterable<LineBatch>) | undefined;
 }
 

@@ -101,7 +101,6 @@ export async function* asyncTableText(
   if (layout === undefined) yield* begun();
 }
 
-/** The heading, and how a row becomes a line below it. */
 function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {
   // What is longer than some lines is cut in any case.
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);

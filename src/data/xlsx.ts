@@ -199,7 +199,6 @@ function sign(character: string): string {
   return `_x${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}_`;
 }
 
-/** The text for the inside of an element. */
 function escaped(text: string): string {
   if (!special.test(text)) return text;
   return text
@@ -219,7 +218,6 @@ function fitting(text: string): string {
 // Blanks at an end, two in a row and line breaks would be joined into one without the mark to keep them.
 const blanks = /^\s|\s$|\s\s|[\t\n]/;
 
-/** The content of a cell of text. */
 function textElement(text: string): string {
   return `<t${blanks.test(text) ? ' xml:space="preserve"' : ''}>${escaped(text)}</t>`;
 }
@@ -284,7 +282,6 @@ const narrowest = 8;
 /** `2026-03-11 10:00:00`, however many digits the API writes. */
 const timeWidth = 19;
 
-/** Widths, in characters, that show the heading and the rows. */
 function widthsOf(
   columns: readonly ResultColumn[],
   types: readonly (ColumnType | undefined)[],

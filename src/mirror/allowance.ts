@@ -92,7 +92,6 @@ export class Allowance implements RequestGate {
   }
 }
 
-/** A window with the records that are known to be in it. */
 interface Known {
   readonly days: DayRange;
   parent: Known | null;
@@ -105,7 +104,6 @@ interface Known {
 
 const pagesOf = ({ own, inParts }: Known): number => Math.max(own, inParts);
 
-/** What one resource may send for the pages of its windows. */
 class Share {
   used = 0;
   #pages = 0;

@@ -2,7 +2,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { MirrorStore } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'lists';
 

@@ -3,7 +3,7 @@
  * Section "Windows and walks" of docs/architecture.md.
  */
 import { minuteMs, secondMs, timestampOf, type Timestamp } from '../model/time.ts';
-import type { MirrorStore } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 
 /** `Date` headers are cut to seconds, and responses take some time. */
 const noiseMs = 2 * secondMs;

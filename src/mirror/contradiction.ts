@@ -2,7 +2,7 @@
 import { ForeignRecords } from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 
 export class ContradictionError extends OperatorError {
   override readonly name = 'ContradictionError';

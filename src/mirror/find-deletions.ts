@@ -6,14 +6,14 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import { reachOf } from './source.ts';
 import { expectedProbes, searchMissing, type Findings } from './rank-probe.ts';
 
 export interface SearchPorts {
   readonly store: Pick<MirrorStore, 'rankedRows' | 'liveCount' | 'accountedCount' | 'unseenIds'>;
-  /** Requests one page of the window, of the page size. */
   readonly read: (page: number) => Promise<MirrorPage>;
   readonly pageSize: number;
 }
@@ -27,7 +27,6 @@ type Searched =
 const fewPages = 4;
 /** A walk brings the rows up to date as well, so a search must be cheaper by far. */
 const worthwhileShare = 0.5;
-/** Pages requested at the same time. */
 const pagesAtOnce = 8;
 
 /** Whether to search a window of which the server counts fewer records than it did. */
@@ -91,7 +90,6 @@ function undecided(problem: string): Searched {
   return { kind: 'undecided', problem };
 }
 
-/** Runs the search against the server. */
 async function search(ports: SearchPorts, window: Window, reach: DayRange, total: number): Promise<Findings> {
   const { read, pageSize, store } = ports;
   const rows = store.rankedRows(window.resource, reach);
@@ -118,7 +116,6 @@ async function search(ports: SearchPorts, window: Window, reach: DayRange, total
   return step.value;
 }
 
-/** What the search needs of each page. */
 function readSome(read: SearchPorts['read'], pages: readonly number[]) {
   return Promise.all(
     pages.map(async (number) => {

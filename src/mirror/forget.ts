@@ -5,7 +5,8 @@
 import { UsageError } from '../model/errors.ts';
 import { writtenId } from '../model/records.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { ForgetJournal, ForgetStore, TableCounts } from '../store/forget-types.ts';
+import type { ForgetJournal, TableCounts } from '../store/forget-types.ts';
+import type { ForgetStore } from './store/forget-store.ts';
 import { syncLock } from './store/run-table.ts';
 
 export interface ForgetPorts {

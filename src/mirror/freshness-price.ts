@@ -6,7 +6,8 @@
 import { eraEnd } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { addDays, type Clock, dayMs, dayOf, minuteMs, parseInstant } from '../model/time.ts';
-import type { MirrorStore, RunReport } from '../store/mirror-types.ts';
+import type { RunReport } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { graceMs, pagesOf, wholeResources } from './plan.ts';
 import { Surplus } from './surplus.ts';
@@ -36,13 +37,11 @@ export function priceOptions(
   return { requestsPerRun, windowPages: sync.windowPages, requestsPerSecond: api.requestsPerSecond };
 }
 
-/** How one resource grows and shrinks. */
 interface Churn {
   readonly added_a_day: number;
   readonly deleted_a_day: number;
 }
 
-/** What the runs to come have to read of one resource. */
 interface Load {
   readonly resource: ResourceName;
   readonly pageSize: number;
@@ -160,9 +159,7 @@ function loadsOf(store: PricedStore, clock: Clock, resources: readonly ResourceN
   });
 }
 
-/** Days over which churn is measured. */
 const churnDays = 30;
-/** Runs that are looked at for it. */
 const churnRuns = 60;
 
 function churnOf(store: PricedStore, clock: Clock, resource: ResourceName, runs: readonly RunReport[]): Churn {

@@ -4,7 +4,7 @@
  */
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import type { ResourceEnd } from './resource-run.ts';
 import { isRefusal, type Source } from './source.ts';
 
@@ -21,7 +21,6 @@ interface IncludePorts {
 interface IncludedReading {
   /** Requests the related records with each page, for as long as the server gives them. */
   readonly source: Source;
-  /** The resource's end with the problem of its related records. */
   readonly endWith: (end: ResourceEnd) => ResourceEnd;
 }
 
@@ -34,7 +33,6 @@ export async function readIncludes(ports: IncludePorts, wanted: readonly string[
   let include = wanted;
   let problem: string | null = null;
 
-  /** Goes on with those that are left. */
   function goOnWith(left: readonly string[], reason: string): void {
     const missing = wanted.filter((name) => !left.includes(name)).join(', ');
     problem = `${resource} are mirrored without their ${missing}: ${reason}; change the setting resources.${resource}.include`;

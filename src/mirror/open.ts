@@ -12,7 +12,7 @@ import type { Releases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { type Clock, dayMs, systemClock } from '../model/time.ts';
 import type { ForgetPorts } from './forget.ts';
 import { openForgetStore } from './store/forget-store.ts';
@@ -21,7 +21,7 @@ import type { SyncProgress } from './progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from './run.ts';
 import type { RequestPermit } from './reconcile.ts';
 import { apiSource, type Source } from './source.ts';
-import { openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
+import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
@@ -47,14 +47,12 @@ const syncBounds = {
 interface EngineOptions {
   /** The caller closes it. */
   readonly client: Client;
-  /** The mirror. */
   readonly file: string;
   /** Records requested on a page at the most. */
   readonly pageSize: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** What stands between the engine and the server. */
   readonly overSource?: (source: Source) => Source;
 }
 
@@ -66,7 +64,6 @@ interface Engine<Request, Result> {
 interface SyncEngineOptions extends EngineOptions {
   /** Fields whose change alone makes no version in the history. */
   readonly historyIgnore: readonly string[];
-  /** What stands between the engine and the file. */
   readonly overStore?: (store: MirrorStore) => MirrorStore;
   /** As the system says where it is left out. */
   readonly freeSpace?: FreeSpace;
@@ -325,7 +322,6 @@ export interface RunPlan {
   readonly fresh?: FreshnessPrice | null;
 }
 
-/** The plan of a run with these options. */
 function planRun(store: MirrorStore, clock: Clock, resources: readonly ResourceName[], options: SyncOptions): RunPlan {
   const plans = resources.map((resource) => [resource, planResource(store, clock, resource, options)] as const);
   const steps = plans.flatMap(([, planned]) => planned);

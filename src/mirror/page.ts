@@ -31,22 +31,18 @@ export interface PageWanted {
 export interface PageTask extends PageWanted {
   readonly resource: ResourceName;
   readonly page: number;
-  /** Related records that were requested with each record. */
   readonly relations: readonly string[];
-  /** Only the records at these places. */
   readonly places?: Places | undefined;
 }
 
 /** What one response holds. */
 export interface ReadPage extends ListPage {
-  /** Of the bytes. */
   readonly hash: string;
   /** Of each record; null where it has none that it could be kept under. None of the known page. */
   readonly ids: readonly (RecordKey | null)[];
   /** When each record was created, as it says. */
   readonly createdAt: readonly unknown[];
   readonly field: readonly unknown[];
-  /** For each range that was requested. */
   readonly rows: readonly PageRows[];
 }
 
@@ -93,7 +89,6 @@ function without(records: readonly ServedRecord[], names: readonly string[]): Se
   return records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name))));
 }
 
-/** Those that may be kept, and those that may not. */
 function parted(resource: ResourceName, records: readonly ServedRecord[], { own, users }: KeptOut) {
   const out: KeptOutRecord[] = [];
   if (own.length === 0 && (resource !== 'emails' || users.length === 0)) return { wanted: records, out };
@@ -136,7 +131,6 @@ function relatedOf(
   return { relation: relation.relation, parents, absent };
 }
 
-/** Whether a related record belongs to someone who is kept out. */
 function hides({ resource, relation }: RelationTable, related: unknown, { users, emails }: KeptOut): boolean {
   if (users.length === 0 || !isObject(related)) return false;
   const id = recordId(related);

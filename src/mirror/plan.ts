@@ -2,7 +2,8 @@
 import type { DayRange } from '../model/era.ts';
 import { type Day, hourMs, type Timestamp } from '../model/time.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 
 export type Reason =
   | 'never read'

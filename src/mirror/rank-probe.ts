@@ -79,7 +79,6 @@ class LocalOrder {
     this.#ranks[place] = rank;
   }
 
-  /** Where the id stands among the sorted ones, or would. */
   #placeOf(id: number): number {
     let low = 0;
     let high = this.size;

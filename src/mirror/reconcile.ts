@@ -8,7 +8,8 @@ import { counted } from '../model/counted.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
-import type { MirrorStore, StoredKnownRecord, Window } from '../store/mirror-types.ts';
+import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './contradiction.ts';
 import type { Look } from './server-contact.ts';
@@ -47,7 +48,6 @@ interface RemovalPorts {
   readonly requestPermit?: RequestPermit | undefined;
   /** Rows that may go at once, where the operator says how many (`sync.brake`). */
   readonly brake: number | undefined;
-  /** How many rows were removed in this run. */
   readonly removed: { rows: number };
 }
 
@@ -60,7 +60,6 @@ interface DayPorts {
 /** A window that was read whole and did not show all of its rows. */
 export interface Suspicion {
   readonly window: Window;
-  /** The rows that were not shown. */
   readonly ids: readonly RecordKey[];
   readonly showedSome: boolean;
   /** Whether there are records that no page shows, so that a suspect may be one of them. */

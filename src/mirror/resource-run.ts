@@ -6,7 +6,8 @@ import { coverageOf, type DayRange, everything } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
@@ -26,13 +27,11 @@ export interface SyncOptions {
   readonly allowDeletions: boolean;
   /** Not given where nobody has to approve what goes past the brake. */
   readonly requestPermit?: RequestPermit | undefined;
-  /** Pages that the re-reading of old windows may cost in a run. */
   readonly requestsPerRun: number;
   /** How long after its end a window may still gain records. */
   readonly graceMs: number;
   /** Rows that may go at once, by resource, where that is not left to the brake's own rule. */
   readonly brake?: Partial<Record<ResourceName, number>>;
-  /** Pages that a window may have. */
   readonly windowPages: number;
 }
 
@@ -54,7 +53,6 @@ export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 
   readonly options: SyncOptions;
 };
 
-/** What goes on when the resource is measured and read a second time. */
 interface Course {
   readonly startedAt: Timestamp;
   /** How many were removed counts for both. */
@@ -294,7 +292,6 @@ const name = 'fresh_until_proven';
 
 type HoldingStore = Pick<MirrorStore, 'freshAsOf' | 'capability' | 'recordCapability' | 'forgetCapability'>;
 
-/** From now on the resource stays as fresh as it is. */
 function holdFreshness(store: HoldingStore, resource: ResourceName): void {
   // What an earlier run has left unproven still is.
   if (store.capability(name, resource) === undefined) store.recordCapability(name, resource, store.freshAsOf(resource));

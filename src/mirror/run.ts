@@ -7,7 +7,8 @@ import { runId } from '../model/run-id.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { syncLock } from './store/run-table.ts';
 import { type FreeSpace, freeSpace, requireSpace } from '../store/files/disk-space.ts';
-import type { MirrorStore, RunReport, RunStatus } from '../store/mirror-types.ts';
+import type { RunReport, RunStatus } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
 import { noteClockDifference } from './clock-difference.ts';
@@ -37,12 +38,10 @@ interface SyncPorts {
 
 export interface SyncRequest extends SyncOptions, Keep {
   readonly resources: readonly ResourceName[];
-  /** Windows that are read at the same time. */
   readonly concurrency: number;
   /** The mirror shall become that of this server, whatever it was read from. */
   readonly acceptNewServer?: boolean;
   readonly includes?: Includes;
-  /** Who runs it, for the record. */
   readonly actor?: Actor;
   /** What the run is called; a name is made where none is given. */
   readonly run?: string;
@@ -171,7 +170,6 @@ async function syncAll(
   return ends;
 }
 
-/** One resource with the related records that are wanted of it. */
 async function syncWithIncludes(
   ports: ResourcePorts & { readonly options: SyncRequest },
   lost: OperatorError | null,

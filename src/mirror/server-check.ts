@@ -5,7 +5,8 @@
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { parseInstant } from '../model/time.ts';
-import type { MirrorStore, StoredKnownRecord } from '../store/mirror-types.ts';
+import type { StoredKnownRecord } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetCapabilities, forgetReading } from './capability-record.ts';
 import type { Owner, ServerContact } from './server-contact.ts';
 

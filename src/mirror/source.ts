@@ -22,7 +22,6 @@ export interface PageRequest {
   readonly range: DayRange | null;
   /** Only emails that wait to be sent. */
   readonly unsent?: boolean;
-  /** Names of related records that shall come with each record. */
   readonly include?: readonly string[];
 }
 

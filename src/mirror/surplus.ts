@@ -6,7 +6,8 @@
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'surplus';
 
@@ -14,7 +15,6 @@ const name = 'surplus';
 interface Unreadable {
   /** How many of them the server counts and the mirror does not hold. */
   readonly missing: number;
-  /** How many there are. */
   readonly records: number;
   /** When they were searched. */
   readonly at: Timestamp;

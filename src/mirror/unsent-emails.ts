@@ -6,7 +6,8 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import type { Step } from './plan.ts';
 import type { Source } from './source.ts';
 

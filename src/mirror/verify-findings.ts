@@ -4,7 +4,6 @@ import type { Comparison } from './store/verify-store.ts';
 
 export interface Difference {
   readonly id: RecordKey;
-  /** The columns whose value is another. */
   readonly fields: readonly string[];
 }
 
@@ -20,7 +19,6 @@ export class Findings {
   readonly hidden = new Set<RecordKey>();
   readonly #lists = new Map<string, readonly string[]>();
 
-  /** How many records are not as they are on the server. */
   get size(): number {
     return this.missing.size + this.extra.size + this.different.size;
   }
@@ -69,7 +67,6 @@ export class Findings {
     return both;
   }
 
-  /** Everything found, by id. */
   listed(): { readonly missing: RecordKey[]; readonly extra: RecordKey[]; readonly different: Difference[] } {
     return {
       missing: inOrder(this.missing),

@@ -41,9 +41,7 @@ export interface ResourceVerdict {
 
 export interface VerifyEnd {
   readonly verdict: ResourceVerdict;
-  /** What ended the comparison before its time, where something did. */
   readonly error: OperatorError | null;
-  /** Windows in which records differ. */
   readonly differing: readonly Window[];
 }
 

@@ -19,7 +19,6 @@ interface VerifyPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** Requests sent so far, retries among them. */
   readonly counts: () => { readonly requests: number; readonly retries: number };
 }
 
@@ -27,7 +26,6 @@ export interface VerifyRequest {
   readonly resources: readonly ResourceName[];
   /** Every record is compared; else the counts, and the records of windows whose counts differ. */
   readonly deep: boolean;
-  /** Windows that are looked at at the same time. */
   readonly concurrency: number;
 }
 

@@ -14,11 +14,9 @@ function keyOf({ page, paginate, range }: PageRequest): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page].join(' ');
 }
 
-/** What pages that came again just as they were add to the run's counts. */
 interface SamePages {
   readonly pages: number;
   readonly received: number;
-  /** Records on them that are the window's. */
   readonly owned: number;
 }
 
@@ -99,7 +97,6 @@ export class WindowPages {
     this.#signal = signal;
   }
 
-  /** What a walk of the window works with, in pages of that size. */
   walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
     const { source, store, run, resource, capabilities, clock, progress, surplus, allowance } = this.#ports;
     const range = requestedRange(window, capabilities);
@@ -137,7 +134,6 @@ export class WindowPages {
     };
   }
 
-  /** Puts on record what came again just as it was. */
   countSame(memory: PageMemory): void {
     const { store, run, resource } = this.#ports;
     const same = memory.takeSame();

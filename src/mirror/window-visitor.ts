@@ -8,7 +8,8 @@ import { byEarlierClock } from './clock-difference.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, timestampOf } from '../model/time.ts';
-import type { MirrorStore, Window } from '../store/mirror-types.ts';
+import type { Window } from '../store/mirror-types.ts';
+import type { MirrorStore } from './store/mirror-store.ts';
 import { ContradictionError, noteForeign } from './contradiction.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { entriesOn } from './page.ts';
@@ -31,11 +32,8 @@ export interface VisitPorts {
   readonly limit: LimitFunction;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
-  /** What the run may send. */
   readonly allowance: Allowance;
-  /** Decides on rows that were not shown. */
   readonly removal: Removal;
-  /** What totals are known to count beyond what pages show. */
   readonly surplus: Surplus;
   readonly capabilities: Capabilities;
   /** The first day that may still gain records. */
@@ -48,7 +46,6 @@ export interface VisitPorts {
 
 interface Waiting {
   readonly window: Window;
-  /** What the server counts in it now, where that was requested. */
   readonly counted: number | undefined;
 }
 
@@ -73,7 +70,6 @@ export class WindowVisitor {
   readonly #failed = new Set<Day>();
   /** Whether the server has accepted a range of days in this run. */
   #rangesWork = false;
-  /** Windows that were read whole and lack rows. */
   #suspicions: Suspicion[] = [];
   /** How the server failed on a range of days, while it has accepted none. */
   #rangeFailure: OperatorError | undefined;
@@ -125,7 +121,6 @@ export class WindowVisitor {
     return this.#failed.has(from);
   }
 
-  /** Records that the server has in the window's days, or in all. */
   async total(window: DayRange | null): Promise<number> {
     const { source, resource, capabilities } = this.#ports;
     const range = window === null ? null : requestedRange(window, capabilities);

@@ -42,7 +42,6 @@ export interface HashedTables {
   readonly resource: ResourceName;
   /** Without those that are the mirror's own: they are no claim about the server. */
   readonly columns: readonly string[];
-  /** Related records that belong to its rows. */
   readonly relations: readonly RelationTable[];
 }
 

@@ -100,7 +100,6 @@ export interface ChangedSelection {
   readonly columns: readonly string[];
   /** Only what has a higher number. */
   readonly after: number;
-  /** The first so many. */
   readonly limit?: number;
 }
 

@@ -34,7 +34,6 @@ export interface LockWords {
 
 interface LockKind extends LockWords {
   readonly table: string;
-  /** The column of the name. */
   readonly key: string;
 }
 
@@ -66,13 +65,11 @@ export interface Locks {
   abandon(name: string, run: string): void;
   /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(): void;
-  /** To be called when the file is closed. */
   close(): void;
 }
 
 /** Locks by name as a store needs them, whatever database it is in: each is of the transaction of the connection. */
 export interface StoreLocks {
-  /** The living owner. */
   owner(connection: QueryExecutorProvider, name: string): Promise<LockOwner | undefined>;
   /** Throws `LockHeldError` saying who has it and since when. */
   acquire(connection: QueryExecutorProvider, name: string, run: string, command: string): Promise<void>;
@@ -88,7 +85,6 @@ export interface StoreLocks {
    * that it has ended when somebody else may take it.
    */
   lost(name: string): AbortSignal;
-  /** To be called before the database is closed. */
   close(): Promise<void>;
 }
 
@@ -118,7 +114,6 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
      VALUES (@name, @run, @command, @pid, @host, @at)`,
   );
   const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
-  /** Ours, by name. */
   const owned = new Map<string, { readonly run: string; readonly letGo: () => void }>();
 
   function owner(name: string): LockOwner | undefined {
@@ -170,13 +165,11 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   };
 }
 
-/** What is written to a file of ours that has locks. */
 interface Steps {
   /** Gives what `doing` gives; what the system says of the file is thrown as a FileError. */
   readonly explained: <T>(doing: () => T) => T;
   /** The same in one immediate transaction: all of it, or none. */
   readonly whole: <T>(doing: () => T) => T;
-  /** The same, and none where a lock of ours was lost. */
   readonly step: <T>(doing: () => T) => T;
 }
 

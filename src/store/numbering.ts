@@ -129,7 +129,6 @@ export function numberRows(database: Database): void {
 
 /** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
 interface Numbers {
-  /** The last number that was given. */
   last(): number;
   /** Makes this the last one, within the transaction at hand: to take numbers, or to give back what was not used. */
   setLast(seq: number): void;

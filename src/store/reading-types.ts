@@ -45,7 +45,6 @@ export interface Selection {
   readonly order?: string;
   /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
   readonly asOf?: Timestamp;
-  /** The first so many. */
   readonly limit?: number;
 }
 
@@ -58,14 +57,12 @@ export interface StatementPart {
   readonly columns?: readonly string[];
   readonly where?: string;
   readonly order?: string;
-  /** Every resource's table as the mirror knew it then. */
   readonly asOf?: Timestamp;
 }
 
 /** What is known of a statement without running it. */
 export interface StatementFacts {
   readonly columns: readonly string[];
-  /** Without the colon, each once. */
   readonly parameters: readonly string[];
 }
 
@@ -90,9 +87,7 @@ export interface RecordChange {
   readonly at: Timestamp;
   readonly id: bigint;
   readonly kind: 'inserted' | 'updated' | 'deleted';
-  /** Null of what was inserted. */
   readonly before: Row | null;
-  /** Null of what was deleted. */
   readonly after: Row | null;
 }
 
@@ -142,11 +137,9 @@ export interface Snapshot {
   /** The `fresh_as_of` of each resource; null where it was never read whole. */
   readonly freshness: () => ReadonlyMap<ResourceName, Timestamp | null>;
   readonly historyReach: (resource: ResourceName) => HistoryReach;
-  /** What happened to the resource's records, in the order of time. */
   readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
   /** The tables that have a change cursor: resources, their histories, and related records. */
   readonly numberedTables: () => readonly NumberedTable[];
-  /** The last number that was given to a change. */
   readonly lastSeq: () => number;
   /** The cursor of whoever has read all changes up to the number; up to this state without one. */
   readonly cursor: (seq?: number) => string;

@@ -84,7 +84,6 @@ export function snapshotOf(database: Database, file: string): Snapshot {
   return snapshotIn(database, file, known, () => void database.close());
 }
 
-/** A snapshot within the transaction at hand. */
 function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void): Snapshot {
   const guard = guardOf(file);
   return {

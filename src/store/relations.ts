@@ -57,7 +57,6 @@ export function relationsIn(database: Database, runner: Runner): Relations {
     );
   }
 
-  /** Lets the view grow by the keys that it does not have yet. */
   function grow(relation: RelationTable, keys: ReadonlySet<RelatedKey>, report: (each: RelationDrift) => void): void {
     if (keys.size === 0) return;
     const known = flatKeys(runner, relation) ?? [];

@@ -7,7 +7,6 @@ import { UsageError } from '../model/errors.ts';
 interface Token {
   readonly kind: 'word' | 'quoted' | 'parameter' | 'symbol';
   readonly text: string;
-  /** Where it begins. */
   readonly at: number;
 }
 

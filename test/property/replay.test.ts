@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
 import { dayMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { MirrorStore } from '../../src/store/mirror-types.ts';
+import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { restore, watched, withoutEnd, type Checkpoint } from '../support/checkpoints.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';

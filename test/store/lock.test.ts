@@ -9,8 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../../src/journal/sqlite.ts';
 import { anna } from '../support/journal.ts';
-import { type MirrorStore } from '../../src/store/mirror-types.ts';
-import { openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
+import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const script = fileURLToPath(new URL('../support/lock-child.ts', import.meta.url));

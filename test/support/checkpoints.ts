@@ -1,7 +1,7 @@
 /** Every state that a run commits to its mirror, kept as the files that a process killed at that moment leaves. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import type { MirrorStore } from '../../src/store/mirror-types.ts';
+import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 
 export interface Checkpoint {
   /** After which of the store's steps. */

@@ -12,7 +12,7 @@ import { resourceNames, resourceOf, type Field, type ResourceName } from '../../
 import { hourMs, systemClock, type Clock } from '../../src/model/time.ts';
 import type { Sandbox, SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import type { FreeSpace } from '../../src/store/files/disk-space.ts';
-import type { MirrorStore } from '../../src/store/mirror-types.ts';
+import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

@@ -180,7 +180,6 @@ export function isRefusedValue(error: unknown): boolean {
 
 const named = { url: 'publish.url', password: 'publish.password_file' } as const;
 
-/** The error as one for the operator, where it is about the server. */
 function explained(error: unknown, name: string): unknown {
   if (error instanceof OperatorError) return error;
   const trouble = troubleIn(error, named);

@@ -30,7 +30,6 @@ import {
 } from './schema.ts';
 
 export interface PublishPorts {
-  /** The mirror's file. */
   readonly file: string;
   readonly destination: Destination;
   readonly clock: Clock;
@@ -57,7 +56,6 @@ interface Publication {
   readonly loading: Loading | null;
 }
 
-/** A publication of everything that is under way. */
 interface Loading {
   readonly layout: string;
   /** What was the mirror's when it began. */

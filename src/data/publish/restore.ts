@@ -20,7 +20,6 @@ import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql 
 import { publicationIn } from './schema.ts';
 
 export interface RestorePorts {
-  /** The file that is made. */
   readonly file: string;
   readonly destination: Destination;
   readonly clock: Clock;

@@ -22,7 +22,6 @@ export type Care = 'usual' | 'careful' | 'bare';
 export interface LineReader {
   /** The next lines behind the place; undefined at the end. */
   next(after: bigint): Lines | undefined;
-  /** The same rows, each as a line of its own. */
   single(after: bigint, last: bigint, care: Exclude<Care, 'usual'>): readonly string[];
 }
 
@@ -100,7 +99,6 @@ function textOf(cell: Cell | undefined): string | null {
   return String(cell);
 }
 
-/** The fields of the cell, and what of it they do not hold. */
 function fieldsOf(
   { name, kind }: PublishedColumn,
   cell: string | null,

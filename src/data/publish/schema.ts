@@ -15,7 +15,6 @@ import { type PublishedTable, rawColumn, sqlColumns } from './layout.ts';
 /** What stands before the name of a table while it is filled. */
 export const loadingPrefix = '_next_';
 
-/** Tables of the publication itself. */
 const ownTables = `
 CREATE TABLE IF NOT EXISTS mirror_publication (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),

@@ -7,7 +7,6 @@ import { isDependedOn, makeRole } from './schema.ts';
 interface Published {
   readonly server: string;
   readonly table: string;
-  /** With their types, as JSON. */
   readonly columns: readonly string[];
 }
 
@@ -69,7 +68,6 @@ export async function makeServerViews(database: Database, schema: string, warn: 
   }
 }
 
-/** Those that every server's table has, of the same type. */
 function commonColumns(of: readonly Published[]): string[] {
   const [first, ...others] = of;
   const common = first?.columns.filter((each) => others.every(({ columns }) => columns.includes(each))) ?? [];

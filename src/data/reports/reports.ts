@@ -75,7 +75,6 @@ export interface Report extends ReportHeader {
 
 interface HeaderReading {
   readonly header: ReportHeader;
-  /** The rest of the file, and how many lines stand above it. */
   readonly sql: string;
   /** In words for people, each with its line; none where the header is whole. */
   readonly problems: readonly string[];
@@ -253,7 +252,6 @@ export interface BrokenReport {
 }
 
 export interface Reports {
-  /** By name. */
   readonly reports: readonly Report[];
   readonly broken: readonly BrokenReport[];
   /** Names of the operator's own that stand in the place of a shipped one. */

@@ -8,7 +8,7 @@ import { recordId } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { ForgetStore, Forgotten, Person } from '../../store/forget-types.ts';
+import type { Person, TableCounts } from '../../store/forget-types.ts';
 import { certifiedRecord, saltRecord } from '../../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/mentions.ts';
@@ -22,13 +22,7 @@ const nameFields = ['username', 'email', 'first_name', 'last_name'] as const;
 
 type Names = Readonly<Record<(typeof nameFields)[number], unknown>>;
 
-interface PersonSearch {
-  idsOf(name: string): number[];
-  knows(id: number): boolean;
-  person(id: number): Person;
-}
-
-function personSearch(database: Database): PersonSearch {
+function personSearch(database: Database) {
   const history = historyTableOf('users');
   const old = (field: string): string => `json_extract(record, '$.${field}')`;
   const ids = (sql: string) => database.prepare<[string, string], number>(sql).pluck();
@@ -48,12 +42,14 @@ function personSearch(database: Database): PersonSearch {
      UNION SELECT ${nameFields.map(old).join(', ')} FROM ${history} WHERE id = @id`,
   );
   return {
-    idsOf: (name) => {
+    /** Ids of the users with that email or user name: those of now, or where there are none, those of the history. */
+    idsOf: (name: string): number[] => {
       const now = live.all(name, name);
       return now.length > 0 ? now : former.all(name, name);
     },
-    knows: (id) => known.get({ id: BigInt(id) }) === 1,
-    person: (id) => {
+    /** Whether anything in the mirror is about that user. */
+    knows: (id: number): boolean => known.get({ id: BigInt(id) }) === 1,
+    person: (id: number): Person => {
       const versions = names.all({ id: BigInt(id) });
       const texts = (fields: readonly (keyof Names)[]): string[] => [
         ...new Set(versions.flatMap((version) => fields.map((field) => version[field])).filter(isText)),
@@ -75,8 +71,13 @@ const texts = [
   ['mirror_windows', 'problem'],
 ] as const;
 
-/** Removes everything about the person, within the transaction at hand. */
-function personRemoval(database: Database, runner: Runner, person: Person, at: Timestamp): Forgotten {
+/** Rows that were removed, or whose text was taken out, and ids that are kept out from now on, within the transaction at hand. */
+function personRemoval(
+  database: Database,
+  runner: Runner,
+  person: Person,
+  at: Timestamp,
+): { readonly removed: TableCounts; readonly suppressed: TableCounts } {
   const mentions = mentionsOf(person.texts);
   const isAddressed = addressesIn(person.addresses);
   const removed: Record<string, number> = {};
@@ -161,6 +162,8 @@ function personRemoval(database: Database, runner: Runner, person: Person, at: T
   return { removed, suppressed };
 }
 
+export type ForgetStore = ReturnType<typeof openForgetStore>;
+
 /** How long the last step waits for processes that read an older state: queries are short, an export may take minutes. */
 const readersMs = 10_000;
 
@@ -168,7 +171,7 @@ const readersMs = 10_000;
  * Opens an existing mirror to forget people in it. Throws `FileError`. The caller closes it.
  * @param waitMs how long to wait for readers of an older state
  */
-export function openForgetStore(file: string, clock: Clock = systemClock, waitMs = readersMs): ForgetStore {
+export function openForgetStore(file: string, clock: Clock = systemClock, waitMs = readersMs) {
   // A mirror that is not there must not be made.
   openMirrorForReading(file).close();
   const database = openMirrorFile(file, clock);
@@ -181,16 +184,22 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
 
   return {
     ...personSearch(database),
-    acquireLock: (name, run, command = name) =>
+    acquireLock: (name: string, run: string, command = name): void =>
       whole(() => {
         locks.acquire(name, run, command);
         beginEpoch(database, timestampOf(clock.now()));
       }),
-    releaseLock: (name, run) => whole(() => locks.release(name, run)),
-    forget: (person, at) => step(() => personRemoval(database, runner, person, at)),
-    undo: (id) => step(() => undo(runner, id)),
-    scrub: () => explained(() => scrub(database, waitMs)),
-    close: () => {
+    releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
+    /** Removes everything about the person and keeps the ids from coming back. */
+    forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
+    /** Lets the person's records come back with the next sync. Counts by resource; none where nothing was kept out. */
+    undo: (id: number): TableCounts => step(() => undo(runner, id)),
+    /**
+     * Makes sure that no byte of what was removed is left in the file, its log or its index. False where another process
+     * that reads an older state prevents it.
+     */
+    scrub: (): boolean => explained(() => scrub(database, waitMs)),
+    close: (): void => {
       locks.close();
       database.close();
     },

@@ -2,12 +2,22 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
-import { everything } from '../../model/era.ts';
-import type { SchemaDrift } from '../../model/page-rows.ts';
+import type { Actor } from '../../model/actor.ts';
+import { type DayRange, everything } from '../../model/era.ts';
+import type { KeptOut, PageRows, SchemaDrift } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
-import type { MirrorEvent, MirrorStore } from '../../store/mirror-types.ts';
+import type {
+  MirrorEvent,
+  NewWindow,
+  PageCounts,
+  RememberedPage,
+  ResourceReport,
+  RunEnd,
+  RunProgressNote,
+  Window,
+} from '../../store/mirror-types.ts';
 import { lateIndices } from '../../store/analyst-schema.ts';
 import {
   beginHistory,
@@ -40,6 +50,9 @@ interface MirrorOptions {
 /** Stands for pages of which nothing is known, so that no rows fit them. */
 const unknownPage = { key: '', hash: '', total: 0, lastPage: 0, perPage: 0, ids: [], owned: 0, lastCreatedAt: null };
 
+/** What the sync engine works on. Every step is durable: it has happened whole when it returns, or not at all. */
+export type MirrorStore = ReturnType<typeof mirrorStore>;
+
 /** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
 export function openMirrorStore(
   file: string,
@@ -56,7 +69,7 @@ export function openMirrorStoreForReading(file: string, clock: Clock = systemClo
   return mirrorStore(openMirrorForReading(file), file, clock, { historyIgnore: [] });
 }
 
-function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions): MirrorStore {
+function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions) {
   const { historyIgnore } = options;
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
@@ -130,14 +143,20 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   }
 
   return {
-    acquireLock: (name, run, command = name) =>
+    /**
+     * Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living
+     * one; so does every later step that writes, once another process has taken the lock.
+     * @param command what the process is doing, for those who meet the lock
+     */
+    acquireLock: (name: string, run: string, command = name): void =>
       whole(() => {
         locks.acquire(name, run, command);
         beginEpoch(database, now());
       }),
-    releaseLock: (name, run) => whole(() => locks.release(name, run)),
-    lockOwner: (name) => locks.owner(name),
-    beginRun: (run, command, resources, actor) =>
+    releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
+    lockOwner: (name: string) => locks.owner(name),
+    /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
+    beginRun: (run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void =>
       step(() => {
         suppressions.reload();
         runBeganAfter = numbersIn(database).last();
@@ -145,31 +164,43 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         insertRun(runner, { run, command, startedAt: now(), actor }, resources);
         beginHistory(runner, resources, now());
       }),
-    finishResource: (run, resource, report) => {
+    finishResource: (run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void => {
       step(() => updateRunResource(runner, run, resource, report));
       const late = report.status === 'complete' ? lateIndices[resource] : [];
       for (const index of late ?? []) step(() => database.exec(index));
     },
-    finishRun: (run, end) => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
-    noteProgress: (run, resource, progress) => step(() => updateRunResource(runner, run, resource, progress)),
-    runs: (limit) => readRuns(runner, limit),
-    run: (run) => readRun(runner, run),
+    finishRun: (run: string, end: RunEnd): void => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
+    /** Notes how far the run is with the resource, for others to see. */
+    noteProgress: (run: string, resource: ResourceName, progress: RunProgressNote): void =>
+      step(() => updateRunResource(runner, run, resource, progress)),
+    runs: (limit: number) => readRuns(runner, limit),
+    run: (run: string) => readRun(runner, run),
 
-    windows: (resource) => readWindows(runner, resource),
-    replaceWindows: (resource, windows) => step(() => replaceWindows(runner, resource, windows)),
-    resetWindows: (resource, windows) => step(() => resetWindows(runner, resource, windows)),
-    beginWalk: (run, window) =>
+    windows: (resource: ResourceName) => readWindows(runner, resource),
+    /** Puts new windows in the place of those between the first one's `from` and the last one's `to`. */
+    replaceWindows: (resource: ResourceName, windows: readonly NewWindow[]): void =>
+      step(() => replaceWindows(runner, resource, windows)),
+    /** Puts the windows in the place of all that the resource has. */
+    resetWindows: (resource: ResourceName, windows: readonly NewWindow[]): void =>
+      step(() => resetWindows(runner, resource, windows)),
+    beginWalk: (run: string, window: Window): void =>
       step(() => {
         // Rows of a walk that was not settled are of several moments: no page stands for them.
         if (window.state !== 'settled') replacePages(runner, window, []);
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
       }),
-    keptOut: (resource) => ({
+    /** Records that pages of the resource are to be read without. */
+    keptOut: (resource: ResourceName): KeptOut => ({
       own: [...suppressions.ids(resource)],
       users: [...suppressions.ids('users')],
       emails: [...suppressions.ids('emails')],
     }),
-    recordPage: (run, window, rows, received, seen) =>
+    /**
+     * Upserts the rows with their related records, and advances the window and the run's counters. Gives the records without a
+     * usable id and the ids under which another record stands, too: no walk that met one is complete.
+     * @param seen ids that the walk has seen before: their rows are replaced by newer versions of the same records alone
+     */
+    recordPage: (run: string, window: Window, rows: PageRows, received: number, seen?: ReadonlySet<RecordKey>) =>
       step(() => {
         const { upsert, removed, undoDeletion, undoReuse } = writerOf(window.resource);
         const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
@@ -185,21 +216,33 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         addCounts(runner, run, window.resource, { ...counts, received });
         return { ...counts, twins: refused, unusable: rows.unusable };
       }),
-    recordSamePages: (run, resource, { received, owned }) =>
-      step(() => {
-        addCounts(runner, run, resource, { received, unchanged: owned });
-      }),
-    forgetPages: (window) => step(() => replacePages(runner, window, [])),
-    alteredWindows: (resource) =>
+    /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */
+    recordSamePages: (run: string, resource: ResourceName, { received, owned }: { received: number; owned: number }) =>
+      step(() => addCounts(runner, run, resource, { received, unchanged: owned })),
+    /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
+    forgetPages: (window: Window): void => step(() => replacePages(runner, window, [])),
+    /** Windows whose rows are not as their last walk left them, or that `compareAgain` named. */
+    alteredWindows: (resource: ResourceName) =>
       readWindows(runner, resource).filter((window) => !writerOf(resource).sums.fit(window)),
-    compareAgain: (resource, days) =>
+    /** From now on the windows of these days are among `alteredWindows`, until they were read. */
+    compareAgain: (resource: ResourceName, days: DayRange): void =>
       step(() => {
         const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
         for (const window of touched) replacePages(runner, window, [unknownPage]);
       }),
-    unsentEmails: () => unsentEmails.all().map(({ id, createdAt }) => ({ id: keyOf(id), createdAt })),
-    rememberedPages: (window) => readPages(runner, window),
-    endWalk: (run, window, end) =>
+    unsentEmails: (): { readonly id: RecordKey; readonly createdAt: unknown }[] =>
+      unsentEmails.all().map(({ id, createdAt }) => ({ id: keyOf(id), createdAt })),
+    /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
+    rememberedPages: (window: Window) => readPages(runner, window),
+    /** `end.pages` are those of this walk, for the next one to recall. */
+    endWalk: (
+      run: string,
+      window: Window,
+      end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'problem'> & {
+        readonly state: 'settled' | 'unsettled';
+        readonly pages?: readonly RememberedPage[];
+      },
+    ): void =>
       step(() => {
         const { sums } = writerOf(window.resource);
         // Those of a first walk are compared once more before they are taken for granted: summing costs as much as reading.
@@ -215,12 +258,13 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         });
       }),
 
-    unseenIds: (window, seen) =>
+    unseenIds: (window: DayRange & Pick<Window, 'resource'>, seen: ReadonlySet<RecordKey>) =>
       writerOf(window.resource)
         .owned.ids(window)
         .filter((id) => !seen.has(id)),
-    rankedRows: (resource, range) => writerOf(resource).ranked(range),
-    deleteRecords: (run, resource, ids) =>
+    /** The resource's rows that were created on these days, or all where the range is one of everything. */
+    rankedRows: (resource: ResourceName, range: DayRange) => writerOf(resource).ranked(range),
+    deleteRecords: (run: string, resource: ResourceName, ids: readonly RecordKey[]): void =>
       step(() => {
         const { forgetPages, remove, removed } = writerOf(resource);
         forgetPages(ids);
@@ -228,29 +272,42 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const { changes } = remove.run(keysJson(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
-    pruneHistory: (resource, before, versions) => step(() => prune(resource, before, versions)),
-    pruneDeletions: (before, tombstones) => step(() => pruneTombstones(before, tombstones)),
-    liveCount: (resource, range) => writerOf(resource).owned.count(range ?? everything),
-    accountedCount: (resource, range) =>
+    /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
+    pruneHistory: (resource: ResourceName, before: Timestamp, versions: number) =>
+      step(() => prune(resource, before, versions)),
+    /** The same for tombstones of rows that were deleted before the time. A cursor from before them is refused from now on. */
+    pruneDeletions: (before: Timestamp, tombstones: number) => step(() => pruneTombstones(before, tombstones)),
+    /** Rows of the resource, all or those that a window of these days owns. */
+    liveCount: (resource: ResourceName, range?: DayRange) => writerOf(resource).owned.count(range ?? everything),
+    /** The same with what is kept out although the server has it: the records of the server that the mirror accounts for. */
+    accountedCount: (resource: ResourceName, range?: DayRange) =>
       writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
-    suppressedIds: (resource) => suppressions.ids(resource),
-    releaseUnseen: (window, seen) => {
+    suppressedIds: (resource: ResourceName): ReadonlySet<number> => suppressions.ids(resource),
+    /** After a consistent walk: what is kept out of the window and was not seen is no longer the server's. */
+    releaseUnseen: (window: Window, seen: ReadonlySet<RecordKey>): void => {
       if (suppressions.ids(window.resource).size === 0) return;
       step(() => suppressions.releaseUnseen(window.resource, window, seen));
     },
 
-    includedRelations: (resource) => relations.included(resource),
-    includeRelations: (resource, names) =>
+    /** The relations that the resource's rows were read with: what a run need not read everything again for. */
+    includedRelations: (resource: ResourceName): readonly string[] => relations.included(resource),
+    /**
+     * From now on every page of the resource is recorded with these relations. Makes their tables where there are none;
+     * where one was not read before, every window of the resource is to be read again.
+     */
+    includeRelations: (resource: ResourceName, names: readonly string[]): void =>
       step(() => {
         if (relations.include(resource, names, now())) resetWalks(runner, resource);
       }),
-    abandonRelations: (resource) => step(() => relations.abandon(resource)),
+    /** The server would not give them: the resource goes on without, its tables of related records stay as they are. */
+    abandonRelations: (resource: ResourceName): void => step(() => relations.abandon(resource)),
 
-    freshAsOf: (resource) => {
+    /** The time of the resource's stalest window; null where one was never read whole. */
+    freshAsOf: (resource: ResourceName): Timestamp | null => {
       const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
       return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
     },
-    capability: (name, resource) => {
+    capability: (name: string, resource: ResourceName | '') => {
       const row = runner.first(
         build.selectFrom('mirror_capabilities').selectAll().where('name', '=', name).where('resource', '=', resource),
       );
@@ -258,7 +315,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         ? undefined
         : { value: JSON.parse(row.value) as unknown, measuredAt: row.measured_at as Timestamp };
     },
-    recordCapability: (name, resource, value) =>
+    recordCapability: (name: string, resource: ResourceName | '', value: unknown): void =>
       step(() =>
         runner.run(
           build
@@ -272,13 +329,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
             ),
         ),
       ),
-    forgetCapability: (name, resource) =>
+    forgetCapability: (name: string, resource: ResourceName | ''): void =>
       step(() =>
         runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
       ),
-    knownRecords: (resource, order, count) => writerOf(resource).knownRecords(order, count),
-    recordEvent: (run, event) => step(() => writeEvent(run, event)),
-    events: (limit, kinds) =>
+    /** Up to so many rows by which the server is recognised: the newest or the oldest with a usable creation time. */
+    knownRecords: (resource: ResourceName, order: 'newest' | 'oldest', count: number) =>
+      writerOf(resource).knownRecords(order, count),
+    recordEvent: (run: string, event: Omit<MirrorEvent, 'at'>): void => step(() => writeEvent(run, event)),
+    /** The last events, newest first; those of some kinds, or all. */
+    events: (limit: number, kinds?: readonly string[]) =>
       runner
         .all(
           build
@@ -290,15 +350,41 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         )
         .map(eventOf),
 
-    pruneRuns: (before, runs) => step(() => pruneRuns(database, before, runs)),
-    pruneEvents: (before, events) => step(() => pruneEvents(database, before, events)),
-    ...maintenanceOf(database, file, explained),
+    /** Removes up to so many runs that began before the time, but for one that goes on; gives how many there were. */
+    pruneRuns: (before: Timestamp, runs: number) => step(() => pruneRuns(database, before, runs)),
+    /** Removes up to so many events from before the time; what shows how records depart from the reference stays. */
+    pruneEvents: (before: Timestamp, events: number) => step(() => pruneEvents(database, before, events)),
+    /** Lets the database note how large its tables have become, by which it chooses its ways. */
+    optimize: (): void =>
+      explained(() => {
+        // With a limit SQLite looks at some hundred rows of an index, and keeps counts alone: without one it would keep
+        // samples, and with them bytes of people who are forgotten later.
+        database.pragma('analysis_limit = 400');
+        database.pragma('optimize');
+      }),
+    logBytes: (): number => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
+    /**
+     * Folds the log into the file and begins it anew. Where a reader of an older state holds it back, as much is folded as
+     * can be, the log stays as long as it is, and the result is `held`.
+     * @param wait whether to give readers some seconds to end
+     */
+    checkpoint: (wait: boolean): 'folded' | 'held' =>
+      explained(() => {
+        if (!wait) database.pragma('busy_timeout = 0');
+        try {
+          const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+          return result?.busy === 0 ? 'folded' : 'held';
+        } finally {
+          if (!wait) database.pragma(`busy_timeout = ${busyMs}`);
+        }
+      }),
+    /** What the mirror takes on the disk without its log, how many records it holds, and the folder that it lies in. */
     footprint: () => ({
       folder: dirname(file),
       bytes: statSync(file).size,
       records: resourceNames.reduce((sum, name) => sum + writerOf(name).owned.count(everything), 0),
     }),
-    close: () => {
+    close: (): void => {
       locks.close();
       database.close();
     },
@@ -324,32 +410,4 @@ export function pruneEvents(database: Database, before: Timestamp, events: numbe
   const kinds = lasting.map((kind) => `'${kind}'`).join(', ');
   const old = `SELECT event FROM mirror_events WHERE at < ? AND kind NOT IN (${kinds}) ORDER BY event LIMIT ?`;
   return database.prepare(`DELETE FROM mirror_events WHERE event IN (${old})`).run(before, events).changes;
-}
-
-/** @param reported runs what touches the file, and reports its failure to the operator */
-function maintenanceOf(
-  database: Database,
-  file: string,
-  reported: <T>(doing: () => T) => T,
-): Pick<MirrorStore, 'optimize' | 'logBytes' | 'checkpoint'> {
-  return {
-    optimize: () =>
-      reported(() => {
-        // With a limit SQLite looks at some hundred rows of an index, and keeps counts alone: without one it would keep
-        // samples, and with them bytes of people who are forgotten later.
-        database.pragma('analysis_limit = 400');
-        database.pragma('optimize');
-      }),
-    logBytes: () => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
-    checkpoint: (wait) =>
-      reported(() => {
-        if (!wait) database.pragma('busy_timeout = 0');
-        try {
-          const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
-          return result?.busy === 0 ? 'folded' : 'held';
-        } finally {
-          if (!wait) database.pragma(`busy_timeout = ${busyMs}`);
-        }
-      }),
-  };
 }

@@ -32,7 +32,6 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
   }));
 }
 
-/** Sums over rows, for one connection. */
 interface RowSums {
   /** Of the rows with these ids that the window owns. */
   of(window: Window, ids: string): number | null;

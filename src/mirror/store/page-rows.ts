@@ -192,7 +192,6 @@ interface UpsertCounts {
   readonly inserted: number;
   readonly updated: number;
   readonly unchanged: number;
-  /** Ids of rows that another record was kept from replacing. */
   readonly twins: readonly RecordKey[];
 }
 

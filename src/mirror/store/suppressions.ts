@@ -47,7 +47,6 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
     return ids;
   }
 
-  /** What is kept out of the window although the server has it. */
   function heldIn(resource: ResourceName, { from, to }: DayRange) {
     return build
       .selectFrom('mirror_suppressions')

@@ -1,7 +1,7 @@
 /** What verifying needs of a mirror, on connections that cannot write: to compare and to count. */
 import type { Database } from 'better-sqlite3';
 import { usualForm } from './known-records.ts';
-import { openMirrorStoreForReading } from './mirror-store.ts';
+import { type MirrorStore, openMirrorStoreForReading } from './mirror-store.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
@@ -9,7 +9,6 @@ import { type ResourceName, resourceNames, resourceOf } from '../../model/resour
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { quoteName } from '../../store/schema.ts';
-import type { MirrorStore } from '../../store/mirror-types.ts';
 
 /** What the mirror holds for a record of the server. */
 export type Comparison =

@@ -11,7 +11,6 @@ import { IncompleteError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { relationTable } from '../model/relations.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import type { Timestamp } from '../model/time.ts';
 import { type DayHash, dayHashes, saltRecord } from '../store/certified.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
@@ -61,12 +60,6 @@ interface CertificateCheck {
   readonly not_compared: string | null;
 }
 
-interface ReadCertificate {
-  readonly head: CertificateHead | null;
-  readonly windows: readonly CertifiedWindow[];
-  readonly problems: readonly string[];
-}
-
 const resource = z.enum(resourceNames);
 const count = z.int().nonnegative();
 const day = z.string().length(10);
@@ -107,7 +100,7 @@ const windowShape = z.looseObject({
 });
 
 /** Reads a certificate whole; nothing of it is to be believed where there are problems. Throws a FileError. */
-async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal): Promise<ReadCertificate> {
+async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal) {
   const lines = new LineReader(file, signal);
   const windows: CertifiedWindow[] = [];
   const problems: string[] = [];
@@ -300,23 +293,11 @@ function differences(
   return [...found.values()];
 }
 
-interface CertificateComparison {
-  readonly status: 'same' | 'different';
-  readonly older: { readonly written_at: Timestamp; readonly root: string };
-  readonly newer: { readonly written_at: Timestamp; readonly root: string };
-  readonly windows: readonly DifferingWindow[];
-  readonly not_compared: readonly string[];
-}
-
 /**
  * In which days two certificates differ. Throws a UsageError where one of them is not as it was signed, and an IncompleteError
  * where they have different salts.
  */
-export async function compareCertificates(
-  files: readonly [string, string],
-  key: CheckingKey,
-  signal: AbortSignal,
-): Promise<CertificateComparison> {
+export async function compareCertificates(files: readonly [string, string], key: CheckingKey, signal: AbortSignal) {
   const [first, second] = [await genuine(files[0], key, signal), await genuine(files[1], key, signal)];
   const [older, newer] = first.head.written_at <= second.head.written_at ? [first, second] : [second, first];
   if (older.head.salt_id !== newer.head.salt_id) {
@@ -339,11 +320,14 @@ export async function compareCertificates(
     }
   }
   const shortOf = ({ written_at, root }: CertificateHead) => ({ written_at, root });
+  const isSame = windows.length === 0;
   return {
-    status: windows.length === 0 ? 'same' : 'different',
+    status: isSame ? ('same' as const) : ('different' as const),
     older: shortOf(older.head),
     newer: shortOf(newer.head),
+    /** By the windows of the newer one. */
     windows,
+    /** Why not all of it was compared, in words. */
     not_compared: notCompared,
   };
 }

@@ -52,32 +52,6 @@ function line({ name, type, nullable, source, in_file, meaning }: InventoryColum
   return `| ${cells.map((cell) => cell.replaceAll(/\s+/g, ' ').replaceAll('|', String.raw`\|`)).join(' | ')} |`;
 }
 
-interface TableMetadata {
-  readonly title: string;
-  readonly description: string;
-  readonly columns: Readonly<Record<string, string>>;
-  /** Columns whose values are counted beside the rows. */
-  readonly facets?: readonly string[];
-  readonly sort_desc?: string;
-  /** What stands for a row where another table refers to it. */
-  readonly label_column?: string;
-  readonly hidden?: true;
-}
-
-interface DatasetteMetadata {
-  readonly title: string;
-  readonly description: string;
-  readonly databases: Readonly<
-    Record<
-      string,
-      {
-        readonly tables: Readonly<Record<string, TableMetadata>>;
-        readonly queries: Readonly<Record<string, { readonly title: string; readonly sql: string }>>;
-      }
-    >
-  >;
-}
-
 /** Of use to the program alone. */
 const inner = new Set([
   'mirror_deletions',
@@ -95,7 +69,7 @@ const labels = ['username', 'name', 'code', 'subject'];
 const mostFacets = 4;
 
 /** @param database the name of the file without its ending, as Datasette calls it */
-export function datasetteMetadata(database: string, tables: readonly InventoryTable[]): DatasetteMetadata {
+export function datasetteMetadata(database: string, tables: readonly InventoryTable[]) {
   const present = tables.filter(({ in_file }) => in_file !== false);
   const queries = present
     .filter(({ name, source }) => !inner.has(name) && source !== 'file')
@@ -113,7 +87,7 @@ export function datasetteMetadata(database: string, tables: readonly InventoryTa
   };
 }
 
-function tableMetadata({ name, summary, columns }: InventoryTable): TableMetadata {
+function tableMetadata({ name, summary, columns }: InventoryTable) {
   const described = columns.filter(({ in_file, meaning }) => in_file !== false && meaning !== '');
   return {
     title: name,
@@ -124,14 +98,16 @@ function tableMetadata({ name, summary, columns }: InventoryTable): TableMetadat
   };
 }
 
-function ofResource({ fields, valuesSeen }: Resource): Partial<TableMetadata> {
+function ofResource({ fields, valuesSeen }: Resource) {
   const names = fields.map((field) => field.name);
   const facets = fields.filter(({ name, type }) => type === 'flag' || valuesSeen[name] !== undefined);
   const label = labels.find((each) => names.includes(each));
   return {
+    // Columns whose values are counted beside the rows.
     facets: facets.slice(0, mostFacets).map(({ name }) => name),
     // It has an index.
     sort_desc: 'created_at',
+    // What stands for a row where another table refers to it.
     ...(label === undefined ? {} : { label_column: label }),
   };
 }

@@ -5,7 +5,7 @@ import { type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell, Relation, RecordChange, ResultColumn, Row, Snapshot } from '../store/reading-types.ts';
 import { quoteName } from '../store/schema.ts';
-import { changesOf, type ReportedChange } from './changes.ts';
+import { changesOf } from './changes.ts';
 import { checkAsOf } from './selection.ts';
 
 export interface RecordField {
@@ -22,16 +22,6 @@ export interface RelatedRecords {
   readonly hasMore: boolean;
 }
 
-interface RecordView {
-  /** As it is now, or was at the time; null where the mirror did not hold it then. */
-  readonly fields: readonly RecordField[] | null;
-  readonly isLive: boolean;
-  readonly changes: readonly ReportedChange[];
-  readonly related: readonly RelatedRecords[];
-  /** What should be known of the state at a time; null where there is nothing to say. */
-  readonly warning: string | null;
-}
-
 export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as const;
 
 const always = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Timestamp };
@@ -40,12 +30,7 @@ const always = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Time
  * The record as the mirror knows it; undefined where it never held one of that id.
  * @param at the state at that time in the place of the one of now. Throws a UsageError where nothing is known of then.
  */
-export function recordOf(
-  snapshot: Snapshot,
-  resource: ResourceName,
-  id: RecordKey,
-  at: Timestamp | null,
-): RecordView | undefined {
+export function recordOf(snapshot: Snapshot, resource: ResourceName, id: RecordKey, at: Timestamp | null) {
   const key = BigInt(id);
   const table = snapshot.relations().find(({ name }) => name === resource);
   const names = table?.columns.map(({ name }) => name) ?? [];
@@ -57,10 +42,13 @@ export function recordOf(
   const warning = at === null ? null : (checkAsOf(snapshot, resource, at) ?? null);
   const then = (time: Timestamp) => fieldsAt(resource, [...snapshot.changes(resource, span)], live, time, names);
   return {
+    /** As it is now, or was at the time; null where the mirror did not hold it then. */
     fields: at === null ? fieldsOf(names, live) : then(at),
     isLive: live !== undefined,
+    /** The newest first. */
     changes: changes.slice(0, recordLimits.changes),
     related: relatedOf(snapshot, resource, key),
+    /** What should be known of the state at a time; null where there is nothing to say. */
     warning,
   };
 }

@@ -24,13 +24,8 @@ export function isWhole({ where, order, asOf }: TableRequest): boolean {
   return where === undefined && order === undefined && asOf === undefined;
 }
 
-interface Resolved {
-  readonly relation: Relation;
-  readonly selection: Selection;
-}
-
 /** Throws a UsageError for an unknown table, view or column. */
-export function resolveSelection(snapshot: Snapshot, request: TableRequest): Resolved {
+export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
   const relation = relationNamed(snapshot.relations(), request.relation);
   const known = relation.columns.map(({ name }) => name);
   for (const name of request.columns ?? []) {
@@ -43,16 +38,14 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest): Res
   const isShown = (name: string): boolean => !name.startsWith('_') || (request.meta && name !== '_seq');
   const columns = request.columns ?? known.filter(isShown);
   const { where, order, asOf } = request;
-  return {
-    relation,
-    selection: {
-      relation: relation.name,
-      columns,
-      ...(where === undefined ? {} : { where }),
-      ...(order === undefined ? {} : { order }),
-      ...(asOf === undefined ? {} : { asOf }),
-    },
+  const selection: Selection = {
+    relation: relation.name,
+    columns,
+    ...(where !== undefined && { where }),
+    ...(order !== undefined && { order }),
+    ...(asOf !== undefined && { asOf }),
   };
+  return { relation, selection };
 }
 
 function relationNamed(relations: readonly Relation[], name: string): Relation {

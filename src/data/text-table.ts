@@ -69,17 +69,9 @@ const measuredRows = 200;
  *   out where nothing is to be cut, and a wider value that comes late stands out
  */
 export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
-  const source = rows[Symbol.iterator]();
-  const first: Row[] = [];
-  while (first.length < measuredRows) {
-    const next = source.next();
-    if (next.done === true) break;
-    first.push(next.value);
-  }
-  const { heading, line } = tableLayout(columns, first, room);
-  yield* heading;
-  for (const row of first) yield line(row);
-  for (let next = source.next(); next.done !== true; next = source.next()) yield line(next.value);
+  const lines = linesOf(columns, room);
+  for (const row of rows) yield* lines.with(row);
+  yield* lines.rest();
 }
 
 /** The same of rows that come one after the other. */
@@ -88,17 +80,26 @@ export async function* asyncTableText(
   rows: AsyncIterable<Row>,
   room?: number,
 ): AsyncGenerator<string> {
+  const lines = linesOf(columns, room);
+  for await (const row of rows) yield* lines.with(row);
+  yield* lines.rest();
+}
+
+/** The lines that are ready with each row: none before the widths are known. */
+function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   const first: Row[] = [];
   let layout: ReturnType<typeof tableLayout> | undefined;
-  const begun = () => {
+  const begun = (): string[] => {
     layout = tableLayout(columns, first, room);
     return [...layout.heading, ...first.map(layout.line)];
   };
-  for await (const row of rows) {
-    if (layout !== undefined) yield layout.line(row);
-    else if (first.push(row) === measuredRows) yield* begun();
-  }
-  if (layout === undefined) yield* begun();
+  return {
+    with: (row: Row): string[] => {
+      if (layout !== undefined) return [layout.line(row)];
+      return first.push(row) === measuredRows ? begun() : [];
+    },
+    rest: (): string[] => (layout === undefined ? begun() : []),
+  };
 }
 
 function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {

@@ -6,19 +6,13 @@ import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'lists';
 
-interface MeasuredCapabilities {
-  readonly capabilities: Capabilities;
-  readonly measuredAt: Timestamp;
-}
-
 /** What is on record for the resource; undefined where its list was never measured. */
 export function storedCapabilities(
   store: Pick<MirrorStore, 'capability'>,
   resource: ResourceName,
-): MeasuredCapabilities | undefined {
+): { readonly capabilities: Capabilities; readonly measuredAt: Timestamp } | undefined {
   const stored = store.capability(name, resource);
-  if (stored === undefined) return undefined;
-  return { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
+  return stored && { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
 }
 
 /**

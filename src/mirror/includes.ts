@@ -18,17 +18,11 @@ interface IncludePorts {
   readonly signal: AbortSignal;
 }
 
-interface IncludedReading {
-  /** Requests the related records with each page, for as long as the server gives them. */
-  readonly source: Source;
-  readonly endWith: (end: ResourceEnd) => ResourceEnd;
-}
-
 /**
  * Prepares the reading of a resource with these related records. What was not read before is tried in one request, so
  * that a server that refuses it costs no more than that in each run.
  */
-export async function readIncludes(ports: IncludePorts, wanted: readonly string[]): Promise<IncludedReading> {
+export async function readIncludes(ports: IncludePorts, wanted: readonly string[]) {
   const { source, store, resource } = ports;
   let include = wanted;
   let problem: string | null = null;
@@ -69,8 +63,10 @@ export async function readIncludes(ports: IncludePorts, wanted: readonly string[
   };
 
   return {
+    /** Requests the related records with each page, for as long as the server gives them. */
     source: { ...source, page },
-    endWith: (end) => (problem === null || end.error !== null ? end : endWithProblem(end, problem)),
+    endWith: (end: ResourceEnd): ResourceEnd =>
+      problem === null || end.error !== null ? end : endWithProblem(end, problem),
   };
 }
 

@@ -56,11 +56,6 @@ interface EngineOptions {
   readonly overSource?: (source: Source) => Source;
 }
 
-interface Engine<Request, Result> {
-  run(request: Request): Promise<Result>;
-  close(): void;
-}
-
 interface SyncEngineOptions extends EngineOptions {
   /** Fields whose change alone makes no version in the history. */
   readonly historyIgnore: readonly string[];
@@ -75,28 +70,25 @@ function sourceOf(options: EngineOptions): Source {
 }
 
 /** Opens what runs a sync; the mirror is made where there is none. Throws a FileError. */
-export function openSyncEngine(options: SyncEngineOptions): Engine<SyncRequest, SyncResult> {
+export function openSyncEngine(options: SyncEngineOptions) {
   const { client, file, clock, signal, progress, historyIgnore, freeSpace, overStore = (store) => store } = options;
   const source = sourceOf(options);
   const store = overStore(openMirrorStore(file, clock, { historyIgnore }));
   const space = freeSpace === undefined ? {} : { freeSpace };
   const ports = { source, store, clock, signal, progress, counts: () => client.counters, ...space };
-  return { run: (request) => runSync(ports, request), close: () => store.close() };
+  return { run: (request: SyncRequest) => runSync(ports, request), close: () => store.close() };
 }
 
 /** Opens what compares a mirror with its server; it cannot write to it. Throws a FileError where there is none. */
-export function openVerifyEngine(options: EngineOptions): Engine<VerifyRequest, VerifyResult> {
+export function openVerifyEngine(options: EngineOptions) {
   const { client, file, clock, signal, progress } = options;
   const store = openVerifyStore(file);
   const ports = { source: sourceOf(options), store, clock, signal, progress, counts: () => client.counters };
-  return { run: (request) => verify(ports, request), close: () => store.close() };
+  return { run: (request: VerifyRequest) => verify(ports, request), close: () => store.close() };
 }
 
-/** Runs a sync with the settings; the request leaves out what the settings say. */
-type RunSync = (
-  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
-  progress: SyncProgress,
-) => Promise<SyncResult>;
+/** What the settings do not say of a sync. */
+type SettledRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
 
 /**
  * The collector lets the heap of young objects double whenever a page outlives it, and garbage with it: 230 MB where 200
@@ -107,13 +99,13 @@ function keepHeapSmall(): void {
 }
 
 /** The parts of a sync, wired; gives the function that runs one. */
-export function openSync(surroundings: Surroundings, releases: Releases): RunSync {
+export function openSync(surroundings: Surroundings, releases: Releases) {
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { windowPages, brake } = settings.sync;
   keepHeapSmall();
   const { users, packages, emails } = settings.resources;
-  return (request, progress) => {
+  return (request: SettledRequest, progress: SyncProgress): Promise<SyncResult> => {
     const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
     const engine = releases.add(openSyncEngine({ ...options, historyIgnore: settings.history.ignore }));
     return engine.run({
@@ -199,15 +191,14 @@ function noteDifferences(
  * What the next sync would do. Throws a FileError where there is no mirror.
  * @param freshMs how young every row shall stay, where the price of that is wanted
  */
-export function openPlan(
-  settings: Settings,
-  request: Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>,
-  releases: Releases,
-  freshMs?: number,
-): RunPlan {
+export function openPlan(settings: Settings, request: SettledRequest, releases: Releases, freshMs?: number): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const { requestsPerRun, resources } = request;
-  const plan = planRun(store, systemClock, resources, { ...request, ...syncBounds, ...settings.sync, requestsPerRun });
+  const options = { ...request, ...syncBounds, ...settings.sync, requestsPerRun };
+  const plans = resources.map((resource) => [resource, planResource(store, systemClock, resource, options)] as const);
+  const steps = plans.flatMap(([, planned]) => planned);
+  const known = steps.reduce((sum, { requests }) => sum + (requests ?? 0), 0);
+  const plan = { resources: Object.fromEntries(plans), requests: known };
   if (freshMs === undefined) return plan;
   return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, priceOptions(settings, requestsPerRun)) };
 }
@@ -221,13 +212,20 @@ export function openVerifyPlan(
   return planVerify(releases.add(openMirrorStoreForReading(settings.store.mirror)), resources, deep);
 }
 
-/** Puts what was measured on record in the mirror; gives the resources that are to be read whole again for it. */
-export function openProbeRecord(
-  { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
-  releases: Releases,
-): (run: string, measured: ReadonlyMap<ResourceName, Capabilities>) => ResourceName[] {
+/**
+ * Puts on record what was measured; gives the resources that the next sync reads whole again, because the rules of their ranges
+ * are others now. Throws a LockHeldError while a sync goes on: it would not know of the change.
+ */
+export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
-  return (run, measured) => recordProbe(store, run, measured);
+  return (run: string, measured: ReadonlyMap<ResourceName, Capabilities>): ResourceName[] => {
+    store.acquireLock(syncLock, run, 'doctor');
+    try {
+      return [...measured].filter(([name, each]) => recordCapabilities(store, name, each)).map(([name]) => name);
+    } finally {
+      store.releaseLock(syncLock, run);
+    }
+  };
 }
 
 /**
@@ -273,23 +271,6 @@ export async function openForget(
 }
 
 /**
- * Records what was measured; gives the resources that the next sync reads whole again, because the rules of their ranges
- * are others now. Throws a LockHeldError while a sync goes on: it would not know of the change.
- */
-function recordProbe(
-  store: MirrorStore,
-  run: string,
-  measured: ReadonlyMap<ResourceName, Capabilities>,
-): ResourceName[] {
-  store.acquireLock(syncLock, run, 'doctor');
-  try {
-    return [...measured].filter(([resource, each]) => recordCapabilities(store, resource, each)).map(([name]) => name);
-  } finally {
-    store.releaseLock(syncLock, run);
-  }
-}
-
-/**
  * The next sync compares the windows row by row, whatever else it reads. Throws a LockHeldError while a sync goes on: it
  * would not know of them.
  */
@@ -320,15 +301,6 @@ export interface RunPlan {
   readonly requests: number;
   /** What it costs to keep every row as young as was wanted; null where no list was measured yet. */
   readonly fresh?: FreshnessPrice | null;
-}
-
-function planRun(store: MirrorStore, clock: Clock, resources: readonly ResourceName[], options: SyncOptions): RunPlan {
-  const plans = resources.map((resource) => [resource, planResource(store, clock, resource, options)] as const);
-  const steps = plans.flatMap(([, planned]) => planned);
-  return {
-    resources: Object.fromEntries(plans),
-    requests: steps.reduce((sum, { requests }) => sum + (requests ?? 0), 0),
-  };
 }
 
 function planResource(

@@ -11,7 +11,7 @@ import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';
 import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { idsOn, type MirrorPage } from './page.ts';
-import { ContradictionError } from './contradiction.ts';
+import { ContradictionError } from './failures.ts';
 import type { Look } from './server-contact.ts';
 
 /** Rows that may go at once without --allow-deletions: the larger of a number and a share. */

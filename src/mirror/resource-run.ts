@@ -9,7 +9,7 @@ import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
-import { ContradictionError, noteForeign } from './contradiction.ts';
+import { ContradictionError, noteForeign } from './failures.ts';
 import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
 import { requestedRange } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
@@ -64,7 +64,7 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   const { store, resource, signal, clock } = ports;
   const course: Course = { startedAt: timestampOf(clock.now()), removed: { rows: 0 } };
   try {
-    forgetFutureReading(ports, resource);
+    forgetFutureReading(ports);
     const stored = storedCapabilities(store, resource)?.capabilities;
     // Ranges may have seemed not to work only because there were too few records to show it.
     // Where there was no record at all, there is none to measure by: the reading shows the first one.
@@ -307,17 +307,11 @@ function grantFreshness(store: HoldingStore, resource: ResourceName): void {
   if (store.capability(name, resource) !== undefined) store.forgetCapability(name, resource);
 }
 
-interface SetBackPorts {
-  readonly store: Pick<MirrorStore, 'windows' | 'resetWindows' | 'recordEvent'>;
-  readonly clock: Clock;
-  readonly run: string;
-}
-
 /**
  * Where a window was read later than now, the clock has been set back since, and how fresh the rows are is not known:
  * everything of the resource is to be read again. Its rows stay. Section "Windows and walks" of docs/architecture.md.
  */
-function forgetFutureReading({ store, clock, run }: SetBackPorts, resource: ResourceName): void {
+function forgetFutureReading({ store, clock, run, resource }: ResourcePorts): void {
   const now = timestampOf(clock.now());
   const future = store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > now);
   if (future === undefined) return;

@@ -15,7 +15,7 @@ import { noteClockDifference } from './clock-difference.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
 import { checkServer, OtherServerError } from './server-check.ts';
-import { sharedFailure } from './shared-failure.ts';
+import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 import { setImmediate } from 'node:timers/promises';
 import { bytesText } from '../model/bytes.ts';
@@ -212,15 +212,6 @@ function reportOf(store: MirrorStore, run: string): RunReport {
 /** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
 const versionsAStep = 1_000;
 
-interface MaintenancePorts {
-  readonly store: Pick<
-    MirrorStore,
-    'pruneHistory' | 'pruneDeletions' | 'pruneRuns' | 'pruneEvents' | 'optimize' | 'checkpoint'
-  >;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}
-
 export interface Keep {
   /** How long ago a version in the history may have ended; for ever where it is not given. */
   readonly historyKeepMs?: number;
@@ -234,7 +225,7 @@ export interface Keep {
 const recordsAStep = 500;
 
 /** Does the maintenance of the mirror after a run; what a stop leaves, the next run does. */
-async function maintain({ store, clock, signal }: MaintenancePorts, status: RunStatus, keep: Keep): Promise<void> {
+async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keep: Keep): Promise<void> {
   async function prune(
     keepMs: number | undefined,
     rowsAStep: number,

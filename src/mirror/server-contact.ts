@@ -31,34 +31,26 @@ export type Look =
   /** Single records of this resource cannot be requested, or not with this key. */
   | { readonly kind: 'unknown' };
 
-export interface ServerContact {
-  /** The base address, without the key or any other credential. */
-  readonly address: string;
-  /** Another one where the key is another. */
-  readonly keyMark: string;
-  /** The user behind the key; null where the server does not say. */
-  owner(signal: AbortSignal): Promise<Owner | null>;
-  /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
-  showsNothing(signal: AbortSignal): Promise<boolean>;
-  /** Requests one record. Throws where the server cannot be reached, or refuses the key altogether. */
-  look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
-}
-
 /** The part of the client that the engine uses. */
 export type RequestedClient = Pick<
   Client,
   'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'
 >;
 
+export type ServerContact = ReturnType<typeof apiContact>;
+
 /** A server that does not say whose key it is must not hold anybody up. */
 const ownerPatience = { attempts: 2 };
 
 /** @param client what looks at records counts for no resource */
-export function apiContact(client: RequestedClient): ServerContact {
+export function apiContact(client: RequestedClient) {
   return {
+    /** The base address, without the key or any other credential. */
     address: client.address,
+    /** Another one where the key is another. */
     keyMark: client.keyMark,
-    owner: async (signal) => {
+    /** The user behind the key; null where the server does not say. */
+    owner: async (signal: AbortSignal): Promise<Owner | null> => {
       try {
         return ownerIn((await client.auth(signal, ownerPatience)).body);
       } catch (error) {
@@ -67,13 +59,15 @@ export function apiContact(client: RequestedClient): ServerContact {
         throw error;
       }
     },
-    showsNothing: async (signal) => {
+    /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
+    showsNothing: async (signal: AbortSignal): Promise<boolean> => {
       for (const resource of resourceNames) {
         if ((await client.list(resource, { paginate: 1 }, signal)).total > 0) return false;
       }
       return true;
     },
-    look: async (resource, id, signal) => {
+    /** Requests one record. Throws where the server cannot be reached, or refuses the key altogether. */
+    look: async (resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look> => {
       try {
         return await lookAtRecord(client, resource, id, signal);
       } catch (error) {

@@ -13,7 +13,7 @@ import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
 import { addDays, type Clock, type Day, dayOf, parseInstant } from '../model/time.ts';
-import { ContradictionError } from './contradiction.ts';
+import { ContradictionError } from './failures.ts';
 
 export interface PageRequest {
   readonly page: number;

@@ -9,7 +9,7 @@ import type { ResourceName } from '../model/resources.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import type { Allowance } from './allowance.ts';
-import { ContradictionError } from './contradiction.ts';
+import { ContradictionError } from './failures.ts';
 import { heldIn, pagesOf } from './plan.ts';
 import { type Surplus, surplusWords } from './surplus.ts';
 import type { WindowVisitor } from './window-visitor.ts';

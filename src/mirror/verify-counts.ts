@@ -8,16 +8,14 @@ import { coverageOf, type DayRange } from '../model/era.ts';
 import { type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 
-interface Bounds {
-  readonly sure: Stretch;
-  readonly possible: Stretch;
-}
-
 /** No clock on earth is further from UTC. */
 const largestShiftMs = 14 * hourMs;
 
 /** @param range as it is requested, which is wider than the window where the server's rules are not known */
-export function countedStretches(range: DayRange, capabilities: Capabilities): Bounds {
+export function countedStretches(
+  range: DayRange,
+  capabilities: Capabilities,
+): { readonly sure: Stretch; readonly possible: Stretch } {
   const { rangeEnd, dayShiftMinutes } = capabilities;
   const [earliest, latest] =
     dayShiftMinutes === 'unknown'

@@ -17,8 +17,7 @@ import {
   serverTotal,
   type DifferingCount,
 } from './verify-counts.ts';
-import { Findings, type Difference } from './verify-findings.ts';
-import { compareWindow, type ComparePorts } from './verify-window.ts';
+import { type ComparePorts, compareWindow, type Difference, Findings } from './verify-window.ts';
 
 /** A resource's part of the response of `verify`. */
 export interface ResourceVerdict {

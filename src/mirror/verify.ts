@@ -9,7 +9,7 @@ import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time
 import type { Window } from '../store/mirror-types.ts';
 import type { VerifyStore } from './store/verify-store.ts';
 import type { SyncProgress } from './progress.ts';
-import { sharedFailure } from './shared-failure.ts';
+import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 import { verifyResource, type VerifyEnd, type ResourceVerdict } from './verify-resource.ts';
 

@@ -10,7 +10,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, timestampOf } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { ContradictionError, noteForeign } from './contradiction.ts';
+import { ContradictionError, noteForeign } from './failures.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { entriesOn } from './page.ts';
 import { PageMemory, WindowPages } from './window-pages.ts';

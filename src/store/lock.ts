@@ -165,16 +165,12 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   };
 }
 
-interface Steps {
+/**
+ * What is written to a file of ours that has locks.
+ * @param what for an error: `write to the mirror`
+ */
+export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>) {
   /** Gives what `doing` gives; what the system says of the file is thrown as a FileError. */
-  readonly explained: <T>(doing: () => T) => T;
-  /** The same in one immediate transaction: all of it, or none. */
-  readonly whole: <T>(doing: () => T) => T;
-  readonly step: <T>(doing: () => T) => T;
-}
-
-/** @param what for an error: `write to the mirror` */
-export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>): Steps {
   function explained<T>(doing: () => T): T {
     try {
       return doing();
@@ -182,7 +178,9 @@ export function stepsIn(database: Database, file: string, what: string, locks: P
       throw explainFileError(error, what, file) ?? error;
     }
   }
+  /** The same in one immediate transaction: all of it, or none. */
   const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
+  /** The same, and none where a lock of ours was lost. */
   const step = <T>(doing: () => T): T =>
     whole(() => {
       locks.guard();

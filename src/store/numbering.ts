@@ -128,16 +128,14 @@ export function numberRows(database: Database): void {
 }
 
 /** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
-interface Numbers {
-  last(): number;
-  /** Makes this the last one, within the transaction at hand: to take numbers, or to give back what was not used. */
-  setLast(seq: number): void;
-}
-
-export function numbersIn(database: Database): Numbers {
+export function numbersIn(database: Database) {
   const last = database.prepare<[], number>('SELECT seq FROM mirror_cursor').pluck();
   const set = database.prepare<[number]>('UPDATE mirror_cursor SET seq = ?');
-  return { last: () => last.get() ?? 0, setLast: (seq) => void set.run(seq) };
+  return {
+    last: () => last.get() ?? 0,
+    /** Makes this the last one, within the transaction at hand: to take numbers, or to give back what was not used. */
+    setLast: (seq: number) => void set.run(seq),
+  };
 }
 
 /**

@@ -17,22 +17,12 @@ export interface RelationDrift {
   readonly detail: string;
 }
 
-interface Relations {
-  included(resource: ResourceName): string[];
-  /** Begins to read these and no others; true where one of them was not read before. */
-  include(resource: ResourceName, names: readonly string[], at: Timestamp): boolean;
-  /** From now on pages come without them. */
-  abandon(resource: ResourceName): void;
-  /** Writes the related records; their parents are in the mirror by now. */
-  write(resource: ResourceName, related: readonly RelatedRows[], report: (drift: RelationDrift) => void): void;
-}
-
 interface Requested {
   readonly relation: RelationTable;
   readonly put: ReturnType<typeof relationRows>;
 }
 
-export function relationsIn(database: Database, runner: Runner): Relations {
+export function relationsIn(database: Database, runner: Runner) {
   const sessions = new Map<ResourceName, readonly Requested[]>();
 
   const included = (resource: ResourceName): string[] =>
@@ -72,7 +62,8 @@ export function relationsIn(database: Database, runner: Runner): Relations {
 
   return {
     included,
-    include: (resource, names, at) => {
+    /** Begins to read these and no others; true where one of them was not read before. */
+    include: (resource: ResourceName, names: readonly string[], at: Timestamp): boolean => {
       const before = new Set(included(resource));
       exclude(resource);
       const requested = names.map((name) => {
@@ -83,8 +74,10 @@ export function relationsIn(database: Database, runner: Runner): Relations {
       sessions.set(resource, requested);
       return names.some((name) => !before.has(name));
     },
+    /** From now on pages come without them. */
     abandon: exclude,
-    write: (resource, related, report) => {
+    /** Writes the related records; their parents are in the mirror by now. */
+    write: (resource: ResourceName, related: readonly RelatedRows[], report: (drift: RelationDrift) => void): void => {
       for (const { relation: name, parents, absent } of related) {
         const requested = sessions.get(resource)?.find(({ relation }) => relation.relation === name);
         if (requested === undefined) continue;

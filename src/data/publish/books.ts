@@ -18,15 +18,11 @@ const columnsOf = (mirror: Mirror, table: string): string[] =>
     .pluck()
     .all({ table });
 
-interface KnownPart {
-  readonly table_name: string;
-  readonly part: number;
-  readonly hash: string;
-}
-
 /** Publishes it, within the transaction at hand. */
 export async function keepBooks({ query }: Pick<Database, 'query'>, mirror: Mirror): Promise<void> {
-  const parts = await query<KnownPart>('SELECT table_name, part, hash FROM mirror_bookkeeping');
+  const parts = await query<{ table_name: string; part: number; hash: string }>(
+    'SELECT table_name, part, hash FROM mirror_bookkeeping',
+  );
   const known = new Map(parts.map((each) => [`${each.table_name} ${each.part}`, each]));
   for (const table of bookkeepingTables(mirror)) {
     for (const [part, rows] of partsIn(mirror, table)) {

@@ -193,11 +193,6 @@ const nameBytes = 63;
 /** And a view has so many columns at most, with room for the parent's. */
 const mostColumns = 1_500;
 
-interface FlatColumn {
-  readonly name: string;
-  readonly sql: string;
-}
-
 /** The views of related records with a column for each key. They grow; where a key was forgotten, they are made anew. */
 export async function makeFlatViews(database: Database, mirror: Mirror, warn: (text: string) => void): Promise<void> {
   const runner = new Runner(mirror);
@@ -209,7 +204,7 @@ export async function makeFlatViews(database: Database, mirror: Mirror, warn: (t
       .prepare<[string], string>('SELECT name FROM pragma_table_info(?)')
       .pluck()
       .all(relation.view);
-    const columns: FlatColumn[] = [{ name: relation.parentColumn, sql: quoteName(relation.parentColumn) }];
+    const columns = [{ name: relation.parentColumn, sql: quoteName(relation.parentColumn) }];
     const taken = new Set([relation.parentColumn]);
     for (const [index, key] of keys.slice(0, mostColumns).entries()) {
       if (key?.includes('\0') === true) continue;

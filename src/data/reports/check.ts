@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import type { Report } from './reports.ts';
 import { missingNeeds } from './run.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { type RelationTable, relationTables } from '../../model/relations.ts';
+import { relationTables } from '../../model/relations.ts';
 import type { Snapshot } from '../../store/reading-types.ts';
 import { snapshotOf } from '../../store/reading.ts';
 import { flatViewSql } from '../../store/relation-schema.ts';
@@ -21,18 +21,12 @@ export function blankSnapshot(): Snapshot {
   return snapshotOf(database, 'a blank mirror');
 }
 
-interface ReportCheck {
-  readonly problems: readonly string[];
-  /** Related records that it needs and the mirror does not hold; none where there is no mirror. */
-  readonly off: readonly RelationTable[];
-}
-
 /**
  * Looks at the report without running it.
  * @param mirror the mirror at hand, where there is one
  * @param blank a mirror with every table, for reports whose tables are not in the other
  */
-export function checkReport(report: Report, mirror: Snapshot | undefined, blank: Snapshot): ReportCheck {
+export function checkReport(report: Report, mirror: Snapshot | undefined, blank: Snapshot) {
   const missing = mirror === undefined ? [] : missingNeeds(report, mirror);
   const off = missing.flatMap(({ relation }) => relation ?? []);
   const unknown = (mirror === undefined ? missingNeeds(report, blank) : missing)

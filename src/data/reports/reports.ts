@@ -73,13 +73,6 @@ export interface Report extends ReportHeader {
   readonly sql: string;
 }
 
-interface HeaderReading {
-  readonly header: ReportHeader;
-  readonly sql: string;
-  /** In words for people, each with its line; none where the header is whole. */
-  readonly problems: readonly string[];
-}
-
 interface Entry {
   readonly key: string;
   readonly value: string;
@@ -91,8 +84,8 @@ const keys = [...once, 'parameter', 'column', 'needs', 'assumes'] as const;
 
 const parameterPattern = /^[a-z][a-z0-9_]*$/;
 
-/** Reads the text of a report's file. Throws nothing. */
-export function readHeader(text: string): HeaderReading {
+/** The header, the SQL below it, and what is wrong with them, each with its line. Throws nothing. */
+export function readHeader(text: string) {
   const problems: string[] = [];
   const { entries, sql } = entriesOf(text, problems);
   for (const key of once) {

@@ -157,11 +157,6 @@ export function switchOn(relations: readonly RelationTable[]): string {
     .join(' ');
 }
 
-interface Read {
-  readonly included: boolean;
-  readonly keys: readonly string[];
-}
-
 /** What the operator should know of the related records that the report reads: not read any more, or without a key. */
 function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string[] {
   const warnings: string[] = [];
@@ -185,7 +180,7 @@ function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string
   return warnings;
 }
 
-function readOf(snapshot: Snapshot, table: string): Read {
+function readOf(snapshot: Snapshot, table: string): { readonly included: boolean; readonly keys: readonly string[] } {
   const rows = snapshot.query('SELECT included, keys FROM mirror_relations WHERE table_name = :table', { table });
   for (const [[included, keys] = []] of rows.batches(() => 1)) {
     return {

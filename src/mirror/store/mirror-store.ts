@@ -27,10 +27,9 @@ import {
   reuseUndoer,
   significantChange,
 } from './history.ts';
-import { knownRecordsIn } from './known-records.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
-import { ownedRows, rankedRows } from './owned-rows.ts';
+import { knownRecordsIn, ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';

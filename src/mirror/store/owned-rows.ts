@@ -1,22 +1,17 @@
 /** The rows of a resource that a window owns, by their creation time, and their order in the lists of the server. */
-import type { RecordKey } from '../../model/records.ts';
+import { keyOf, type RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { coverageOf, type DayRange, eraEnd, eraStart } from '../../model/era.ts';
 import type { Resource, ResourceName } from '../../model/resources.ts';
 import { quoteName } from '../../store/schema.ts';
-import type { RankedRows } from '../../store/mirror-types.ts';
-
-interface OwnedRows {
-  ids(window: DayRange): RecordKey[];
-  count(window: DayRange): number;
-}
+import type { RankedRows, StoredKnownRecord } from '../../store/mirror-types.ts';
 
 // The same rule as owns() of the model, in SQL. Timestamps in ISO 8601 compare as text; other types sort apart from text.
 const inDays = `"created_at" >= ? AND "created_at" < ?`;
 const outside = `"created_at" IS NULL OR NOT (${inDays})`;
 
 /** Reads of one resource's rows by window. */
-export function ownedRows(database: Database, resource: ResourceName): OwnedRows {
+export function ownedRows(database: Database, resource: ResourceName) {
   const table = quoteName(resource);
   const select = (columns: string, where: string) =>
     database.prepare<string[], number>(`SELECT ${columns} FROM ${table} WHERE ${where}`).pluck();
@@ -47,13 +42,13 @@ export function ownedRows(database: Database, resource: ResourceName): OwnedRows
     }
   }
   return {
-    ids: (window) => {
+    ids: (window: DayRange): RecordKey[] => {
       const { ids, large: others } = statements[coverageOf(window)];
       const found: RecordKey[] = ids.all(...bounds(window));
       for (const id of others.iterate(...bounds(window))) found.push(id);
       return found;
     },
-    count: (window) => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
+    count: (window: DayRange): number => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
   };
 }
 
@@ -84,4 +79,20 @@ export function rankedRows(database: Database, resource: Resource): (range: DayR
     }
     return { ids: ids.subarray(0, rank), moments: moments.subarray(0, rank) };
   };
+}
+
+/** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
+export const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
+
+/** Reads the resource's rows from either end of time. */
+export function knownRecordsIn(database: Database, resource: ResourceName) {
+  const select = (direction: 'ASC' | 'DESC') =>
+    database.prepare<[number], { id: bigint; createdAt: string }>(
+      `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'
+       ORDER BY "created_at" ${direction}, "id" ${direction} LIMIT ?`,
+    );
+  const ends = { newest: select('DESC'), oldest: select('ASC') };
+  for (const each of Object.values(ends)) each.safeIntegers();
+  return (order: 'newest' | 'oldest', count: number): StoredKnownRecord[] =>
+    ends[order].all(count).map(({ id, createdAt }) => ({ id: keyOf(id), createdAt }));
 }

@@ -32,15 +32,8 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
   }));
 }
 
-interface RowSums {
-  /** Of the rows with these ids that the window owns. */
-  of(window: Window, ids: string): number | null;
-  /** Whether each remembered page of the window has the rows that it was remembered with. */
-  fit(window: Window): boolean;
-}
-
-/** @param database a connection, which learns to sum */
-export function rowSums(database: Database, resource: ResourceName): RowSums {
+/** Sums over rows. @param database a connection, which learns to sum */
+export function rowSums(database: Database, resource: ResourceName) {
   // Sums of each row's own sum, so that the order of rows is all the same.
   const step = (sum: number, row: unknown): number => sum + crc32(String(row));
   database.aggregate<number>('rows_sum', { start: 0, step, deterministic: true });
@@ -54,11 +47,13 @@ export function rowSums(database: Database, resource: ResourceName): RowSums {
   const pages = database.prepare<[string, string], { ids: string; sum: number | null }>(
     'SELECT ids, rows_sum AS sum FROM mirror_pages WHERE resource = ? AND from_day = ?',
   );
+  /** Of the rows with these ids that the window owns. */
   const of = (window: Window, ids: string): number | null =>
     (coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids)) ?? null;
   return {
     of,
-    fit: (window) => {
+    /** Whether each remembered page of the window has the rows that it was remembered with. */
+    fit: (window: Window): boolean => {
       try {
         return pages.all(resource, window.from).every(({ ids, sum }) => sum !== null && sum === of(window, ids));
       } catch (error) {
@@ -75,7 +70,7 @@ export function replacePages(
   runner: Runner,
   window: Window,
   pages: readonly RememberedPage[],
-  sumOf: RowSums['of'] = () => null,
+  sumOf: (window: Window, ids: string) => number | null = () => null,
 ): void {
   runner.run(
     build.deleteFrom('mirror_pages').where('resource', '=', window.resource).where('from_day', '=', window.from),

@@ -9,6 +9,7 @@ import { keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '.
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 import type { Database, Statement } from 'better-sqlite3';
+import type { PageCounts } from '../../store/mirror-types.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
@@ -188,13 +189,6 @@ export function recordRows(name: ResourceName, records: readonly ServedRecord[])
   return make(records);
 }
 
-interface UpsertCounts {
-  readonly inserted: number;
-  readonly updated: number;
-  readonly unchanged: number;
-  readonly twins: readonly RecordKey[];
-}
-
 /**
  * Each row's number is its place on the page behind the last number that was given.
  * @param rows which rows of the page are meant, in SQL
@@ -227,21 +221,11 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true'): str
   ].join('\n');
 }
 
-/** Keeps a record that came under the id of another one from taking its place. */
-interface TwinGuard {
-  /** A run begins: none of its rows was written yet. @param last the last number that was given; times do not tell, since clocks are set back */
-  begin(last: number): void;
-  /** @param seen ids that the walk has seen before; undefined where there is no walk */
-  guard(seen: ReadonlySet<RecordKey> | undefined): void;
-  /** The ids that were refused since this was called last. */
-  refused(): RecordKey[];
-}
-
 /**
  * Refuses a record where the walk has seen one under its id already and this is no newer version of it, or where the run
  * itself wrote the row of another record there. Otherwise an id may be used again, and a record be put back as it was.
  */
-export function twinGuard(database: Database): TwinGuard {
+export function twinGuard(database: Database) {
   let runBeganAfter: number | undefined;
   let seen: ReadonlySet<RecordKey> | undefined;
   let refused = new Set<RecordKey>();
@@ -255,14 +239,17 @@ export function twinGuard(database: Database): TwinGuard {
     return 0;
   });
   return {
-    begin: (last) => {
+    /** A run begins. @param last the last number that was given; times do not tell, since clocks are set back */
+    begin: (last: number): void => {
       runBeganAfter = last;
       everRefused.clear();
     },
-    guard: (ids) => {
+    /** @param ids that the walk has seen before; undefined where there is no walk */
+    guard: (ids: ReadonlySet<RecordKey> | undefined): void => {
       seen = ids;
     },
-    refused: () => {
+    /** The ids that were refused since this was called last. */
+    refused: (): RecordKey[] => {
       const ids = [...refused];
       refused = new Set();
       return ids;
@@ -271,15 +258,20 @@ export function twinGuard(database: Database): TwinGuard {
 }
 
 /**
- * A function that upserts rows within the transaction at hand and counts what it did with them.
+ * A function that upserts rows within the transaction at hand and counts what it did with them; `twins` are ids of rows that another
+ * record was kept from replacing.
  * @param significant the changes that move a row's `_changed_at`; any other is written all the same
  */
 export function pageUpsert(
   database: Database,
   resource: Resource,
   significant: Differs,
-  twins: TwinGuard,
-): (rows: RecordRows, at: Timestamp, seen?: ReadonlySet<RecordKey>) => UpsertCounts {
+  twins: ReturnType<typeof twinGuard>,
+): (
+  rows: RecordRows,
+  at: Timestamp,
+  seen?: ReadonlySet<RecordKey>,
+) => Omit<PageCounts, 'received' | 'deleted'> & { readonly twins: readonly RecordKey[] } {
   const numbers = numbersIn(database);
   const upsert = database.prepare(upsertSql(resource, significant));
   const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');

@@ -10,26 +10,13 @@ import type { RememberedPage } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, type Runner, type Tables } from '../../store/tables.ts';
 
-interface Suppressions {
-  ids(resource: ResourceName): ReadonlySet<number>;
-  /** Takes note of records that were kept out of a page, and of the day under which the server has each. */
-  note(resource: ResourceName, records: readonly KeptOutRecord[], at: Timestamp): void;
-  /** The pages without the time at which the last record of one was created, where that record is kept out. */
-  withoutTimes(resource: ResourceName, pages: readonly RememberedPage[]): readonly RememberedPage[];
-  /** What the server has of it, in a window of these days or in all. */
-  count(resource: ResourceName, range?: DayRange): number;
-  releaseUnseen(resource: ResourceName, window: DayRange, seen: ReadonlySet<RecordKey>): void;
-  /** Has the table read anew: only who holds the sync lock may change it, so once a run is enough. */
-  reload(): void;
-}
-
 /** The day under which windows own a record; all that are in no range of days stand under one before them. */
 export function owningDay(createdAt: unknown): Day {
   const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;
   return inEra ? (createdAt.slice(0, 10) as Day) : outsideStart;
 }
 
-export function suppressionsIn(database: Database, runner: Runner): Suppressions {
+export function suppressionsIn(database: Database, runner: Runner) {
   let sets: ReadonlyMap<ResourceName, Set<number>> | undefined;
 
   function readIds(): ReadonlyMap<ResourceName, Set<number>> {
@@ -71,7 +58,8 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
 
   return {
     ids: idsOf,
-    note: (resource, records, at) => {
+    /** Takes note of records that were kept out of a page, and of the day under which the server has each. */
+    note: (resource: ResourceName, records: readonly KeptOutRecord[], at: Timestamp): void => {
       for (const { id, user, createdAt } of records) {
         noteRow({ resource, id, user_id: user, since: at, seen_day: owningDay(createdAt) });
         if (idsOf(resource).has(id)) continue;
@@ -80,13 +68,15 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
         idsOf(resource).add(id);
       }
     },
-    withoutTimes: (resource, pages) => {
+    /** The pages without the time at which the last record of one was created, where that record is kept out. */
+    withoutTimes: (resource: ResourceName, pages: readonly RememberedPage[]) => {
       const ids = idsOf(resource);
       return pages.map((page) => (ids.has(Number(page.ids.at(-1) ?? NaN)) ? { ...page, lastCreatedAt: null } : page));
     },
-    count: (resource, range = everything) =>
+    /** What the server has of it, in a window of these days or in all. */
+    count: (resource: ResourceName, range: DayRange = everything): number =>
       runner.first(heldIn(resource, range).select((count) => count.fn.countAll<number>().as('rows')))?.rows ?? 0,
-    releaseUnseen: (resource, window, seen) => {
+    releaseUnseen: (resource: ResourceName, window: DayRange, seen: ReadonlySet<RecordKey>): void => {
       for (const { id } of runner.all(heldIn(resource, window).select('id'))) {
         if (seen.has(id)) continue;
         runner.run(
@@ -98,7 +88,8 @@ export function suppressionsIn(database: Database, runner: Runner): Suppressions
         );
       }
     },
-    reload: () => {
+    /** Has the table read anew: only who holds the sync lock may change it, so once a run is enough. */
+    reload: (): void => {
       sets = undefined;
     },
   };

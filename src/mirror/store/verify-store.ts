@@ -1,7 +1,7 @@
 /** What verifying needs of a mirror, on connections that cannot write: to compare and to count. */
 import type { Database } from 'better-sqlite3';
-import { usualForm } from './known-records.ts';
-import { type MirrorStore, openMirrorStoreForReading } from './mirror-store.ts';
+import { usualForm } from './owned-rows.ts';
+import { openMirrorStoreForReading } from './mirror-store.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
@@ -23,27 +23,7 @@ export interface Stretch {
   readonly to: string;
 }
 
-export interface VerifyStore extends Pick<
-  MirrorStore,
-  | 'windows'
-  | 'keptOut'
-  | 'unseenIds'
-  | 'liveCount'
-  | 'accountedCount'
-  | 'freshAsOf'
-  | 'capability'
-  | 'knownRecords'
-  | 'close'
-> {
-  /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
-  checkSoundness(): void;
-  /** Each record of the page against its row, as a sync would have stored it. */
-  compare(resource: ResourceName, rows: PageRows): Comparison[];
-  /** Rows with a creation time of the usual form, in the stretch or at any time. */
-  createdCount(resource: ResourceName, stretch?: Stretch): number;
-  /** Differs between two calls exactly where something was committed to the mirror between them. */
-  commitMark(): number;
-}
+export type VerifyStore = ReturnType<typeof openVerifyStore>;
 
 /** A function that compares the rows of a page with those that the mirror has, and takes their memory. */
 function rowComparison(database: Database, name: ResourceName): (rows: PageRows) => Comparison[] {
@@ -78,7 +58,7 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
 }
 
 /** Opens the mirror to be compared; it is never written to. Throws `FileError`. The caller closes it. */
-export function openVerifyStore(file: string): VerifyStore {
+export function openVerifyStore(file: string) {
   const store = openMirrorStoreForReading(file);
   const database = openMirrorForReading(file);
   const parts = new Map(
@@ -93,17 +73,14 @@ export function openVerifyStore(file: string): VerifyStore {
     return part;
   };
   return {
+    ...store,
+    /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
-    windows: (resource) => store.windows(resource),
-    unseenIds: (window, seen) => store.unseenIds(window, seen),
-    liveCount: (resource, range) => store.liveCount(resource, range),
-    accountedCount: (resource, range) => store.accountedCount(resource, range),
-    keptOut: (resource) => store.keptOut(resource),
-    freshAsOf: (resource) => store.freshAsOf(resource),
-    capability: (name, resource) => store.capability(name, resource),
-    compare: (resource, rows) => partOf(resource).compare(rows),
-    knownRecords: (resource, order, count) => store.knownRecords(resource, order, count),
-    createdCount: (resource, stretch) => partOf(resource).createdCount(stretch),
+    /** Each record of the page against its row, as a sync would have stored it. */
+    compare: (resource: ResourceName, rows: PageRows) => partOf(resource).compare(rows),
+    /** Rows with a creation time of the usual form, in the stretch or at any time. */
+    createdCount: (resource: ResourceName, stretch?: Stretch) => partOf(resource).createdCount(stretch),
+    /** Differs between two calls exactly where something was committed to the mirror between them. */
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
     close: () => {
       database.close();

@@ -1,7 +1,6 @@
 /** One run: what it did, how far it is while it goes on, and how it is stopped. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { openRun } from '../../mirror/open-status.ts';
-import type { RunProgress } from '../../mirror/run-progress.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { FileError } from '../../model/errors.ts';
@@ -136,7 +135,7 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
 function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
   const { settings } = ports;
   if (sync === null) return comparisonWords(ports, job, run);
-  const { records, expected, requests, expectedRequests, leftMs }: RunProgress = sync.progress;
+  const { records, expected, requests, expectedRequests, leftMs } = sync.progress;
   return {
     records:
       expected === null

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
+import { firstFree } from '../model/free-name.ts';
 import { makeFolder, makeNewFolder } from '../model/folder.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
@@ -80,7 +81,10 @@ export async function makeBackup(
   }
   const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };
   const madeAt = timestampOf(clock.now());
-  const name = freeName(folder, nameOf(madeAt));
+  // `20261121T021500Z`, in UTC: sorts by time, and every file system can hold it. Another one may have been made in the same second.
+  const stamp = `${madeAt.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
+  const isThere = (name: string): boolean => existsSync(join(folder, name));
+  const name = firstFree(isThere, (number) => (number === null ? stamp : `${stamp}-${number}`));
   const final = join(folder, name);
   const temporary = join(folder, `.${name}.${process.pid}${suffix}`);
   try {
@@ -99,19 +103,16 @@ export async function makeBackup(
     await rename(temporary, final);
     await syncFolder(folder);
     const complete = made.problems.length === 0;
+    const incomplete = new IncompleteError(`the backup ${final} is not whole: ${made.problems.join('; ')}`, {
+      advice: 'Older backups were left as they are.',
+    });
     const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
-    return { report: { ...report, ...older }, error: complete ? null : incomplete(final, made.problems) };
+    return { report: { ...report, ...older }, error: complete ? null : incomplete };
   } catch (error) {
     await rm(temporary, { recursive: true, force: true });
     const ofSystem = error instanceof Error && 'syscall' in error;
     throw (ofSystem ? explainFileError(error, 'write the backup to', folder) : undefined) ?? error;
   }
-}
-
-function incomplete(folder: string, problems: readonly string[]): IncompleteError {
-  return new IncompleteError(`the backup ${folder} is not whole: ${problems.join('; ')}`, {
-    advice: 'Older backups were left as they are.',
-  });
 }
 
 /** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
@@ -161,19 +162,6 @@ async function writeManifest(folder: string, { made_at, of, mirror, journal, pro
 
 const manifestName = 'manifest.json';
 const suffix = '.partial';
-
-/** `20261121T021500Z`, in UTC: sorts by time, and every file system can hold it. */
-function nameOf(at: Timestamp): string {
-  return `${at.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
-}
-
-/** Another one may have been made in the same second. */
-function freeName(folder: string, name: string): string {
-  for (let count = 1; ; count += 1) {
-    const tried = count === 1 ? name : `${name}-${count}`;
-    if (!existsSync(join(folder, tried))) return tried;
-  }
-}
 
 const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
 

@@ -122,7 +122,10 @@ function comparison(
   resource: ResourceName,
   ignore: readonly string[],
 ): (before: Row | null, after: Row | null) => FieldChange[] {
-  const columns = resourceOf(resource).fields.map(({ name }) => ({ name, embedded: embeds(resource, name) }));
+  const columns = resourceOf(resource).fields.map(({ name }) => ({
+    name,
+    embedded: mayHoldJson({ name, table: resource, origin: name }),
+  }));
   const ignored = new Set(ignore);
   return (before, after) => {
     const changes: FieldChange[] = [];
@@ -138,10 +141,6 @@ function comparison(
     }
     return changes;
   };
-}
-
-function embeds(resource: ResourceName, name: string): boolean {
-  return mayHoldJson({ name, table: resource, origin: name });
 }
 
 function valueOf(cell: Cell, embedded: boolean): ReportedValue {

@@ -6,10 +6,6 @@ import { readManifest, removeDurableFolder } from '../store/files/durable-folder
 
 const timePattern = String.raw`(?:[01]\d|2[0-3])[0-5]\d[0-5]\d`;
 
-function timeOf(moment: number): string {
-  return new Date(moment).toISOString().slice(11, 19).replaceAll(':', '');
-}
-
 /** Whether the name says when it was written. */
 export function isDated(pattern: string): boolean {
   return pattern.includes('{date}');
@@ -17,7 +13,8 @@ export function isDated(pattern: string): boolean {
 
 /** The name at that moment, in ms since 1970. */
 export function datedName(pattern: string, moment: number): string {
-  return pattern.replaceAll('{date}', dayOf(moment)).replaceAll('{time}', timeOf(moment));
+  const time = new Date(moment).toISOString().slice(11, 19).replaceAll(':', '');
+  return pattern.replaceAll('{date}', dayOf(moment)).replaceAll('{time}', time);
 }
 
 /**

@@ -60,11 +60,6 @@ const ofOne: Readonly<Record<ResourceName, Readonly<Record<string, string>>>> = 
   },
 };
 
-/** Empty where nothing is known of the field. */
-function meaningByName(resource: ResourceName, field: string): string {
-  return ofOne[resource][field] ?? ofAll[field] ?? '';
-}
-
 const historyExamples: Readonly<Record<ResourceName, string>> = {
   users:
     "SELECT id, valid_to AS changed_at, record ->> 'username' AS username, record ->> 'balance' AS balance FROM users_history ORDER BY id, valid_to",
@@ -245,10 +240,6 @@ export function dictionary(): readonly TableEntry[] {
   ];
 }
 
-function typeName(type: FieldType): string {
-  return type === 'object' || type === 'strings' ? 'TEXT (JSON)' : sqlTypeOf(type);
-}
-
 const typeNotes: Readonly<Partial<Record<FieldType, string>>> = {
   flag: '0 or 1',
   timestamp: 'ISO 8601 UTC with microseconds; sorts as text',
@@ -279,13 +270,13 @@ function resourceTable(resource: Resource): TableEntry {
 function fieldColumn(resource: Resource, field: Field): ColumnEntry {
   const seen = resource.valuesSeen[field.name];
   const parts = [
-    field.name === 'id' ? 'primary key' : field.note || meaningByName(resource.name, field.name),
+    field.name === 'id' ? 'primary key' : field.note || ofOne[resource.name][field.name] || ofAll[field.name] || '',
     typeNotes[field.type] ?? '',
     seen === undefined || field.type === 'flag' ? '' : `values seen: ${seen.join(', ')}`,
   ];
   return {
     name: field.name,
-    type: typeName(field.type),
+    type: field.type === 'object' || field.type === 'strings' ? 'TEXT (JSON)' : sqlTypeOf(field.type),
     nullable: field.nullable,
     source: 'document',
     meaning: parts.filter((part) => part !== '').join('; '),

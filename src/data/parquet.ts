@@ -166,28 +166,19 @@ function misfit(name: string, type: ColumnType, cell: Cell): UsageError {
   );
 }
 
-function dataOf(kind: ColumnType | undefined, values: ParquetValue[]) {
-  if (kind === 'text') return textColumn(values);
-  // A dictionary would take a zero with a sign for one without.
-  return kind === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
-}
-
-type TextColumn =
-  | { readonly data: ParquetValue[] }
-  /** The bytes of each text, to be written as they are. */
-  | { readonly data: (Uint8Array | null)[]; readonly encoding: 'PLAIN' };
-
-const sampled = 500;
-/** Parts of a column that differ from each other, from which on a dictionary of them would not pay. */
-const mostlyDistinct = 0.8;
-
 /**
  * Texts that repeat go in as they are: the library makes a dictionary of them. Of those that do not, it would make bytes
  * with a memory of their own for each, a million times over; here they share one.
  */
-function textColumn(values: ParquetValue[]): TextColumn {
-  return repeats(values) ? { data: values } : { data: bytesOf(values), encoding: 'PLAIN' };
+function dataOf(kind: ColumnType | undefined, values: ParquetValue[]) {
+  if (kind === 'text' && !repeats(values)) return { data: bytesOf(values), encoding: 'PLAIN' as const };
+  // A dictionary would take a zero with a sign for one without.
+  return kind === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
 }
+
+const sampled = 500;
+/** Parts of a column that differ from each other, from which on a dictionary of them would not pay. */
+const mostlyDistinct = 0.8;
 
 function repeats(values: readonly ParquetValue[]): boolean {
   const step = Math.max(1, Math.floor(values.length / sampled));

@@ -4,13 +4,6 @@ import type { Row, Snapshot } from '../store/reading-types.ts';
 
 export type PlanFormat = 'text' | 'json';
 
-interface Step {
-  readonly id: number;
-  readonly parent: number;
-  /** In the words of SQLite: https://sqlite.org/eqp.html */
-  readonly detail: string;
-}
-
 /** A step with what belongs to it; the form of the output under `--json`. */
 interface PlanStep {
   readonly detail: string;
@@ -30,15 +23,17 @@ export function planText(snapshot: Snapshot, sql: string, format: PlanFormat): U
   // An EXPLAIN of the operator's own must not be explained once more.
   const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
   const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
-  const plan = planOf([...result.batches(() => 1_000)].flat().map(stepOf));
+  const plan = planOf([...result.batches(() => 1_000)].flat());
   return Buffer.from(format === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : wordsOf(plan));
 }
 
-function stepOf([id, parent, , detail]: Row): Step {
-  return { id: Number(id), parent: Number(parent), detail: String(detail) };
-}
-
-function planOf(steps: readonly Step[]): QueryPlan {
+function planOf(rows: readonly Row[]): QueryPlan {
+  // In the words of SQLite: https://sqlite.org/eqp.html
+  const steps = rows.map(([id, parent, , detail]) => ({
+    id: Number(id),
+    parent: Number(parent),
+    detail: String(detail),
+  }));
   const under = (parent: number): PlanStep[] =>
     steps
       .filter((step) => step.parent === parent)

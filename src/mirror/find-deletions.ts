@@ -105,22 +105,13 @@ async function search(ports: SearchPorts, window: Window, reach: DayRange, total
     if (left < 0) return { kind: 'contradiction', problem: 'it takes more requests than reading it' };
     const found: (readonly RecordKey[])[] = [];
     for (let at = 0; at < step.value.length; at += pagesAtOnce) {
-      const pages = await readSome(read, step.value.slice(at, at + pagesAtOnce));
+      const pages = await Promise.all(step.value.slice(at, at + pagesAtOnce).map(read));
       if (pages.some((page) => page.total !== total || page.perPage !== pageSize)) {
         return { kind: 'contradiction', problem: 'records came or went meanwhile' };
       }
-      found.push(...pages.map(({ ids }) => ids));
+      found.push(...pages.map(idsOn));
     }
     step = steps.next(found);
   }
   return step.value;
-}
-
-function readSome(read: SearchPorts['read'], pages: readonly number[]) {
-  return Promise.all(
-    pages.map(async (number) => {
-      const page = await read(number);
-      return { total: page.total, perPage: page.perPage, ids: idsOn(page) };
-    }),
-  );
 }

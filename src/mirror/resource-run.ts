@@ -43,6 +43,9 @@ export interface ResourceEnd {
   readonly error: OperatorError | null;
 }
 
+/** The view `mirror_freshness` reads this record, too. */
+const heldFreshness = 'fresh_until_proven';
+
 /** New records of one run that are not odd, whatever the mirror holds. */
 const oddGrowth = 10_000;
 
@@ -147,7 +150,9 @@ async function readResource(
   });
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, removal, surplus });
 
-  if (trusting) holdFreshness(store, resource);
+  // From now on the resource stays as fresh as it is; what an earlier run has left unproven still is.
+  const isHeld = store.capability(heldFreshness, resource) !== undefined;
+  if (trusting && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
   const planned = plannedSteps(store, resource, options, capabilities, seal, surplus, again ? startedAt : null);
   distrustPages(ports, planned);
@@ -183,8 +188,9 @@ async function readResource(
     isOpen: (window) => isOpen(window, seal),
   });
   forgetEmptyOutside(store, resource);
-  if (sum.proven) grantFreshness(store, resource);
-  else if (sum.missing && options.only === null) denyFreshness(store, resource);
+  if (sum.proven) store.forgetCapability(heldFreshness, resource);
+  // Records are missing that no window has shown: how fresh it is, nobody knows.
+  else if (sum.missing && options.only === null) store.recordCapability(heldFreshness, resource, null);
 
   const windows = store.windows(resource);
   const more = surplus.inEach();
@@ -285,26 +291,6 @@ function unsettledProblem(windows: readonly Window[]): string | null {
   const reason = unsettled.map(({ problem }) => problem ?? undefined).find((each) => each !== undefined);
   const days = `${unsettled.length} of ${counted(windows.length, 'window')} of creation time are not settled`;
   return reason === undefined ? days : `${days}: ${reason}`;
-}
-
-/** The view `mirror_freshness` reads this record, too. */
-const name = 'fresh_until_proven';
-
-type HoldingStore = Pick<MirrorStore, 'freshAsOf' | 'capability' | 'recordCapability' | 'forgetCapability'>;
-
-function holdFreshness(store: HoldingStore, resource: ResourceName): void {
-  // What an earlier run has left unproven still is.
-  if (store.capability(name, resource) === undefined) store.recordCapability(name, resource, store.freshAsOf(resource));
-}
-
-/** The resource is not known to be fresh at all: records are missing that no window has shown. */
-function denyFreshness(store: HoldingStore, resource: ResourceName): void {
-  store.recordCapability(name, resource, null);
-}
-
-/** The sum was proven: the resource is as fresh as its windows say. */
-function grantFreshness(store: HoldingStore, resource: ResourceName): void {
-  if (store.capability(name, resource) !== undefined) store.forgetCapability(name, resource);
 }
 
 /**

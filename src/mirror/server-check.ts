@@ -53,7 +53,11 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   if (reasons.length > 0) {
     if (!accepted) throw refusal(address, reasons);
     noteEvent(ports, 'server_accepted', reasons.join('; '));
-    forgetReadings(store);
+    // What was read, and measured, was of another server. The rows stay until a walk misses them.
+    for (const resource of resourceNames) {
+      forgetReading(store, resource);
+      forgetCapabilities(store, resource);
+    }
   } else if (known !== null && known.address !== address) {
     noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);
   }
@@ -71,14 +75,6 @@ function record(store: ServerCheckPorts['store'], contact: ServerContact, owner:
 
 function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {
   store.recordEvent(run, { resource: null, kind, subject: contact.address, detail });
-}
-
-/** What was read, and measured, was of another server: none of it counts as read. The rows stay until a walk misses them. */
-function forgetReadings(store: ServerCheckPorts['store']): void {
-  for (const resource of resourceNames) {
-    forgetReading(store, resource);
-    forgetCapabilities(store, resource);
-  }
 }
 
 type KnownRecord = StoredKnownRecord & { readonly resource: ResourceName };

@@ -162,18 +162,22 @@ function relationsOf(database: Database): Relation[] {
 }
 
 function selectSql(selection: Selection, relations: readonly Relation[]): string {
-  const { relation, columns, where, order, asOf, limit } = selection;
+  const { relation, columns, order, limit } = selection;
+  const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
+  const head = `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`;
+  const sql = withClauses(head, { ...selection, ...(order === undefined && id !== null && { order: quoteName(id) }) });
+  return limit === undefined ? sql : `${sql}\nLIMIT ${limit}`;
+}
+
+/** The statement with the operator's own clauses. Line breaks end a comment at the end of a fragment. */
+function withClauses(head: string, { where, order, asOf }: Pick<StatementPart, 'where' | 'order' | 'asOf'>): string {
   if (where !== undefined) checkFragment(where, '--where');
   if (order !== undefined) checkFragment(order, '--order');
-  const id = relations.find(({ name }) => name === relation)?.rangeColumn ?? null;
-  const sorted = order ?? (id === null ? undefined : quoteName(id));
-  // Line breaks end a comment at the end of a fragment.
   return [
     ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
-    `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(relation)}`,
+    head,
     ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
-    ...(sorted === undefined ? [] : [`ORDER BY ${sorted}`]),
-    ...(limit === undefined ? [] : [`LIMIT ${limit}`]),
+    ...(order === undefined ? [] : [`ORDER BY ${order}`]),
   ].join('\n');
 }
 
@@ -182,16 +186,10 @@ function columnsAsOf({ relation, columns }: Selection): ResultColumn[] {
 }
 
 /** The part of the statement's rows as a statement around it; the statement itself where all is wanted. */
-function partSql(sql: string, { columns, where, order, asOf }: StatementPart): string {
-  if (where !== undefined) checkFragment(where, '--where');
-  if (order !== undefined) checkFragment(order, '--order');
+function partSql(sql: string, part: StatementPart): string {
+  const { columns, where, order, asOf } = part;
   if ((columns ?? where ?? order ?? asOf) === undefined) return sql;
-  return [
-    ...(asOf === undefined ? [] : [withTablesAsOf(asOf)]),
-    `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM (\n${withoutEnd(sql)}\n)`,
-    ...(where === undefined ? [] : [`WHERE (${where}\n)`]),
-    ...(order === undefined ? [] : [`ORDER BY ${order}`]),
-  ].join('\n');
+  return withClauses(`SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM (\n${withoutEnd(sql)}\n)`, part);
 }
 
 function describe(database: Database, sql: string, known: readonly Relation[], guard: Guard): StatementFacts {

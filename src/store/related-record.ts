@@ -1,4 +1,5 @@
 /** What a response holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
+import { firstFree } from '../model/free-name.ts';
 import type { RelatedRow } from '../model/page-rows.ts';
 import { cellOf, jsonText } from './cell.ts';
 
@@ -26,23 +27,22 @@ export function relatedList(value: unknown): readonly unknown[] {
 /** A row for each of a parent's related records. */
 export function relatedRows(list: readonly unknown[]): RelatedRow[] {
   const taken = new Set<string>();
+  // A record can come twice under one parent, by way of two others.
+  const freeKey = (id: string): string => {
+    const key = firstFree(
+      (tried) => taken.has(tried),
+      (number) => (number === null ? id : `${id}#${number}`),
+    );
+    taken.add(key);
+    return key;
+  };
   return list.map((each, index) => {
     const { cell: id } = idCell(isObject(each) ? (each['id'] ?? null) : null);
     return {
-      key: freeKey(id === null ? `#${index + 1}` : String(id), taken),
+      key: freeKey(id === null ? `#${index + 1}` : String(id)),
       id,
       record: jsonText(each),
       keys: isObject(each) ? Object.keys(each) : [null],
     };
   });
-}
-
-/** A record can come twice under one parent, by way of two others. */
-function freeKey(id: string, taken: Set<string>): string {
-  for (let count = 1; ; count += 1) {
-    const tried = count === 1 ? id : `${id}#${count}`;
-    if (taken.has(tried)) continue;
-    taken.add(tried);
-    return tried;
-  }
 }

@@ -2,6 +2,7 @@
  * SQL of the tables of related records, which are made when a relation is first requested, and of their flat views. See
  * docs/architecture.md, "The mirror file".
  */
+import { firstFree } from '../model/free-name.ts';
 import type { RelationTable } from '../model/relations.ts';
 import { quoteName, quoteText } from './schema.ts';
 
@@ -39,12 +40,10 @@ FROM ${quoteName(table)}`;
 
 function freeName(key: RelatedKey, taken: Set<string>): string {
   const name = key === null ? 'value' : key.replaceAll('\0', '') || 'empty';
-  for (let count = 1; ; count += 1) {
-    const tried = count === 1 ? name : `${name}_${count}`;
-    if (taken.has(tried.toLowerCase())) continue;
-    taken.add(tried.toLowerCase());
-    return tried;
-  }
+  const isTaken = (tried: string): boolean => taken.has(tried.toLowerCase());
+  const free = firstFree(isTaken, (number) => (number === null ? name : `${name}_${number}`));
+  taken.add(free.toLowerCase());
+  return free;
 }
 
 // Readable in a path of any SQLite; how others are escaped there differs between its versions.

@@ -3,6 +3,7 @@ import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { dictionary, possibleRelationEntries, relationEntries, type TableEntry } from '../dictionary.ts';
 import { OperatorError } from '../../model/errors.ts';
+import { firstFree } from '../../model/free-name.ts';
 import { relationTables } from '../../model/relations.ts';
 import { flatKeys } from '../../store/relations.ts';
 import type { Timestamp } from '../../model/time.ts';
@@ -238,14 +239,18 @@ export function isDependedOn(error: unknown): boolean {
 }
 
 function shortName(name: string, taken: Set<string>): string {
-  for (let count = 1; ; count += 1) {
-    const end = count === 1 ? '' : `_${count}`;
-    let start = name.replaceAll('\0', '') || 'empty';
-    while (Buffer.byteLength(start + end) > nameBytes) start = Array.from(start).slice(0, -1).join('');
-    if (taken.has(start + end)) continue;
-    taken.add(start + end);
-    return start + end;
-  }
+  const characters = Array.from(name.replaceAll('\0', '') || 'empty');
+  const short = firstFree(
+    (tried) => taken.has(tried),
+    (number) => {
+      const end = number === null ? '' : `_${number}`;
+      let most = characters.length;
+      while (Buffer.byteLength(characters.slice(0, most).join('') + end) > nameBytes) most -= 1;
+      return characters.slice(0, most).join('') + end;
+    },
+  );
+  taken.add(short);
+  return short;
 }
 
 /** Makes the role where it is missing. Warns, and gives false, where this user may not. */

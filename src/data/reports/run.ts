@@ -132,13 +132,10 @@ function refuseMissing(report: Pick<Report, 'name' | 'needs'>, snapshot: Pick<Sn
   }
   const relations = missing.flatMap(({ relation }) => relation ?? []);
   if (relations.length === 0) return;
-  throw new UsageError(`report ${report.name} needs ${namesOf(relations)}, which the mirror does not hold yet`, {
+  const names = relations.map(({ resource, relation }) => `${relation} of ${resource}`);
+  throw new UsageError(`report ${report.name} needs ${listed.format(names)}, which the mirror does not hold yet`, {
     advice: `${switchOn(relations)} Then run \`admin-mirror sync\`.`,
   });
-}
-
-function namesOf(relations: readonly RelationTable[]): string {
-  return listed.format(relations.map(({ resource, relation }) => `${relation} of ${resource}`));
 }
 
 const listed = new Intl.ListFormat('en', { style: 'long', type: 'conjunction' });

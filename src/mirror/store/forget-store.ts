@@ -217,13 +217,12 @@ function undo(runner: Runner, id: number): Record<string, number> {
     counts[resource] = (counts[resource] ?? 0) + 1;
     if (day !== null) resetWalks(runner, resource, day as Day);
   }
-  if (kept.length > 0) for (const resource of othersWithRelations(relationsRead(runner))) resetWalks(runner, resource);
+  // Their pages may hold related records of the person, which are found under no window of the person's.
+  const others = new Set(relationsRead(runner).map(({ resource }) => resource)).difference(
+    new Set(['users', 'emails']),
+  );
+  if (kept.length > 0) for (const resource of others) resetWalks(runner, resource);
   return counts;
-}
-
-/** Resources whose pages may hold related records of the person, which are not found under any window of the person's. */
-function othersWithRelations(relations: readonly RelationTable[]): Set<ResourceName> {
-  return new Set(relations.map(({ resource }) => resource).filter((name) => name !== 'users' && name !== 'emails'));
 }
 
 /**

@@ -72,8 +72,11 @@ export function openVerifyStore(file: string) {
     if (part === undefined) throw new Error(`no table for ${resource}`);
     return part;
   };
+  const { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords } = store;
+  const looking = { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords };
   return {
-    ...store,
+    // Nothing of the store that writes.
+    ...looking,
     /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
     /** Each record of the page against its row, as a sync would have stored it. */

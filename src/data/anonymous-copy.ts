@@ -50,10 +50,7 @@ interface CopiedTable {
 /** May hold what a server said. */
 const withoutWords = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left out of this copy)' END` };
 
-/**
- * What stays empty besides: hashes of what the server sent, events, who was forgotten, who writes to the original. The
- * migrations and the list of related records are the new file's own.
- */
+/** Hashes of responses, events, who was forgotten and who writes stay empty; migrations are the new file's own. */
 const bookkeeping: readonly CopiedTable[] = [
   // Who ran it is left out as well.
   { name: 'mirror_runs', isOwn: true, columns: { ...withoutWords, actor: 'NULL' } },

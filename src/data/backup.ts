@@ -1,7 +1,4 @@
-/**
- * Backups: the mirror and the journal together in a folder named by the time, which appears whole or not at all. Section
- * "Copies" of docs/architecture.md says why the mirror comes first.
- */
+/** Backups: mirror and journal in a folder named by the time; "Copies" of docs/architecture.md says in which order. */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -61,10 +58,7 @@ interface BackupPorts {
   readonly run: CopyRun;
 }
 
-/**
- * Makes a backup. Where one of the two files cannot be copied, the other one is backed up all the same, nothing older is
- * removed, and the error says what is missing. Throws a FileError where nothing could be.
- */
+/** Makes a backup, of one file where the other cannot be copied; then nothing older goes. Throws a FileError. */
 export async function makeBackup(
   ports: BackupPorts,
   { folder, keep, profile }: BackupRequest,

@@ -6,7 +6,8 @@
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
 import { relationTables } from '../model/relations.ts';
-import type { Cell, Relation, ResultColumn, Row, Selection, Snapshot } from '../store/reading-types.ts';
+import type { Cell, Relation, ResultColumn, Row, Selection } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
 import { dictionary } from './dictionary.ts';
 import { isPersonal, maskedText } from './personal.ts';

@@ -6,7 +6,8 @@ import { listChunks, type TextListForm } from './text-list.ts';
 import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Cell, ChangeSpan, ReadingStore, RecordChange, Row, Snapshot } from '../store/reading-types.ts';
+import type { Cell, ChangeSpan, RecordChange, Row } from '../store/reading-types.ts';
+import type { ReadingStore, Snapshot } from '../store/reading.ts';
 
 interface ReportedValue {
   readonly cell: Cell;

@@ -32,10 +32,7 @@ function isTime(place: string, name: string): boolean {
   return isOurs && !place.endsWith('_flat') && ownTimes.test(name);
 }
 
-/**
- * The types of a source's columns; undefined of what a statement computes.
- * @param of the table or view that is read whole, or the columns that a report promises
- */
+/** @param of the table or view that is read whole, or the columns that a report promises */
 export function declaredTypes(
   columns: readonly ResultColumn[],
   relations: readonly Relation[],

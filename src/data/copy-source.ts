@@ -1,7 +1,4 @@
-/**
- * The mirror and the journal as something to be copied, and snapshots: a copy of the mirror as it is now, made while others
- * write, that appears whole or not at all.
- */
+/** The mirror and the journal as something to be copied, and snapshots, which appear whole or not at all. */
 import SqliteDatabase from 'better-sqlite3';
 import type { Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync } from 'node:fs';
@@ -195,10 +192,7 @@ interface SnapshotRequest {
   readonly thoroughness: Thoroughness;
 }
 
-/**
- * Writes the copy in the place of an earlier one, and gives what is in it. Throws a UsageError where something else
- * stands there, and a FileError where there is no mirror, no room, or the copy is not sound.
- */
+/** Writes the copy in the place of an earlier one; gives what is in it. Throws a UsageError or a FileError. */
 export async function makeSnapshot(
   mirror: MirrorCopySource,
   path: string,

@@ -23,10 +23,7 @@ export interface CopyRun {
   readonly progress: (share: number) => void;
 }
 
-/**
- * How a copy is checked: `opened`, and as long as it should be; `rows`, every page and row looked at; `whole`, each index
- * compared with its table as well.
- */
+/** `opened`, and of the right length; `rows`, every page and row; `whole`, each index against its table as well. */
 export type Thoroughness = 'opened' | 'rows' | 'whole';
 
 /** A mirror or journal to be copied. */

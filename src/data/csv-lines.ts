@@ -4,9 +4,10 @@
  */
 import type { CsvStyle } from '../store/files/csv.ts';
 import { csvCell, csvLines } from '../store/files/csv.ts';
-import type { IdRange, Relation, Row, Snapshot } from '../store/reading-types.ts';
+import type { IdRange, Relation, Row } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import { quoteName } from '../store/schema.ts';
-import { readingPace, weightOfRows } from './reading-pace.ts';
+import { readingPace } from './reading-pace.ts';
 
 export interface LineBatch {
   readonly text: string;
@@ -76,7 +77,7 @@ export function* csvTableLines(
     if (parts === undefined || parts.length > columns.length / 2) {
       const rows = cellsIn(range);
       if (rows.length === 0) continue;
-      pace.add({ weight: weightOfRows(rows), rows: rows.length });
+      pace.addRows(rows);
       if (parts === undefined) learn(rows);
       yield { text: linesOf(rows), rows: rows.length };
       continue;
@@ -96,7 +97,7 @@ export function* csvTableLines(
       cells ??= cellsIn(range);
       text += linesOf(cells.slice(at, at + 1));
     }
-    pace.add({ weight: text.length, rows: rows.length });
+    pace.add(rows.length, text.length);
     yield { text, rows: rows.length };
     if (cells !== undefined && spoilt > rows.length * mostSpoilt) learn(cells);
   }

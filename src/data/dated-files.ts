@@ -17,10 +17,7 @@ export function datedName(pattern: string, moment: number): string {
   return pattern.replaceAll('{date}', dayOf(moment)).replaceAll('{time}', time);
 }
 
-/**
- * When a name that the pattern makes was made, as text that sorts; undefined of a name that it does not make, such as
- * one with a day that no calendar has.
- */
+/** When a name of the pattern was made, as text that sorts; undefined of one that it does not make. */
 export function stampIn(pattern: string, name: string): string | undefined {
   const parts = pattern.split(/(\{date\}|\{time\})/);
   const source = parts.map((part) => {

@@ -1,7 +1,4 @@
-/**
- * The data dictionary: what every table, view and column of the mirror means. The resources' part comes from their
- * descriptors; a test holds the whole to the tables that a mirror file really has.
- */
+/** What every table, view and column of the mirror means; a test holds it to the tables of a real mirror. */
 import { bookkeeping, column, table, view } from './dictionary-bookkeeping.ts';
 import { type RelationTable, relationTables } from '../model/relations.ts';
 import {

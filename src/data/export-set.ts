@@ -1,7 +1,4 @@
-/**
- * Every table of the mirror as files of one folder, all from one state of it, with a manifest that says what is in each.
- * Section "Exports" of docs/architecture.md.
- */
+/** Every table as files of one folder, of one state, with a manifest. Section "Exports" of docs/architecture.md. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { relationTables } from '../model/relations.ts';
@@ -10,7 +7,8 @@ import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { type FolderManifest, writeDurableFolder } from '../store/files/durable-folder.ts';
-import type { ReadingStore, Relation, Snapshot } from '../store/reading-types.ts';
+import type { Relation } from '../store/reading-types.ts';
+import type { ReadingStore, Snapshot } from '../store/reading.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
 import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
 import { analystViews } from './dictionary.ts';
@@ -99,10 +97,7 @@ export async function exportSet(
   }
 }
 
-/**
- * What is data: all that this program makes, but of its own bookkeeping freshness alone, and not the views that count what
- * stands in the tables beside them.
- */
+/** Not the bookkeeping, freshness aside, nor the views that count what stands in the tables beside them. */
 function tablesOf(relations: readonly Relation[]): readonly InventoryTable[] {
   return inventory(relations).filter(
     ({ name, in_file: inFile, columns }) =>

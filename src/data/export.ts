@@ -10,7 +10,7 @@ import type { Compression, ExportFormat, TextFormat } from './formats.ts';
 import { jsonArray } from './jsonl.ts';
 import { type RowSource, sourceOf, type SourceRequest } from './source.ts';
 import { csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
-import type { ReadingStore } from '../store/reading-types.ts';
+import type { ReadingStore } from '../store/reading.ts';
 
 /** What the writing of a file is given besides its rows. */
 export interface FileRun {
@@ -139,10 +139,7 @@ async function* piecesOf(
 /** Room for the bytes of a batch, some 256,000 characters. */
 const roomBytes = 1024 * 1024;
 
-/**
- * A function that makes bytes of text. Kept room is used again for each text: memory that is new each time comes back only
- * when much of it is in use.
- */
+/** Kept room is used again for each text: memory that is new each time comes back only when much of it is in use. */
 function textBytes(isRoomKept: boolean): (text: string) => Uint8Array {
   const room = isRoomKept ? Buffer.allocUnsafeSlow(roomBytes) : undefined;
   return (text) => {

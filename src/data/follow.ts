@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Timestamp } from '../model/time.ts';
-import type { ReadingStore, SharedReading, Snapshot } from '../store/reading-types.ts';
+import type { ReadingStore, SharedReading, Snapshot } from '../store/reading.ts';
 import { changesOf, type ChangesRequest, changesSince, linesOf, type ReportedChange } from './changes.ts';
 import type { QueryFormat } from './formats.ts';
 

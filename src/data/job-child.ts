@@ -1,7 +1,4 @@
-/**
- * The inside of a process that was started for one job: it takes the job, writes the bytes of the result to standard output,
- * and ends. src/data/reading-process.ts is its other side.
- */
+/** The inside of a process that was started for one job; src/data/reading-process.ts is its other side. */
 import { Worker } from 'node:worker_threads';
 import { type Failure, failureOf } from '../model/failure.ts';
 import type { Log } from '../model/log.ts';
@@ -20,10 +17,7 @@ export type JobNews =
   /** The last of it; the failure is null where the result is whole. */
   | { readonly kind: 'end'; readonly failure: Failure | null };
 
-/**
- * Ends the process when the one that started it is gone, which closes standard input: in the midst of a statement this
- * thread hears nothing, and would go on for as long as that takes.
- */
+/** Standard input closes when the parent is gone: in the midst of a statement this thread would not hear of it. */
 const watch = `
 const end = () => process.kill(process.pid, 'SIGKILL');
 new (require('node:net').Socket)({ fd: 0 }).on('error', end).on('close', end).resume();`;

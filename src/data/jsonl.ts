@@ -4,10 +4,7 @@ import { isResourceName, resourceOf } from '../model/resources.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 import { plainText } from '../store/files/csv.ts';
 
-/**
- * Whether text in the column may be JSON to be given as JSON: the fields that the reference calls objects and arrays,
- * those whose type it leaves open, and `_extra`. Computed columns are text.
- */
+/** Whether text may be JSON to be given as JSON: objects, lists, fields of open type, `_extra`; nothing computed. */
 export function mayHoldJson({ table, origin }: ResultColumn): boolean {
   if (table === null || !isResourceName(table)) return false;
   const type = resourceOf(table).fields.find(({ name }) => name === origin)?.type;

@@ -6,8 +6,7 @@ import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
 import { certifiedIn } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
-import { openReadingStore, openSharedReading } from '../store/reading.ts';
-import type { ReadingStore, SharedReading } from '../store/reading-types.ts';
+import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
 import { Readers } from './readers.ts';
 import { ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -47,10 +46,7 @@ export function openLooking(settings: Settings, releases: Releases): SharedReadi
   return releases.add(openSharedReading(settings.store.mirror));
 }
 
-/**
- * A process of its own that reads the mirror, for what may take longer than anybody waits: it can be stopped in the midst
- * of a statement. It opens the file that it is given, and there throws a FileError where there is none to read.
- */
+/** A process that reads the file that it is given, for what takes long: it can be stopped within a statement. */
 export function openReadingProcess(releases: Releases): ReadingProcess {
   return releases.add(new ReadingProcess());
 }

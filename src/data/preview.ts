@@ -1,8 +1,9 @@
 /** The first rows of a statement or of a saved report, for a page: bounded in rows and in text, with how many more there are. */
 import { Buffer } from 'node:buffer';
 import { plainText } from '../store/files/csv.ts';
-import type { Cell, Row, Snapshot } from '../store/reading-types.ts';
-import { readingPace, weightOfRows } from './reading-pace.ts';
+import type { Cell, Row } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
+import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 
 export interface PreviewJob {
@@ -35,7 +36,7 @@ export function previewBytes(
   const pace = readingPace();
   let count = 0;
   for (const batch of batches(pace.rows)) {
-    pace.add({ weight: weightOfRows(batch), rows: batch.length });
+    pace.addRows(batch);
     count += batch.length;
     shown.push(...batch.slice(0, wanted - shown.length));
     if (count > mostCounted) break;

@@ -1,7 +1,8 @@
 /** The result of a statement or of a saved report as a picture: SVG, or text for a terminal. */
 import { Buffer } from 'node:buffer';
 import { UsageError } from '../model/errors.ts';
-import type { Row, Snapshot } from '../store/reading-types.ts';
+import type { Row } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import { chartOf, type ChartRequest, guessChart, mostRows, tooManyRows } from './chart/chart.ts';
 import type { TerminalRoom } from './chart/terminal.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';

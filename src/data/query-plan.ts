@@ -1,6 +1,7 @@
 /** How SQLite would run a statement: its own plan as a tree, with a word where that costs. Runs nothing. */
 import { Buffer } from 'node:buffer';
-import type { Row, Snapshot } from '../store/reading-types.ts';
+import type { Row } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 
 export type PlanFormat = 'text' | 'json';
 

@@ -1,6 +1,7 @@
 /** Queries: one statement of the operator's that reads, its rows as a table, CSV, TSV, JSON or JSON lines. */
 import { Buffer } from 'node:buffer';
-import type { Row, Rows, Snapshot } from '../store/reading-types.ts';
+import type { Row, Rows } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import { header, resultLines } from './text-lines.ts';
 import type { QueryFormat, TextFormat } from './formats.ts';
 import { jsonArray } from './jsonl.ts';

@@ -6,7 +6,7 @@ import { deserialize } from 'node:v8';
 import { setTimeout } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import { secondMs, minuteMs } from '../model/time.ts';
-import type { SharedReading, Snapshot } from '../store/reading-types.ts';
+import type { SharedReading, Snapshot } from '../store/reading.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
 import { maskedSnapshot } from './personal.ts';
 import type { ReadingJob } from './reading-child.ts';

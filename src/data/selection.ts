@@ -2,7 +2,8 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Relation, Selection, Snapshot } from '../store/reading-types.ts';
+import type { Relation, Selection } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
 /** A table or view as the operator names it. */
@@ -55,10 +56,7 @@ function relationNamed(relations: readonly Relation[], name: string): Relation {
   throw new UsageError(`the mirror has no table or view "${name}"`, { advice: suggestion(name, names) });
 }
 
-/**
- * What the operator should know of the table as it was then; undefined where there is nothing to say. Throws a UsageError
- * where the mirror does not know what was then: the table has no history, or not one that reaches back so far.
- */
+/** What to know of the table as it was then. Throws a UsageError where the mirror does not know what was then. */
 export function checkAsOf(
   snapshot: Pick<Snapshot, 'historyReach'>,
   relation: string,

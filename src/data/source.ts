@@ -1,12 +1,13 @@
 /** Where the rows of a file come from: a table read by ranges, a selection of one, or a statement. */
 import { setImmediate } from 'node:timers/promises';
 import { UsageError } from '../model/errors.ts';
-import type { Relation, ResultColumn, Row, Snapshot } from '../store/reading-types.ts';
+import type { Relation, ResultColumn, Row } from '../store/reading-types.ts';
+import type { Snapshot } from '../store/reading.ts';
 import type { CsvStyle } from '../store/files/csv.ts';
 import { checkAsOf, isWhole, resolveSelection, type TableRequest } from './selection.ts';
 import { type ColumnType, declaredTypes } from './column-type.ts';
 import { csvTableLines, hasLines, type LineBatch } from './csv-lines.ts';
-import { readingPace, weightOfRows } from './reading-pace.ts';
+import { readingPace } from './reading-pace.ts';
 import { type ReportRequest, reportRows } from './reports/run.ts';
 
 /** A table or view, what one statement of the operator's gives, or a saved report. */
@@ -71,7 +72,7 @@ export function rowsSource(
     pieces: async function* paced(make, most = () => Infinity) {
       const pace = readingPace();
       for await (const batch of batches(() => Math.min(pace.rows(), most()))) {
-        pace.add({ weight: weightOfRows(batch), rows: batch.length });
+        pace.addRows(batch);
         yield make(batch);
         // Signals are heard between two batches.
         await setImmediate();

@@ -1,6 +1,4 @@
-/**
- * How many requests a run may send, whatever the server says. Section "The cost of a run" of docs/architecture.md.
- */
+/** How many requests a run may send, whatever the server says. Section "The cost of a run" of docs/architecture.md. */
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';

@@ -15,10 +15,7 @@ export function storedCapabilities(
   return stored && { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
 }
 
-/**
- * Puts the measured on record. Where what was read by the rules of before may lack records, every window is to be read
- * again; returns whether that is so.
- */
+/** Returns whether every window is to be read again, since the rules of before may have left out records. */
 export function recordCapabilities(
   store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,
   resource: ResourceName,

@@ -11,10 +11,7 @@ const noiseMs = 2 * secondMs;
 /** From here on the difference is reported. */
 const reportedMs = 2 * minuteMs;
 
-/**
- * The time by whichever of the two clocks was behind.
- * @param aheadMs by how much the server's clock is ahead
- */
+/** The time by whichever clock was behind. @param aheadMs by how much the server's is ahead */
 export function byEarlierClock(at: Timestamp, aheadMs: number): Timestamp {
   return aheadMs < -noiseMs ? timestampOf(Date.parse(at) + aheadMs - noiseMs) : at;
 }

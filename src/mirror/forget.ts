@@ -38,10 +38,7 @@ export interface UndoReceipt {
   readonly released: TableCounts;
 }
 
-/**
- * The id of the user that was named: an id as digits, else an email or a user name. Throws a UsageError, which does not
- * repeat the name, where there is none or more than one.
- */
+/** An id as digits, an email or a user name. Throws a UsageError, without the name, unless it is of one user. */
 export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: string): number {
   const name = named.trim();
   if (/^\d+$/.test(name)) {

@@ -224,10 +224,7 @@ function grownPages({ churn, pageSize }: Load, { runsADay }: RunSettings): numbe
   return churn.added_a_day / runsADay / pageSize;
 }
 
-/**
- * Goes through the runs to come with the budget; gives after how many runs a window is read again, at the most, and the
- * pages that a run reads, in the mean.
- */
+/** After how many runs a window is read again, at the most, and the pages that a run reads, in the mean. */
 function rotate(load: Load, budget: number, settings: RunSettings): { longest: number; read: number; held: number } {
   const total = load.old.reduce((sum, pages) => sum + pages, 0);
   const runs = Math.max(nightsAhead * settings.runsADay, 3 * Math.ceil(total / budget));

@@ -18,10 +18,7 @@ interface IncludePorts {
   readonly signal: AbortSignal;
 }
 
-/**
- * Prepares the reading of a resource with these related records. What was not read before is tried in one request, so
- * that a server that refuses it costs no more than that in each run.
- */
+/** What was not read before is tried in one request: a server that refuses it costs no more in each run. */
 export async function readIncludes(ports: IncludePorts, wanted: readonly string[]) {
   const { source, store, resource } = ports;
   let include = wanted;

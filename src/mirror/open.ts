@@ -90,10 +90,7 @@ export function openVerifyEngine(options: EngineOptions) {
 /** What the settings do not say of a sync. */
 type SettledRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
 
-/**
- * The collector lets the heap of young objects double whenever a page outlives it, and garbage with it: 230 MB where 200
- * do, for no less of the processor. It stays as large as loading the program has made it.
- */
+/** Else the heap of young objects doubles whenever a page outlives it: 230 MB where 200 do, for no less work. */
 function keepHeapSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
@@ -151,10 +148,7 @@ function permitsOf(
   };
 }
 
-/**
- * The comparison of the mirror with the server, wired; while it compares, the mirror is opened so that it cannot be
- * written to. Afterwards the windows that differ are put on record, so that the next sync compares them.
- */
+/** The comparison, wired, over a mirror that is only read. Then windows that differ are put on record. */
 export function openVerify(
   surroundings: Surroundings,
   releases: Releases,
@@ -187,10 +181,7 @@ function noteDifferences(
   }
 }
 
-/**
- * What the next sync would do. Throws a FileError where there is no mirror.
- * @param freshMs how young every row shall stay, where the price of that is wanted
- */
+/** What the next sync would do. @param freshMs how young every row shall stay, where the price of that is wanted */
 export function openPlan(settings: Settings, request: SettledRequest, releases: Releases, freshMs?: number): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const { requestsPerRun, resources } = request;
@@ -228,10 +219,7 @@ export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'setting
   };
 }
 
-/**
- * What a certificate of the mirror is made of. Nobody writes the mirror until it is closed. Throws a FileError where there is
- * none, and a LockHeldError while a sync goes on.
- */
+/** What a certificate is made of. Nobody writes the mirror meanwhile. Throws a FileError or a LockHeldError. */
 export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const file = settings.store.mirror;
   const database = openMirrorForReading(file);
@@ -270,10 +258,7 @@ export async function openForget(
   return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
 }
 
-/**
- * The next sync compares the windows row by row, whatever else it reads. Throws a LockHeldError while a sync goes on: it
- * would not know of them.
- */
+/** The next sync compares the windows row by row. Throws a LockHeldError while a sync goes on. */
 export function recordDifferences(
   store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'compareAgain'>,
   run: string,

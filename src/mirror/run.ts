@@ -293,10 +293,7 @@ const usualBytes = 1_500;
 /** From so many records on the mirror itself shows it. */
 const enoughRecords = 1_000;
 
-/**
- * A function to be called with how many records of a resource are going to be read. Where those that are new to the mirror have
- * no room, `stop` is called, once.
- */
+/** To be called with records that will be read; `stop` is called, once, where those that are new have no room. */
 function watchSpace(
   store: Pick<MirrorStore, 'footprint' | 'liveCount'>,
   free: FreeSpace,

@@ -245,10 +245,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   };
 }
 
-/**
- * Throws where a record was created outside of the days requested: then neither the records of the page nor its total
- * say anything about them. A total that counts everything would have a window cut without end.
- */
+/** Else a total that counts everything would have a window cut without end. */
 function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void {
   if (range === null || !createdAt.some(rangeBreaker(range))) return;
   throw new ContradictionError(`the server sent records created outside of ${range.from}..${range.to}`, {
@@ -292,10 +289,7 @@ export function reachOf(range: DayRange): DayRange {
   };
 }
 
-/**
- * Finds records that show that the server cannot have kept to the range: created days outside of it, whatever the rule.
- * Compares text, which timestamps in ISO 8601 allow: it runs for every record that is read.
- */
+/** Whether a record was created outside the range, whatever the server's rule; as text: it runs for every record. */
 export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
   const from = range.from > eraStart ? addDays(range.from, -1) : outsideStart;
   // The day after the last possible one is no longer four digits of a year.

@@ -18,10 +18,7 @@ interface UnsentPorts {
   readonly signal: AbortSignal;
 }
 
-/**
- * Reads the waiting emails and gives the windows, of those that this run would not read, that hold some which no longer
- * wait. None where the server does not take the filter, or does not keep to it: those windows then wait for their turn.
- */
+/** Windows, of those not read by this run, with emails that no longer wait; none where the filter does not work. */
 export async function unsentSteps(
   ports: UnsentPorts,
   capabilities: Capabilities,

@@ -104,10 +104,7 @@ export function differingCount({ window, server, mirror }: WindowCount): Differi
   return { from: window.from, to: window.to, server, mirror: least === most ? least : mirror };
 }
 
-/**
- * The windows in which a difference of the sums is looked for when no count shows where it is: those first whose count is
- * another than when they were read, and the newest of them, where most changes are.
- */
+/** Where a difference of the sums is looked for: windows whose count changed first, then the newest. */
 export function mostSuspicious(windows: readonly Window[], counts: readonly WindowCount[]): Window[] {
   const now = new Map(counts.map(({ window, server }) => [window, server]));
   const changed = (window: Window) => Number(now.get(window) !== window.serverTotal);

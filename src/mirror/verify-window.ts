@@ -30,10 +30,7 @@ interface WindowComparison {
   readonly isSilent?: boolean;
 }
 
-/**
- * Compares the window. Where the mirror was written to meanwhile, by a sync that goes on beside, it is looked at a
- * second time, and only what both looks show is a difference.
- */
+/** Compares the window; where a sync wrote meanwhile, a second time, and only what both looks show differs. */
 export async function compareWindow(ports: ComparePorts, window: Window): Promise<WindowComparison> {
   const mark = ports.store.commitMark();
   const first = await look(ports, window);

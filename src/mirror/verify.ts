@@ -1,7 +1,4 @@
-/**
- * Verifying: whether the mirror holds what the server has, without a change to either. Section "Verifying" of
- * docs/architecture.md.
- */
+/** Verifying: nothing changes here or there. Section "Verifying" of docs/architecture.md. */
 import pLimit from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';

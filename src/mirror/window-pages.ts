@@ -34,12 +34,9 @@ export class PageMemory {
     this.#known = new Map(known.map((page) => [page.key, page]));
   }
 
-  /** What is known of the page that the last walk met at this place, but for what is on it. */
+  /** The page that the last walk met at this place. */
   knownAt(request: PageRequest): KnownPage | null {
-    const known = this.#known.get(keyOf(request));
-    if (known === undefined) return null;
-    const { hash, total, lastPage, perPage } = known;
-    return { hash, total, lastPage, perPage };
+    return this.#known.get(keyOf(request)) ?? null;
   }
 
   /** The page that came, as the known one where it is that. */

@@ -41,10 +41,7 @@ export function lastSeq(database: Database): number {
   return headOf(database).seq;
 }
 
-/**
- * The cursor of whoever has read all changes up to the number: the mirror, the epoch in which the number was given, and the
- * number.
- */
+/** The cursor of whoever has read all changes up to the number: the mirror, the number's epoch, the number. */
 export function cursorAt(database: Database, seq: number): string {
   const epoch = database.prepare<[number], string>(
     'SELECT epoch FROM mirror_epochs WHERE from_seq < ? ORDER BY from_seq DESC LIMIT 1',
@@ -103,10 +100,7 @@ export interface ChangedSelection {
   readonly limit?: number;
 }
 
-/**
- * In the order of the numbers; behind the columns come `_seq`, and `_deleted`, which is 1 of a row that is gone. No key comes
- * twice: a row that went and came again is there.
- */
+/** By number, each key once; behind the columns come `_seq`, and `_deleted`, which is 1 of a row that is gone. */
 export function changedSql({ table, columns, after, limit }: ChangedSelection): string {
   const name = quoteName(table.name);
   const [id, key] = table.key;

@@ -1,7 +1,4 @@
-/**
- * SQLite files of ours: numbered, recorded changes of their schema. A file of a newer version, or of another program, is
- * refused and never changed.
- */
+/** SQLite files of ours, with numbered changes of their schema. A newer file, or another's, is never changed. */
 import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
@@ -95,10 +92,7 @@ function migrateSteps(kind: FileKind, database: Database, file: string, clock: C
   }
 }
 
-/**
- * Opens the file for writing in WAL mode, and makes it with mode 0600 where it does not exist. The caller closes it.
- * @param pragmas set before anything is written
- */
+/** Opens the file in WAL mode, or makes it with mode 0600. The caller closes it. @param pragmas set before all else */
 export function openForWriting(kind: FileKind, file: string, clock: Clock, pragmas: readonly string[]): Database {
   return guarded(kind, file, () => {
     if (!existsSync(file)) makeFile(file);

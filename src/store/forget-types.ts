@@ -1,7 +1,4 @@
-/**
- * What forgetting a person needs of the stores that hold text about people. Section "Forgetting a person" of
- * docs/architecture.md.
- */
+/** What forgetting needs of stores that hold text about people ("Forgetting a person" of docs/architecture.md). */
 /** Rows that something was done to, by table; a table with none is left out. */
 export type TableCounts = Readonly<Record<string, number>>;
 

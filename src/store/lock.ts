@@ -80,10 +80,7 @@ export interface StoreLocks {
   guard(connection: QueryExecutorProvider): Promise<void>;
   /** How long a lock of ours surely stays ours, ms, by clocks that nobody sets; 0 of any other. */
   remainingMs(name: string): number;
-  /**
-   * Aborted once a lock of ours was lost, or is about to run out because it cannot be renewed: what it guards must end now, so
-   * that it has ended when somebody else may take it.
-   */
+  /** Aborted once a lock of ours is lost or about to be: what it guards must have ended when others may take it. */
   lost(name: string): AbortSignal;
   close(): Promise<void>;
 }
@@ -165,10 +162,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   };
 }
 
-/**
- * What is written to a file of ours that has locks.
- * @param what for an error: `write to the mirror`
- */
+/** @param what for an error: `write to the mirror` */
 export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>) {
   /** Gives what `doing` gives; what the system says of the file is thrown as a FileError. */
   function explained<T>(doing: () => T): T {

@@ -36,10 +36,7 @@ interface Server {
 
 const oldestVersion = 130_000;
 
-/**
- * What the server is. Throws what `refuse` makes of a reason and an advice where it is none that can be written to.
- * @param setting that names the server
- */
+/** What the server is. Throws what `refuse` makes of a reason where it is none that can be written to. */
 export async function serverBehind(
   query: <Row>(text: string) => Promise<Row[]>,
   setting: string,

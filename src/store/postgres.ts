@@ -44,10 +44,7 @@ export interface SharedDatabase {
 /** How long a transaction waits for another one; ours last milliseconds. */
 const lockMs = 30 * secondMs;
 const statementMs = 50 * secondMs;
-/**
- * A process that is stopped within a transaction holds the lock of the schema: after so long the server ends the transaction.
- * Whoever goes on later finds its connection gone, and nothing done.
- */
+/** A process that is stopped within a transaction holds the lock of the schema until the server ends it then. */
 const idleMs = 15 * secondMs;
 /** The server answers each statement before that, if it is there. */
 const silenceMs = 60 * secondMs;

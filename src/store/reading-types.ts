@@ -1,9 +1,5 @@
 /** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
-import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Certified } from './certified.ts';
-import type { ChangedSelection } from './changed-rows.ts';
-import type { NumberedTable } from './numbering.ts';
 
 /** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
 export type Cell = string | bigint | number | Uint8Array | null;
@@ -111,66 +107,4 @@ export interface Rows {
 export interface RangedRows {
   readonly columns: readonly ResultColumn[];
   readonly rowsIn: (range: IdRange) => Row[];
-}
-
-/**
- * The mirror as it was at one moment, whatever is written meanwhile. Every method throws a UsageError, with the
- * database's own words, where the operator's SQL is at fault or would do more than read.
- */
-export interface Snapshot {
-  /** The certificate of just this state; null where none was written of it. */
-  certified(): Omit<Certified, 'run'> | null;
-  /** Tables first, then views, each by name; without the database's own. */
-  readonly relations: () => readonly Relation[];
-  readonly select: (selection: Selection) => Rows;
-  /** How SQLite would select it: the steps of its plan, in its words. */
-  readonly stepsOf: (selection: Selection) => readonly string[];
-  /**
-   * The relation, which has a range column, to be read range by range.
-   * @param sql of this program's making, in place of the columns by their names
-   */
-  readonly selectRanges: (relation: Relation, columns: readonly string[], sql?: readonly string[]) => RangedRows;
-  /**
-   * Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is called before each range.
-   */
-  readonly ranges: (relation: Relation, rows: () => number, within?: IdRange) => IterableIterator<IdRange>;
-  /** The `fresh_as_of` of each resource; null where it was never read whole. */
-  readonly freshness: () => ReadonlyMap<ResourceName, Timestamp | null>;
-  readonly historyReach: (resource: ResourceName) => HistoryReach;
-  readonly changes: (resource: ResourceName, span: ChangeSpan) => IterableIterator<RecordChange>;
-  /** The tables that have a change cursor: resources, their histories, and related records. */
-  readonly numberedTables: () => readonly NumberedTable[];
-  readonly lastSeq: () => number;
-  /** The cursor of whoever has read all changes up to the number; up to this state without one. */
-  readonly cursor: (seq?: number) => string;
-  /**
-   * The number up to which the cursor has read: 0 of `startCursor`. Throws a CursorError where the mirror cannot tell what
-   * changed since: the cursor is of another mirror, or of a state that the mirror was put back from, or too old.
-   */
-  readonly seqOf: (cursor: string) => number;
-  /**
-   * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
-   * they come to.
-   * @param since nothing that came before this time is told as new, nor before the time at which the number's epoch began
-   */
-  readonly changesAfter: (resource: ResourceName, after: number, since?: Timestamp) => IterableIterator<NumberedChange>;
-  /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
-  readonly changed: (selection: ChangedSelection) => Rows;
-  /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
-  readonly query: (sql: string, values?: BoundValues, part?: StatementPart) => Rows;
-  readonly describe: (sql: string) => StatementFacts;
-  readonly release: () => void;
-}
-
-export interface ReadingStore {
-  /** The state at this moment; the caller releases it. */
-  readonly snapshot: () => Snapshot;
-  readonly close: () => void;
-}
-
-/** One connection that is kept open, for who reads often and little: no state of the file is held between two readings. */
-export interface SharedReading {
-  /** Reads one state of the mirror; nothing of the snapshot may be used afterwards. */
-  readonly read: <T>(work: (snapshot: Snapshot) => T) => T;
-  readonly close: () => void;
 }

@@ -8,22 +8,21 @@ import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type {
   BoundValues,
+  ChangeSpan,
+  HistoryReach,
   IdRange,
   RangedRows,
-  ReadingStore,
   Relation,
   ResultColumn,
   Row,
   Rows,
   Selection,
-  SharedReading,
-  Snapshot,
   StatementFacts,
   StatementPart,
 } from './reading-types.ts';
 import { withTablesAsOf } from './as-of.ts';
 import { certifiedIn } from './certified.ts';
-import { changedSql, cursorAt, lastSeq, seqOf } from './changed-rows.ts';
+import { type ChangedSelection, changedSql, cursorAt, lastSeq, seqOf } from './changed-rows.ts';
 import { beginningAfter, changesAfter, changesIn, historyReach } from './changes.ts';
 import { numberedTables } from './numbering.ts';
 import { openMirrorForReading } from './open.ts';
@@ -31,16 +30,19 @@ import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 
 /** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
-export function openReadingStore(file: string): ReadingStore {
+export function openReadingStore(file: string) {
   const opened = openMirrorForReading(file);
-  return { snapshot: () => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
+  /** The state at this moment; the caller releases it. */
+  return { snapshot: (): Snapshot => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
 }
 
+export type ReadingStore = ReturnType<typeof openReadingStore>;
+
 /**
- * Opens the mirror for many short readings. Another file in its place is opened at the next one. Throws, there and then, a
+ * Opens the mirror for many short readings over one connection; no state of the file is held between two of them. Another file in its place is opened at the next one. Throws, there and then, a
  * FileError where there is none.
  */
-export function openSharedReading(file: string): SharedReading {
+export function openSharedReading(file: string) {
   let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
   const close = (): void => {
     open?.database.close();
@@ -48,7 +50,8 @@ export function openSharedReading(file: string): SharedReading {
   };
   const guard = guardOf(file);
   return {
-    read: (work) => {
+    /** Reads one state of the mirror; nothing of the snapshot may be used afterwards. */
+    read: <T>(work: (snapshot: Snapshot) => T): T => {
       const inode = statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
       if (open?.inode !== inode) close();
       if (open === undefined) {
@@ -70,6 +73,8 @@ export function openSharedReading(file: string): SharedReading {
   };
 }
 
+export type SharedReading = ReturnType<typeof openSharedReading>;
+
 interface KnownRelations {
   readonly version: number;
   readonly relations: readonly Relation[];
@@ -84,41 +89,74 @@ export function snapshotOf(database: Database, file: string): Snapshot {
   return snapshotIn(database, file, known, () => void database.close());
 }
 
-function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void): Snapshot {
+/**
+ * The mirror as it was at one moment, whatever is written meanwhile. Every method throws a UsageError, with the database's own
+ * words, where the operator's SQL is at fault or would do more than read.
+ */
+export type Snapshot = ReturnType<typeof snapshotIn>;
+
+function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void) {
   const guard = guardOf(file);
   return {
+    /** Tables first, then views, each by name; without the database's own. */
     relations: () => known,
-    select: (selection) => {
+    select: (selection: Selection): Rows => {
       const rows = rowsOf(prepare(database, selectSql(selection, known), known, guard), guard);
       // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
       return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
     },
-    stepsOf: (selection) => {
+    /** How SQLite would select it: the steps of its plan, in its words. */
+    stepsOf: (selection: Selection): readonly string[] => {
       const plan = prepare(database, `EXPLAIN QUERY PLAN ${selectSql(selection, known)}`, known, guard);
       return plan.all().map((step) => String(step[3]));
     },
-    selectRanges: (relation, columns, sql = columns.map(quoteName)) => rangedRowsOf(database, relation, sql, guard),
-    ranges: (relation, rows, within = wholeLine) => rangesOf(database, relation, rows, within, guard),
+    /**
+     * The relation, which has a range column, to be read range by range.
+     * @param sql of this program's making, in place of the columns by their names
+     */
+    selectRanges: (
+      relation: Relation,
+      columns: readonly string[],
+      sql: readonly string[] = columns.map(quoteName),
+    ): RangedRows => rangedRowsOf(database, relation, sql, guard),
+    /** Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is called before each range. */
+    ranges: (relation: Relation, rows: () => number, within: IdRange = wholeLine) =>
+      rangesOf(database, relation, rows, within, guard),
+    /** The `fresh_as_of` of each resource; null where it was never read whole. */
     freshness: () => guard(() => freshnessOf(database)),
+    /** The certificate of just this state; null where none was written of it. */
     certified: () => guard(() => certifiedIn(database)),
-    historyReach: (resource) => guard(() => historyReach(database, resource)),
-    changes: (resource, span) => guarded(changesIn(database, resource, span), guard),
+    historyReach: (resource: ResourceName): HistoryReach => guard(() => historyReach(database, resource)),
+    changes: (resource: ResourceName, span: ChangeSpan) => guarded(changesIn(database, resource, span), guard),
+    /** The tables that have a change cursor: resources, their histories, and related records. */
     numberedTables: () => guard(() => numberedTables(database)),
     lastSeq: () => guard(() => lastSeq(database)),
-    cursor: (seq) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
-    seqOf: (cursor) => guard(() => seqOf(database, file, cursor)),
-    changesAfter: (resource, after, since) =>
+    /** The cursor of whoever has read all changes up to the number; up to this state without one. */
+    cursor: (seq?: number) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
+    /**
+     * The number up to which the cursor has read: 0 of `startCursor`. Throws a CursorError where the mirror cannot tell what
+     * changed since: the cursor is of another mirror, or of a state that the mirror was put back from, or too old.
+     */
+    seqOf: (cursor: string) => guard(() => seqOf(database, file, cursor)),
+    /**
+     * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
+     * they come to.
+     * @param since nothing that came before this time is told as new, nor before the time at which the number's epoch began
+     */
+    changesAfter: (resource: ResourceName, after: number, since?: Timestamp) =>
       guarded(changesAfter(database, resource, after, later(beginningAfter(database, after), since)), guard),
-    changed: (selection) => {
+    /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
+    changed: (selection: ChangedSelection): Rows => {
       const rows = rowsOf(prepare(database, changedSql(selection), known, guard), guard);
       const relation = selection.table.name;
       return { ...rows, columns: columnsAsOf({ relation, columns: [...selection.columns, '_seq', '_deleted'] }) };
     },
-    query: (sql, values = {}, part = {}) => {
+    /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
+    query: (sql: string, values: BoundValues = {}, part: StatementPart = {}): Rows => {
       checkStatement(sql, Object.keys(values));
       return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);
     },
-    describe: (sql) => describe(database, sql, known, guard),
+    describe: (sql: string): StatementFacts => describe(database, sql, known, guard),
     release,
   };
 }

@@ -1,7 +1,4 @@
-/**
- * SQL of the tables of related records, which are made when a relation is first requested, and of their flat views. See
- * docs/architecture.md, "The mirror file".
- */
+/** Tables of related records, and their flat views, made when first requested ("The mirror file"). */
 import { firstFree } from '../model/free-name.ts';
 import type { RelationTable } from '../model/relations.ts';
 import { quoteName, quoteText } from './schema.ts';

@@ -147,10 +147,7 @@ interface StoredKey {
   readonly key: string;
 }
 
-/**
- * A function that makes the rows of these parents exactly the given ones, within the transaction at hand; gives the keys
- * of the records that were written.
- */
+/** Makes the rows of these parents exactly the given ones; gives the keys of records that were written. */
 function relationRows(
   database: Database,
   { table, parentColumn }: RelationTable,

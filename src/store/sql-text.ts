@@ -1,7 +1,4 @@
-/**
- * SQL that an operator typed, looked at before SQLite sees it: some statements take effect while they are prepared
- * (PRAGMA), so a read-only connection alone is not enough.
- */
+/** SQL that an operator typed: some statements take effect while they are prepared, on a read-only connection too. */
 import { UsageError } from '../model/errors.ts';
 
 interface Token {

@@ -98,10 +98,7 @@ export interface Tables {
   };
 }
 
-/**
- * Builds queries and compiles them; it never runs one. Kysely's own execution is asynchronous, and between two steps of
- * one of our transactions another task would get in.
- */
+/** Compiles queries and runs none: Kysely runs them asynchronously, and others would get into our transactions. */
 export const build = new Kysely<Tables>({
   dialect: {
     createAdapter: () => new SqliteAdapter(),

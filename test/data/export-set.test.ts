@@ -4,10 +4,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportSet, manifestProgram, type SetRequest } from '../../src/data/export-set.ts';
-import type { ReadingStore } from '../../src/store/reading-types.ts';
 import { removeDurableFolder } from '../../src/store/files/durable-folder.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { type ReadingStore, openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

@@ -3,9 +3,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { exportChunks, type ExportRequest, type FileForm } from '../../src/data/export.ts';
 import { exportFormats } from '../../src/data/formats.ts';
 import type { TableRequest } from '../../src/data/selection.ts';
-import type { ReadingStore } from '../../src/store/reading-types.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
-import { openReadingStore } from '../../src/store/reading.ts';
+import { type ReadingStore, openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { sample } from '../support/part.ts';
 

@@ -17,7 +17,7 @@ import { certificatesIn } from '../../settings/network.ts';
 import { baseUrlOf, keyOf } from '../../settings/server.ts';
 import { sharedStoreOf } from '../../settings/shared.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
-import type { Snapshot } from '../../store/reading-types.ts';
+import type { Snapshot } from '../../store/reading.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
 import { systemClock } from '../../model/time.ts';

@@ -1,7 +1,4 @@
-/**
- * Compares what is published with the mirror: every row of the mirror is written beside the published ones, so that PostgreSQL
- * compares like with like. Section "Publishing" of docs/architecture.md.
- */
+/** Compares what is published: the mirror's rows are written beside, so that PostgreSQL compares like with like. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError } from '../../model/errors.ts';

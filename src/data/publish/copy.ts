@@ -17,10 +17,7 @@ export interface Copying {
 /** Below every number that SQLite has. */
 export const firstPlace = -(2n ** 63n);
 
-/**
- * Copies up to so many rows behind the place, within the transaction at hand; gives the place behind them, undefined at the
- * end.
- */
+/** Copies up to so many rows behind the place, in the transaction at hand; gives the place behind them, if any. */
 export async function copyRows(
   copying: Copying,
   reader: LineReader,

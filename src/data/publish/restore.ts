@@ -38,10 +38,7 @@ export interface RestoreReport {
 const rowsAtOnce = 4_000;
 const bytesAtOnce = 8_000_000;
 
-/**
- * Makes the file, which appears whole or not at all. Throws a FileError where there is a mirror already or nothing was
- * published, and an UnreachableError or a UsageError about the database.
- */
+/** Makes the file whole or not at all. Throws a FileError, and what says that the database cannot be used. */
 export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
   if (existsSync(file) && statSync(file).size > 0) {

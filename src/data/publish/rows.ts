@@ -68,7 +68,7 @@ export function lineReader(mirror: Database, table: PublishedTable, { order, fro
       const others = rows === plain ? [] : odd.all({ ...bounds, after: start, last });
       const lines = others.map((row) => lineOf(table, row, 'careful'));
       const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(lines.join(''))]);
-      pace.add({ weight: bytes.length, rows: Number(rows) });
+      pace.add(Number(rows), bytes.length);
       return { bytes, rows: Number(rows), last };
     },
     single: (after, last, care) => {

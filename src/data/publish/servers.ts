@@ -13,10 +13,7 @@ interface Published {
 /** What is of no server's records. */
 const own = ['mirror_publication', 'mirror_bookkeeping', 'mirror_deletions'];
 
-/**
- * Makes those that are not there, and anew those whose tables or columns are others by now. Within the transaction at hand,
- * one publication after the other.
- */
+/** Makes those that are missing, and anew those whose tables or columns are others by now. */
 export async function makeServerViews(database: Database, schema: string, warn: (text: string) => void): Promise<void> {
   const { query } = database;
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`admin-mirror servers ${schema}`]);

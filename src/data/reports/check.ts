@@ -4,8 +4,7 @@ import type { Report } from './reports.ts';
 import { missingNeeds } from './run.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { relationTables } from '../../model/relations.ts';
-import type { Snapshot } from '../../store/reading-types.ts';
-import { snapshotOf } from '../../store/reading.ts';
+import { type Snapshot, snapshotOf } from '../../store/reading.ts';
 import { flatViewSql } from '../../store/relation-schema.ts';
 import { makeRelationTable } from '../../store/relations.ts';
 import { firstSchema } from '../../store/schema.ts';
@@ -21,11 +20,7 @@ export function blankSnapshot(): Snapshot {
   return snapshotOf(database, 'a blank mirror');
 }
 
-/**
- * Looks at the report without running it.
- * @param mirror the mirror at hand, where there is one
- * @param blank a mirror with every table, for reports whose tables are not in the other
- */
+/** Looks at the report without running it. @param blank a mirror with every table, for what `mirror` does not have */
 export function checkReport(report: Report, mirror: Snapshot | undefined, blank: Snapshot) {
   const missing = mirror === undefined ? [] : missingNeeds(report, mirror);
   const off = missing.flatMap(({ relation }) => relation ?? []);

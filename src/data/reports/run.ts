@@ -7,7 +7,8 @@ import { suggestion } from '../../model/nearest.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { isResourceName } from '../../model/resources.ts';
 import { dayMs, dayOf, timestampOf } from '../../model/time.ts';
-import type { BoundValues, Rows, Snapshot, StatementPart } from '../../store/reading-types.ts';
+import type { BoundValues, Rows, StatementPart } from '../../store/reading-types.ts';
+import type { Snapshot } from '../../store/reading.ts';
 
 type Value = string | bigint | number;
 
@@ -206,10 +207,7 @@ export interface ReportRequest {
   readonly part: StatementPart;
 }
 
-/**
- * The rows of the report. Throws a UsageError where the mirror lacks a table that it needs, or does not know what was
- * there at the requested time.
- */
+/** Throws a UsageError where the mirror lacks a table, or does not know what was there at the requested time. */
 export function reportRows(
   snapshot: Snapshot,
   { report, values, part }: ReportRequest,

@@ -194,10 +194,7 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
     forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
     /** Lets the person's records come back with the next sync. Counts by resource; none where nothing was kept out. */
     undo: (id: number): TableCounts => step(() => undo(runner, id)),
-    /**
-     * Makes sure that no byte of what was removed is left in the file, its log or its index. False where another process
-     * that reads an older state prevents it.
-     */
+    /** No byte of it stays in the file, its log or its index. False where a reader of an older state prevents it. */
     scrub: (): boolean => explained(() => scrub(database, waitMs)),
     close: (): void => {
       locks.close();

@@ -61,10 +61,7 @@ export function isReused(resource: ResourceName): Differs {
   };
 }
 
-/**
- * Has every change on this connection recorded.
- * @param now the time of the step at hand: the end of a version that a deletion ends
- */
+/** @param now the time of the step at hand: the end of a version that a deletion ends */
 export function recordHistory(database: Database, ignore: readonly string[], now: () => Timestamp): void {
   database.function('history_time', () => now());
   for (const name of resourceNames) {

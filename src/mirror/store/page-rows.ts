@@ -189,10 +189,7 @@ export function recordRows(name: ResourceName, records: readonly ServedRecord[])
   return make(records);
 }
 
-/**
- * Each row's number is its place on the page behind the last number that was given.
- * @param rows which rows of the page are meant, in SQL
- */
+/** Each row's number is its place on the page behind the last one given. @param rows which are meant, in SQL */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true'): string {
   const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];

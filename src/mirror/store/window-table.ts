@@ -62,10 +62,7 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
   }
 }
 
-/**
- * Every window of the resource, or that of one day, is to be read again. What was seen of the rows stays true, and with it
- * how fresh they are.
- */
+/** The windows, or that of one day, are to be read again. How fresh their rows are stays true. */
 export function resetWalks(runner: Runner, resource: ResourceName, day?: Day): void {
   const all = build
     .updateTable('mirror_windows')

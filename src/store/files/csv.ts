@@ -1,7 +1,4 @@
-/**
- * CSV and TSV as docs/exports.md describes them: by csv-stringify, and for whole tables built by hand, several times
- * quicker. Both write the same bytes (test/store/csv.test.ts).
- */
+/** CSV and TSV, by csv-stringify, and by hand for whole tables, several times quicker, in the same bytes. */
 import { Buffer } from 'node:buffer';
 import { stringify } from 'csv-stringify/sync';
 import type { Cell, Row } from '../reading-types.ts';
@@ -12,23 +9,14 @@ export interface CsvStyle {
   readonly guard: boolean;
 }
 
-/**
- * What a formula begins with, in East Asian widths too, behind what a spreadsheet may leave out; or what it may leave out
- * itself.
- */
+/** What a formula begins with, also in East Asian widths and behind what a spreadsheet leaves out, or such signs. */
 const formula = /^(?:[[\p{Cc}\p{Cf}\p{Z}]--[\t\n\r]]*[=+\-@＝＋－＠]|[\t\n\r])/v;
-/**
- * Where a spreadsheet may begin another cell although the text is in quotes: it splits by `;` in many countries, and then
- * the quotes are not at the beginning of its cell.
- */
+/** Many countries split by `;` even within quotes, which then do not stand at the beginning of the cell. */
 const laterFormula = /([;\t\n\r])(?=[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
 /** Text that begins with one of these characters and is on one line is no formula, and most text is so. */
 const harmless = /^[\w"'(<[{][^;\t\n\r]*$/;
 
-/**
- * The text so that no spreadsheet, of whatever country, takes it or a part of it for a formula. Numbers never pass
- * through here: `-5` stays a number.
- */
+/** The text so that no spreadsheet takes any of it for a formula. Numbers never pass through here. */
 export function guardedText(text: string): string {
   if (harmless.test(text)) return text;
   const guarded = text.replaceAll(laterFormula, "$1'");
@@ -38,10 +26,7 @@ export function guardedText(text: string): string {
 /** Text with one of these stands in quotes: what splits cells in one program or country does not in another. */
 const quoted = /[",;\t\n\r]/;
 
-/**
- * What is not text as text. Whole numbers keep all their digits; floating-point ones get the shortest text that reads
- * back as the same value (0.1, 1e+21); bytes are written in hexadecimal.
- */
+/** Whole numbers with all digits, others as the shortest text that reads back the same, bytes in hexadecimal. */
 export function plainText(cell: Exclude<Cell, string | null>): string {
   return cell instanceof Uint8Array ? Buffer.from(cell).toString('hex') : String(cell);
 }

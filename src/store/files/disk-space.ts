@@ -26,10 +26,7 @@ const worthChecking = 32e6;
 /** Estimates are rough, and a disk without a free byte is of no use to anybody. */
 const margin = 1.1;
 
-/**
- * Throws a FileError where the disk of the folder has no room for so many bytes.
- * @param doing to be read after "no room to", e.g. `make a snapshot`
- */
+/** Throws a FileError where there is no room. @param doing to be read after "no room to": `make a snapshot` */
 export function requireSpace(doing: string, folder: string, bytes: number, free: FreeSpace = freeSpace): void {
   const needed = Math.ceil(bytes * margin);
   if (needed < worthChecking) return;

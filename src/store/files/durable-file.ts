@@ -1,7 +1,4 @@
-/**
- * Files that appear whole or not at all: written under a temporary name in the same folder, brought to the disk, then
- * renamed over the final name. See docs/architecture.md, "The musts".
- */
+/** Files that appear whole or not at all: written beside, brought to the disk, then renamed over the final name. */
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
@@ -60,10 +57,7 @@ async function write(
   );
 }
 
-/**
- * The same for a file that something else makes, by the temporary name that it is given: it is brought to the disk and
- * renamed once it is made. Where making it fails, nothing of it is left.
- */
+/** The same for a file that something else makes, by the temporary name that it is given. */
 export function placeDurableFile<T>(
   path: string,
   make: (temporary: string) => Promise<T>,

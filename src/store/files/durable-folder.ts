@@ -1,7 +1,4 @@
-/**
- * Folders of files that belong together, with a manifest that says what they are: the set appears whole, and what is
- * there of an older one stays until it does. Section "Exports" of docs/architecture.md.
- */
+/** Folders of files with a manifest, which appear as a whole. Section "Exports" of docs/architecture.md. */
 import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
@@ -146,10 +143,7 @@ function manifestOf(text: string): FolderManifest | undefined {
   return names.every(isPlain) ? { program, files: names.map((file) => ({ file })) } : undefined;
 }
 
-/**
- * Removes a folder that `writeDurableFolder` made: the manifest first, then the files that it names, then the folder.
- * @returns whether it is gone; something else that lies in it stays, and so does the folder
- */
+/** Whether it is gone: manifest, the files that it names, then the folder; what else lies in it stays with it. */
 export async function removeDurableFolder(path: string, program: string): Promise<boolean> {
   const manifest = readManifest(path);
   if (manifest?.program !== program) return false;

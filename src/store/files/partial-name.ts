@@ -20,10 +20,7 @@ function prefixOf(target: string): string {
     .slice(0, 40)}.`;
 }
 
-/**
- * Removes what killed processes of this machine left of the same file or folder.
- * @param folder where the temporary names stand
- */
+/** Removes what killed processes of this machine left of the same file. @param folder of the temporary names */
 export async function removeStale(folder: string, target: string): Promise<void> {
   const prefix = prefixOf(target);
   for (const name of await namesIn(folder)) {

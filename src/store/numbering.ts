@@ -75,11 +75,6 @@ export function numberInserts(database: Database): void {
   }
 }
 
-/** For a connection whose statements all set the numbers themselves. */
-export function leaveInserts(database: Database): void {
-  for (const name of resourceNames) database.exec(`DROP TRIGGER temp.${name}_numbered`);
-}
-
 const column = '"_seq" INTEGER NOT NULL DEFAULT 0';
 
 /** Lets the rows of a table that was just made be numbered. */

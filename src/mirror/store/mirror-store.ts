@@ -34,7 +34,7 @@ import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.t
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
-import { beginEpoch, deletionPruner, leaveInserts, numbersIn } from '../../store/numbering.ts';
+import { beginEpoch, deletionPruner, numbersIn } from '../../store/numbering.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
@@ -58,9 +58,7 @@ export function openMirrorStore(
   clock: Clock = systemClock,
   options: MirrorOptions = { historyIgnore: [] },
 ): MirrorStore {
-  const database = openMirrorFile(file, clock);
-  leaveInserts(database);
-  return mirrorStore(database, file, clock, options);
+  return mirrorStore(openMirrorFile(file, clock, true), file, clock, options);
 }
 
 /** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
@@ -84,6 +82,14 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
   const writers = new Map<ResourceName, ReturnType<typeof newWriter>>();
+  const oldRuns = database.prepare<[Timestamp, number]>(
+    `DELETE FROM mirror_runs WHERE run IN
+       (SELECT run FROM mirror_runs WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?)`,
+  );
+  const oldEvents = database.prepare<[Timestamp, number]>(
+    `DELETE FROM mirror_events WHERE event IN
+       (SELECT event FROM mirror_events WHERE at < ? AND kind NOT IN (${lasting}) ORDER BY event LIMIT ?)`,
+  );
   const unsentEmails = database.prepare<[], { id: bigint; createdAt: unknown }>(
     `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
   );
@@ -350,9 +356,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         .map(eventOf),
 
     /** Removes up to so many runs that began before the time, but for one that goes on; gives how many there were. */
-    pruneRuns: (before: Timestamp, runs: number) => step(() => pruneRuns(database, before, runs)),
+    pruneRuns: (before: Timestamp, runs: number) => step(() => oldRuns.run(before, runs).changes),
     /** Removes up to so many events from before the time; what shows how records depart from the reference stays. */
-    pruneEvents: (before: Timestamp, events: number) => step(() => pruneEvents(database, before, events)),
+    pruneEvents: (before: Timestamp, events: number) => step(() => oldEvents.run(before, events).changes),
     /** Lets the database note how large its tables have become, by which it chooses its ways. */
     optimize: (): void =>
       explained(() => {
@@ -398,15 +404,6 @@ const lasting = [
   'unreadable_text',
   'relation_absent',
   'relation_keys',
-];
-
-export function pruneRuns(database: Database, before: Timestamp, runs: number): number {
-  const old = "SELECT run FROM mirror_runs WHERE started_at < ? AND status <> 'running' ORDER BY started_at LIMIT ?";
-  return database.prepare(`DELETE FROM mirror_runs WHERE run IN (${old})`).run(before, runs).changes;
-}
-
-export function pruneEvents(database: Database, before: Timestamp, events: number): number {
-  const kinds = lasting.map((kind) => `'${kind}'`).join(', ');
-  const old = `SELECT event FROM mirror_events WHERE at < ? AND kind NOT IN (${kinds}) ORDER BY event LIMIT ?`;
-  return database.prepare(`DELETE FROM mirror_events WHERE event IN (${old})`).run(before, events).changes;
-}
+]
+  .map((kind) => `'${kind}'`)
+  .join(', ');

@@ -12,41 +12,24 @@ const outside = `"created_at" IS NULL OR NOT (${inDays})`;
 
 /** Reads of one resource's rows by window. */
 export function ownedRows(database: Database, resource: ResourceName) {
-  const table = quoteName(resource);
-  const select = (columns: string, where: string) =>
-    database.prepare<string[], number>(`SELECT ${columns} FROM ${table} WHERE ${where}`).pluck();
+  const largest = Number.MAX_SAFE_INTEGER;
   // As numbers, where that is exact: bigints for millions of rows would cost as much again.
-  const exact = `"id" BETWEEN -${Number.MAX_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
-  const large = (where: string) =>
-    database
-      .prepare<string[], bigint>(`SELECT "id" FROM ${table} WHERE (${where}) AND NOT (${exact})`)
-      .pluck()
-      .safeIntegers();
-  const statements = {
-    days: { ids: select('"id"', `(${inDays}) AND ${exact}`), large: large(inDays), count: select('count(*)', inDays) },
-    outside: {
-      ids: select('"id"', `(${outside}) AND ${exact}`),
-      large: large(outside),
-      count: select('count(*)', outside),
-    },
-    everything: { ids: select('"id"', exact), large: large('true'), count: select('count(*)', 'true') },
-  };
-  function bounds(window: DayRange): string[] {
-    switch (coverageOf(window)) {
-      case 'days':
-        return [window.from, window.to];
-      case 'outside':
-        return [eraStart, eraEnd];
-      case 'everything':
-        return [];
-    }
+  const id = `iif("id" BETWEEN -${largest} AND ${largest}, "id", CAST("id" AS TEXT))`;
+  const select = <T>(what: string, where: string) =>
+    database.prepare<string[], T>(`SELECT ${what} FROM ${quoteName(resource)} WHERE ${where}`).pluck();
+  const reads = (where: string) => ({
+    ids: select<number | string>(id, where),
+    count: select<number>('count(*)', where),
+  });
+  const statements = { days: reads(inDays), outside: reads(outside), everything: reads('true') };
+  function bounds({ from, to }: DayRange): string[] {
+    return { days: [from, to], outside: [eraStart, eraEnd], everything: [] }[coverageOf({ from, to })];
   }
   return {
     ids: (window: DayRange): RecordKey[] => {
-      const { ids, large: others } = statements[coverageOf(window)];
-      const found: RecordKey[] = ids.all(...bounds(window));
-      for (const id of others.iterate(...bounds(window))) found.push(id);
-      return found;
+      const found: (RecordKey | string)[] = statements[coverageOf(window)].ids.all(...bounds(window));
+      for (const [at, each] of found.entries()) if (typeof each === 'string') found[at] = BigInt(each);
+      return found as RecordKey[];
     },
     count: (window: DayRange): number => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
   };

@@ -14,7 +14,8 @@ import { version } from '../model/version.ts';
 import { syncFile, syncFolder } from '../store/files/durable-file.ts';
 import { isRunning } from '../store/files/partial-name.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
-import type { CopyRun, CopySource } from './copy.ts';
+import type { CopySource } from './copy-source.ts';
+import type { CopyRun } from './copy.ts';
 
 /** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
 interface BackupOwner {

@@ -124,19 +124,8 @@ function cursorOf(text: string): Cell[] {
   }
 }
 
-/** What of a mirror file is looked at: the relation, and what its columns hold. */
-interface Looked {
-  readonly relation: Relation;
-  readonly columns: readonly string[];
-  readonly condition: string | undefined;
-  /** The order, the row's own key last. */
-  readonly order: readonly string[];
-  /** Something of the order is masked: no other page is begun from it. */
-  readonly leadsNowhere: boolean;
-}
-
 /** Throws a UsageError for what the mirror does not know, a value of another type, and a masked column. */
-function lookedAt(snapshot: Snapshot, browse: Browse, isMasked: boolean): Looked {
+function lookedAt(snapshot: Snapshot, browse: Browse, isMasked: boolean) {
   const { filters, sort } = browse;
   const named = [...filters.map(({ column }) => column), ...(sort === null ? [] : [sort.column])];
   const { relation } = resolveSelection(snapshot, {
@@ -163,7 +152,9 @@ function lookedAt(snapshot: Snapshot, browse: Browse, isMasked: boolean): Looked
     relation,
     columns: browse.columns.length > 0 ? browse.columns : usualColumns(relation),
     condition: conditions.length === 0 ? undefined : conditions.join(' AND '),
+    /** The row's own key last. */
     order,
+    /** Something of the order is masked: no other page is begun from it. */
     leadsNowhere,
   };
 }
@@ -275,7 +266,10 @@ interface Reading {
   readonly isBackward: boolean;
 }
 
-function readingOf({ relation, columns, condition, order }: Looked, { sort, from }: Browse): Reading {
+function readingOf(
+  { relation, columns, condition, order }: ReturnType<typeof lookedAt>,
+  { sort, from }: Browse,
+): Reading {
   const isBackward = from?.isBefore ?? false;
   const isDescending = (sort?.isDescending ?? false) !== isBackward;
   if (from !== null && from.values.length !== order.length) {

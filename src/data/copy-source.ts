@@ -5,16 +5,7 @@ import { closeSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
-import {
-  copyBytes,
-  logOf,
-  sizeOf,
-  type CopyContents,
-  type CopyRun,
-  type CopySource,
-  type MirrorCopySource,
-  type Thoroughness,
-} from './copy.ts';
+import { copyBytes, type CopyRun, logOf, sizeOf, type Thoroughness } from './copy.ts';
 import { journalKind } from '../journal/schema.ts';
 import { FileError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -111,10 +102,11 @@ function unsound(kind: FileKind, finding: string): FileError {
 }
 
 /** The mirror at `file`, to be copied. */
-export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
+export function mirrorToCopy(file: string, clock: Clock) {
   return {
     ...toCopy(mirrorKind, file),
-    copyAnonymous: async (target, run, thoroughness) => {
+    /** A copy without personal data; its rows are looked at in any case. Throws a FileError. */
+    copyAnonymous: async (target: string, run: CopyRun, thoroughness: Thoroughness): Promise<void> => {
       await writeAnonymousCopy(file, target, clock, run);
       checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
     },
@@ -123,21 +115,29 @@ export function mirrorToCopy(file: string, clock: Clock): MirrorCopySource {
 }
 
 /** The journal at `file`, to be copied. */
-export function journalToCopy(file: string): CopySource {
+export function journalToCopy(file: string) {
   return toCopy(journalKind, file);
 }
 
-function toCopy(kind: FileKind, file: string): CopySource {
+/** A mirror or journal to be copied. */
+export type CopySource = ReturnType<typeof toCopy>;
+type MirrorCopySource = ReturnType<typeof mirrorToCopy>;
+
+function toCopy(kind: FileKind, file: string) {
   return {
+    /** `mirror` or `journal`. */
     name: kind.name,
     file,
-    size: () => {
+    /** Bytes that a copy of it may take on the disk while it is made; undefined where there is none. */
+    size: (): number | undefined => {
       const bytes = sizeOf(file);
       // The log twice: a copy has it beside the file first, and then in it.
       return bytes === 0 ? undefined : bytes + 2 * sizeOf(logOf(file));
     },
-    replaceable: (path) => isCopyOf(kind, path),
-    copy: (target, run, thoroughness) => copyFile(kind, file, target, run, thoroughness),
+    /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
+    replaceable: (path: string) => isCopyOf(kind, path),
+    /** Makes `target`, which must not be there, a copy of the state of now, and checks it. Throws a FileError. */
+    copy: (target: string, run: CopyRun, thoroughness: Thoroughness) => copyFile(kind, file, target, run, thoroughness),
   };
 }
 
@@ -163,7 +163,8 @@ function isCopyOf(kind: FileKind, path: string): boolean {
   );
 }
 
-function contents(copy: string): CopyContents {
+/** What a copy holds, and the time of its stalest resource; null where one was never read whole. */
+function contents(copy: string) {
   const database = openMirrorForReading(copy);
   try {
     const fresh = new Map(
@@ -198,10 +199,10 @@ export async function makeSnapshot(
   path: string,
   { isAnonymous, thoroughness }: SnapshotRequest,
   run: CopyRun,
-): Promise<CopyContents> {
+) {
   const target = await targetOf(mirror, path);
   requireSpace('make a snapshot', dirname(target), mirror.size() ?? 0);
-  const make = async (temporary: string): Promise<CopyContents> => {
+  const make = async (temporary: string) => {
     if (isAnonymous) await mirror.copyAnonymous(temporary, run, thoroughness);
     else await mirror.copy(temporary, run, thoroughness);
     return mirror.contents(temporary);

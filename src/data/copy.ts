@@ -4,18 +4,6 @@ import { chmodSync, closeSync, existsSync, openSync, readSync, rmSync, statSync,
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { ownerAlone } from '../store/files/durable-file.ts';
-import type { ResourceName } from '../model/resources.ts';
-import type { Timestamp } from '../model/time.ts';
-
-/** What a copy holds. */
-export interface CopyContents {
-  readonly bytes: number;
-  /** The time of the stalest resource; null where one was never read whole. */
-  readonly fresh_as_of: Timestamp | null;
-  readonly resources: Readonly<
-    Partial<Record<ResourceName, { readonly rows: number; readonly fresh_as_of: Timestamp | null }>>
-  >;
-}
 
 export interface CopyRun {
   readonly signal: AbortSignal;
@@ -25,25 +13,6 @@ export interface CopyRun {
 
 /** `opened`, and of the right length; `rows`, every page and row; `whole`, each index against its table as well. */
 export type Thoroughness = 'opened' | 'rows' | 'whole';
-
-/** A mirror or journal to be copied. */
-export interface CopySource {
-  /** `mirror` or `journal`. */
-  readonly name: string;
-  readonly file: string;
-  /** Bytes that a copy of it may take on the disk while it is made; undefined where there is none. */
-  readonly size: () => number | undefined;
-  /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
-  readonly replaceable: (path: string) => boolean;
-  /** Makes `target`, which must not be there, a copy of the state of now, and checks it. Throws a FileError. */
-  readonly copy: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
-}
-
-export interface MirrorCopySource extends CopySource {
-  /** A copy without personal data; its rows are looked at in any case. Throws a FileError. */
-  readonly copyAnonymous: (target: string, run: CopyRun, thoroughness: Thoroughness) => Promise<void>;
-  readonly contents: (copy: string) => CopyContents;
-}
 
 /** Bytes copied before signals are heard. */
 const chunkBytes = 8 * 1024 * 1024;

@@ -3,47 +3,19 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { relationTables } from '../model/relations.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { type FolderManifest, writeDurableFolder } from '../store/files/durable-folder.ts';
+import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
 import { type ExportRun, fileChunks, type FileForm } from './export.ts';
-import { type Compression, compressionEndings, type ExportFormat } from './formats.ts';
+import { compressionEndings } from './formats.ts';
 import { analystViews } from './dictionary.ts';
 import { inventory, type InventoryTable } from './inventory.ts';
 import { sourceOf, type SourceRequest } from './source.ts';
 
 export const manifestProgram = 'admin-mirror';
-
-interface SetManifest extends FolderManifest {
-  readonly program: typeof manifestProgram;
-  readonly version: string;
-  /** The moment of the state that all files are of. */
-  readonly snapshot_at: Timestamp;
-  /** The certificate of this state, by which the files are traced to what the server had; null where none was written of it. */
-  readonly certificate: ReturnType<Snapshot['certified']>;
-  /** What `--changed-since` takes to go on from this state. */
-  readonly cursor: string;
-  /** The cursor after which the changes are in the files; null where every row is. */
-  readonly changed_since: string | null;
-  readonly files: readonly SetFile[];
-}
-
-interface SetFile {
-  readonly table: string;
-  readonly file: string;
-  readonly format: ExportFormat;
-  readonly compression: Compression | null;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly sha256: string;
-  /** With the types of the data dictionary. */
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
-  /** Of the resource that the table belongs to; null where it was never read whole, and of what belongs to none. */
-  readonly fresh_as_of: Timestamp | null;
-}
 
 export interface SetRequest {
   /** Made where it is not there. */
@@ -58,20 +30,20 @@ export interface SetRequest {
 }
 
 /** Writes the set. Throws a FileError where the folder cannot be written; what was in it then stays as it was. */
-export async function exportSet(
-  store: ReadingStore,
-  request: SetRequest,
-  run: ExportRun & { readonly clock: Clock },
-): Promise<SetManifest> {
+export async function exportSet(store: ReadingStore, request: SetRequest, run: ExportRun & { readonly clock: Clock }) {
   const { folder, form, meta, changedSince } = request;
   const snapshot = store.snapshot();
   try {
     const head = {
       program: manifestProgram,
       version: version(),
+      /** The moment of the state that all files are of. */
       snapshot_at: timestampOf(run.clock.now()),
+      /** The certificate of this state, by which the files are traced to what the server had; null where none was written of it. */
       certificate: snapshot.certified(),
+      /** What `--changed-since` takes to go on from this state. */
       cursor: snapshot.cursor(),
+      /** The cursor after which the changes are in the files; null where every row is. */
       changed_since: changedSince ?? null,
     } as const;
     // Refused before anything is written.
@@ -85,8 +57,8 @@ export async function exportSet(
         ? { relation: table, meta }
         : { relation: table, meta, changedSince };
     for (const { name } of tables) request.check(fileName(name, form));
-    const fill = async (stage: string): Promise<SetManifest> => {
-      const files: SetFile[] = [];
+    const fill = async (stage: string) => {
+      const files: Awaited<ReturnType<typeof writeTable>>[] = [];
       for (const table of tables)
         files.push(await writeTable(snapshot, table, { stage, form, what: requested(table.name) }, run));
       return { ...head, files };
@@ -117,7 +89,7 @@ async function writeTable(
   { name, columns: described }: InventoryTable,
   { stage, form, what }: { readonly stage: string; readonly form: FileForm; readonly what: SourceRequest },
   run: ExportRun,
-): Promise<SetFile> {
+) {
   const onWarning = (warning: string) => run.onWarning?.(`${name}: ${warning}`);
   const source = sourceOf(snapshot, what, onWarning);
   const digest = createHash('sha256');
@@ -144,7 +116,9 @@ async function writeTable(
     rows,
     bytes,
     sha256: digest.digest('hex'),
+    /** With the types of the data dictionary. */
     columns: source.columns.map((column) => ({ name: column.name, type: types.get(column.name) ?? 'any' })),
+    /** Of the resource that the table belongs to; null where it was never read whole, and of what belongs to none. */
     fresh_as_of: resource === undefined ? null : (snapshot.freshness().get(resource) ?? null),
   };
 }

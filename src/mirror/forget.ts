@@ -4,8 +4,8 @@
  */
 import { UsageError } from '../model/errors.ts';
 import { writtenId } from '../model/records.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { ForgetJournal, TableCounts } from '../store/forget-types.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
+import type { ForgetJournal } from '../store/forget-types.ts';
 import type { ForgetStore } from './store/forget-store.ts';
 import { syncLock } from './store/run-table.ts';
 
@@ -14,28 +14,6 @@ export interface ForgetPorts {
   /** `none` where there is no journal, or nothing in it. */
   readonly journal: ForgetJournal | 'none';
   readonly clock: Clock;
-}
-
-/** What was done, without a word about the person. */
-export interface ForgetReceipt {
-  readonly action: 'forget';
-  readonly user: number;
-  readonly at: Timestamp;
-  /** Rows removed, and rows whose text was taken out, by table. */
-  readonly removed: TableCounts;
-  /** Ids that are kept out from now on, by resource. */
-  readonly suppressed: TableCounts;
-  readonly journal: 'none' | 'searched';
-  /** Whether no byte of it is left in the mirror's files. */
-  readonly scrubbed: boolean;
-}
-
-export interface UndoReceipt {
-  readonly action: 'undo';
-  readonly user: number;
-  readonly at: Timestamp;
-  /** Ids that may come back with the next sync, by resource. */
-  readonly released: TableCounts;
 }
 
 /** An id as digits, an email or a user name. Throws a UsageError, without the name, unless it is of one user. */
@@ -67,7 +45,7 @@ function tooLargeToForget(id: bigint): UsageError {
 }
 
 /** Removes everything about the user and makes sure that it is gone. Throws LockHeldError while a sync is running. */
-export async function forgetUser({ store, journal, clock }: ForgetPorts, user: number): Promise<ForgetReceipt> {
+export async function forgetUser({ store, journal, clock }: ForgetPorts, user: number) {
   const at = timestampOf(clock.now());
   return withSyncLock(store, `forget-${at}`, async () => {
     const person = store.person(user);
@@ -75,6 +53,7 @@ export async function forgetUser({ store, journal, clock }: ForgetPorts, user: n
     const journaled = journal === 'none' ? {} : await journal.forget(person);
     const { removed, suppressed } = store.forget(person, at);
     const scrubbed = store.scrub();
+    // Without a word about the person.
     return {
       action: 'forget',
       user,
@@ -82,16 +61,16 @@ export async function forgetUser({ store, journal, clock }: ForgetPorts, user: n
       removed: { ...removed, ...journaled },
       suppressed,
       journal: journal === 'none' ? 'none' : 'searched',
+      /** Whether no byte of it is left in the mirror's files. */
       scrubbed,
-    };
+    } as const;
   });
 }
 
+export type ForgetReceipt = Awaited<ReturnType<typeof forgetUser>>;
+
 /** Lets the user come back with the next sync. Throws a UsageError for one who was not forgotten. */
-export async function undoForget(
-  { store, clock }: Pick<ForgetPorts, 'store' | 'clock'>,
-  named: string,
-): Promise<UndoReceipt> {
+export async function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'>, named: string) {
   const user = writtenId(named.trim());
   if (typeof user === 'bigint') throw tooLargeToForget(user);
   if (user === undefined) {
@@ -101,7 +80,7 @@ export async function undoForget(
   return withSyncLock(store, `forget-${at}`, () => {
     const released = store.undo(user);
     if (Object.keys(released).length === 0) throw new UsageError(`user ${user} is not kept out of the mirror`);
-    return { action: 'undo', user, at, released };
+    return { action: 'undo', user, at, released } as const;
   });
 }
 

@@ -4,8 +4,6 @@ import { counted } from '../model/counted.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra } from '../model/era.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import type { RecordKey } from '../model/records.ts';
-import type { Timestamp } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { storedCapabilities } from './capability-record.ts';
 import {
@@ -17,26 +15,7 @@ import {
   serverTotal,
   type DifferingCount,
 } from './verify-counts.ts';
-import { type ComparePorts, compareWindow, type Difference, Findings } from './verify-window.ts';
-
-/** A resource's part of the response of `verify`. */
-export interface ResourceVerdict {
-  readonly status: 'equal' | 'different' | 'incomplete';
-  readonly live: number;
-  /** Null where the server could not be reached. */
-  readonly server_total: number | null;
-  readonly fresh_as_of: Timestamp | null;
-  /** Windows that were compared, by their numbers of records, or by the records themselves. */
-  readonly windows: number;
-  /** How many of them by numbers that leave room for a few records: the server's rules are not known exactly. */
-  readonly rough_windows: number;
-  readonly differing_windows: readonly DifferingCount[];
-  readonly missing: readonly RecordKey[];
-  readonly extra: readonly RecordKey[];
-  readonly different: readonly Difference[];
-  /** What could not be compared, and why. */
-  readonly problem: string | null;
-}
+import { type ComparePorts, compareWindow, Findings } from './verify-window.ts';
 
 export interface VerifyEnd {
   readonly verdict: ResourceVerdict;
@@ -174,16 +153,22 @@ function isPassing(error: unknown): error is OperatorError {
   return error instanceof OperatorError && !isFinal;
 }
 
-function verdictOf({ store, resource }: VerifyResourcePorts, course: Course): ResourceVerdict {
+/** A resource's part of the response of `verify`. */
+export type ResourceVerdict = ReturnType<typeof verdictOf>;
+
+function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
   const { findings, counts, problems, total, windows, rough, unexplained } = course;
   const differs = findings.size > 0 || unexplained;
   const [first = null] = problems;
   return {
-    status: differs ? 'different' : first === null ? 'equal' : 'incomplete',
+    status: differs ? ('different' as const) : first === null ? ('equal' as const) : ('incomplete' as const),
     live: store.liveCount(resource),
+    /** Null where the server could not be reached. */
     server_total: total,
     fresh_as_of: store.freshAsOf(resource),
+    /** Windows that were compared, by their numbers of records, or by the records themselves. */
     windows,
+    /** How many of them by numbers that leave room for a few records: the server's rules are not known exactly. */
     rough_windows: rough,
     // A difference that the records did not confirm was gone when they were read.
     differing_windows: differs || first !== null ? counts : [],

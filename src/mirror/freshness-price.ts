@@ -13,11 +13,6 @@ import { graceMs, pagesOf, wholeResources } from './plan.ts';
 import { Surplus } from './surplus.ts';
 import { isOpen, sealDay } from './windows.ts';
 
-type PricedStore = Pick<
-  MirrorStore,
-  'windows' | 'capability' | 'recordCapability' | 'forgetCapability' | 'liveCount' | 'runs'
->;
-
 export interface PriceOptions {
   /** `sync.requests_per_run`. */
   readonly requestsPerRun: number;
@@ -25,16 +20,6 @@ export interface PriceOptions {
   readonly windowPages: number;
   /** `api.requests_per_second`; not given where the server decides. */
   readonly requestsPerSecond: number | undefined;
-}
-
-export function priceOptions(
-  {
-    sync,
-    api,
-  }: { readonly sync: Pick<PriceOptions, 'windowPages'>; readonly api: Pick<PriceOptions, 'requestsPerSecond'> },
-  requestsPerRun: number,
-): PriceOptions {
-  return { requestsPerRun, windowPages: sync.windowPages, requestsPerSecond: api.requestsPerSecond };
 }
 
 interface Churn {
@@ -52,34 +37,13 @@ interface Load {
   readonly churn: Churn;
 }
 
-/** How often rows are read with one run a night. */
-export interface Rhythm {
-  /** Every row is read again within so many nights; null where some are not read at all. */
-  readonly nights: number | null;
-  /** Requests that a run sends, in the mean. */
-  readonly requests: number;
-}
-
-export interface FreshnessPrice {
-  readonly within_seconds: number;
-  /** Runs that it takes in 24 hours; null where none are enough. */
-  readonly runs_a_day: number | null;
-  /** Every row is read in each so-manyeth run. */
-  readonly every_runs: number | null;
-  /** What `sync.requests_per_run` must be for it. */
-  readonly requests_per_run: number | null;
-  /** All runs of 24 hours together, in the mean. */
-  readonly requests_a_night: number | null;
-  /** As the server or the settings allow, else as the last runs did; null where none of it is known. */
-  readonly requests_a_minute: number | null;
-  readonly minutes_a_run: number | null;
-  readonly churn: Readonly<Partial<Record<ResourceName, Churn>>>;
-}
-
 const nightsAhead = 30;
 
-/** How often every row is read with one run a night and the budget of today; null where no list was measured. */
-export function rhythmOf(store: PricedStore, clock: Clock, options: PriceOptions): Rhythm | null {
+/**
+ * Within how many nights every row is read with one run a night and the budget of today, null where some are not read at all,
+ * and the requests that a run sends, in the mean; null where no list was measured.
+ */
+export function rhythmOf(store: MirrorStore, clock: Clock, options: PriceOptions) {
   const loads = loadsOf(store, clock, resourceNames);
   if (loads.length === 0) return null;
   const { longest, requests } = sumOf(loads, options.requestsPerRun, { ...options, runsADay: 1 });
@@ -88,46 +52,45 @@ export function rhythmOf(store: PricedStore, clock: Clock, options: PriceOptions
 
 /** The price of keeping every row of the resources younger than that; null where no list was measured. */
 export function priceOf(
-  store: PricedStore,
+  store: MirrorStore,
   clock: Clock,
   resources: readonly ResourceName[],
   withinMs: number,
   options: PriceOptions,
-): FreshnessPrice | null {
+) {
   const loads = loadsOf(store, clock, resources);
   if (loads.length === 0) return null;
   const perMinute = speedOf(store, loads, options);
   const minutesOf = (requests: number): number => (perMinute === null ? 0 : requests / perMinute);
-  const facts = {
-    within_seconds: Math.round(withinMs / 1000),
-    requests_a_minute: perMinute === null ? null : Math.round(perMinute),
-    churn: Object.fromEntries(loads.map(({ resource, churn }) => [resource, churn])),
-  };
-  for (const { runsADay, everyRuns } of rhythmsWithin(withinMs)) {
-    const settings = { ...options, runsADay };
-    const budget = Math.max(...loads.map((load) => budgetFor(load, everyRuns, settings)));
-    const { requests } = sumOf(loads, budget, settings);
-    const minutes = minutesOf(requests);
-    const betweenMs = dayMs / runsADay;
-    // What is read first by one run may be read last by the other.
-    if (minutes * minuteMs > betweenMs || everyRuns * betweenMs + minutes * minuteMs > withinMs) continue;
-    return {
-      ...facts,
-      runs_a_day: runsADay,
-      every_runs: everyRuns,
-      requests_per_run: budget,
-      requests_a_night: Math.round(requests * runsADay),
-      minutes_a_run: perMinute === null ? null : Math.ceil(minutes),
-    };
-  }
-  const whole = sumOf(loads, Infinity, { ...options, runsADay: 1 }).requests;
+  const found = rhythmsWithin(withinMs)
+    .map(({ runsADay, everyRuns }) => {
+      const settings = { ...options, runsADay };
+      const budget = Math.max(...loads.map((load) => budgetFor(load, everyRuns, settings)));
+      const { requests } = sumOf(loads, budget, settings);
+      return { runsADay, everyRuns, budget, requests, ms: minutesOf(requests) * minuteMs };
+    })
+    .find(({ runsADay, everyRuns, ms }) => {
+      const betweenMs = dayMs / runsADay;
+      // What is read first by one run may be read last by the other.
+      return ms <= betweenMs && everyRuns * betweenMs + ms <= withinMs;
+    });
+  const { requests } = found ?? sumOf(loads, Infinity, { ...options, runsADay: 1 });
   return {
-    ...facts,
-    runs_a_day: null,
-    every_runs: null,
-    requests_per_run: null,
-    requests_a_night: null,
-    minutes_a_run: perMinute === null ? null : Math.ceil(minutesOf(whole)),
+    within_seconds: Math.round(withinMs / 1000),
+    /** As the server or the settings allow, else as the last runs did; null where none of it is known. */
+    requests_a_minute: perMinute === null ? null : Math.round(perMinute),
+    churn: Object.fromEntries(loads.map(({ resource, churn }) => [resource, churn])) as Partial<
+      Record<ResourceName, Churn>
+    >,
+    /** Runs that it takes in 24 hours; null where none are enough. */
+    runs_a_day: found?.runsADay ?? null,
+    /** Every row is read in each so-manyeth run. */
+    every_runs: found?.everyRuns ?? null,
+    /** What `sync.requests_per_run` must be for it. */
+    requests_per_run: found?.budget ?? null,
+    /** All runs of 24 hours together, in the mean. */
+    requests_a_night: found === undefined ? null : Math.round(found.requests * found.runsADay),
+    minutes_a_run: perMinute === null ? null : Math.ceil(minutesOf(requests)),
   };
 }
 
@@ -140,7 +103,7 @@ function* rhythmsWithin(withinMs: number): Generator<{ readonly runsADay: number
   for (let runsADay = 2; runsADay <= 24; runsADay += 1) yield { runsADay, everyRuns: 1 };
 }
 
-function loadsOf(store: PricedStore, clock: Clock, resources: readonly ResourceName[]): Load[] {
+function loadsOf(store: MirrorStore, clock: Clock, resources: readonly ResourceName[]): Load[] {
   const runs = store.runs(churnRuns);
   return resources.flatMap((resource) => {
     const capabilities = storedCapabilities(store, resource)?.capabilities;
@@ -162,7 +125,7 @@ function loadsOf(store: PricedStore, clock: Clock, resources: readonly ResourceN
 const churnDays = 30;
 const churnRuns = 60;
 
-function churnOf(store: PricedStore, clock: Clock, resource: ResourceName, runs: readonly RunReport[]): Churn {
+function churnOf(store: MirrorStore, clock: Clock, resource: ResourceName, runs: readonly RunReport[]): Churn {
   const now = clock.now();
   const since = addDays(dayOf(now), -churnDays);
   const added = store.liveCount(resource, { from: since, to: eraEnd });
@@ -186,7 +149,7 @@ function rounded(rate: number): number {
 /** Fewer requests say little of how quick the server is. */
 const enoughRequests = 50;
 
-function speedOf(store: PricedStore, loads: readonly Load[], { requestsPerSecond }: PriceOptions): number | null {
+function speedOf(store: MirrorStore, loads: readonly Load[], { requestsPerSecond }: PriceOptions): number | null {
   const announced = loads.map(({ resource }) => storedCapabilities(store, resource)?.capabilities.rateLimit?.limit);
   // No server says for how long its limit is; a minute is usual.
   const limits = [...announced, requestsPerSecond === undefined ? undefined : requestsPerSecond * 60].filter(

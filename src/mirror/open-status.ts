@@ -6,14 +6,14 @@ import type { Settings } from '../settings/settings.ts';
 import { capabilityStatus, type CapabilityStatus, mirrorStatus, type MirrorStatus } from './status.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { RunDetail, RunReport } from '../store/mirror-types.ts';
-import { priceOptions, rhythmOf } from './freshness-price.ts';
+import { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/run-table.ts';
 import { openMirrorStoreForReading } from './store/mirror-store.ts';
 
 /** The status of the mirror. Throws a FileError where there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
-  const rhythm = rhythmOf(store, systemClock, priceOptions(settings, settings.sync.requestsPerRun));
+  const rhythm = rhythmOf(store, systemClock, { ...settings.sync, ...settings.api });
   return { ...mirrorStatus(store), rhythm };
 }
 

@@ -31,7 +31,7 @@ import { type Certified, certifiedRecord, saltRecord } from '../store/certified.
 import { openMirrorForReading } from '../store/open.ts';
 import { knownServer } from './server-check.ts';
 import { capabilityStatus } from './status.ts';
-import { type FreshnessPrice, priceOf, priceOptions } from './freshness-price.ts';
+import { priceOf } from './freshness-price.ts';
 import { graceMs, pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
@@ -191,7 +191,7 @@ export function openPlan(settings: Settings, request: SettledRequest, releases: 
   const known = steps.reduce((sum, { requests }) => sum + (requests ?? 0), 0);
   const plan = { resources: Object.fromEntries(plans), requests: known };
   if (freshMs === undefined) return plan;
-  return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, priceOptions(settings, requestsPerRun)) };
+  return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, { ...options, ...settings.api }) };
 }
 
 /** The requests that a comparison takes at the least. Throws a FileError where there is no mirror. */
@@ -285,7 +285,7 @@ export interface RunPlan {
   /** The sum of what is known. */
   readonly requests: number;
   /** What it costs to keep every row as young as was wanted; null where no list was measured yet. */
-  readonly fresh?: FreshnessPrice | null;
+  readonly fresh?: ReturnType<typeof priceOf>;
 }
 
 function planResource(

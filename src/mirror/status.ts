@@ -4,7 +4,7 @@ import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { earliest, type Timestamp } from '../model/time.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
-import type { Rhythm } from './freshness-price.ts';
+import type { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/run-table.ts';
 import { knownServer } from './server-check.ts';
 
@@ -13,7 +13,7 @@ export type CapabilityStatus = ReturnType<typeof describeCapabilities>;
 /** The status, and how often every row is read with one run a night and the budget of the settings. */
 export type MirrorStatus = ReturnType<typeof mirrorStatus> & {
   /** Null where no list was measured. */
-  readonly rhythm: Rhythm | null;
+  readonly rhythm: ReturnType<typeof rhythmOf>;
 };
 
 const shownRuns = 5;

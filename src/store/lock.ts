@@ -54,19 +54,7 @@ export function kernelLocks(table: string): readonly string[] {
   return [`DELETE FROM ${table}`, ...gone.map((column) => `ALTER TABLE ${table} DROP COLUMN ${column}`)];
 }
 
-export interface Locks {
-  /** The living owner of the lock, undefined where it is free or its owner has died. */
-  owner(name: string): LockOwner | undefined;
-  /** Takes the lock, in the immediate transaction at hand, or throws `LockHeldError` saying who has it and since when. */
-  acquire(name: string, run: string, command: string): void;
-  /** Gives the lock up, where it is still owned. */
-  release(name: string, run: string): void;
-  /** The same without a word in the file: nobody living has it then. */
-  abandon(name: string, run: string): void;
-  /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
-  guard(): void;
-  close(): void;
-}
+export type Locks = ReturnType<typeof locksIn>;
 
 /** Locks by name as a store needs them, whatever database it is in: each is of the transaction of the connection. */
 export interface StoreLocks {
@@ -101,7 +89,7 @@ export function storeLocks(locks: Locks): StoreLocks {
 }
 
 /** The locks of a file. */
-export function locksIn(database: Database, { table, key, held, what }: LockKind, clock: Clock): Locks {
+export function locksIn(database: Database, { table, key, held, what }: LockKind, clock: Clock) {
   const one = database.prepare<[string], LockOwner>(
     `SELECT run, command, pid, host, acquired_at AS acquiredAt FROM ${table} WHERE ${key} = ?`,
   );
@@ -113,6 +101,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
   const owned = new Map<string, { readonly run: string; readonly letGo: () => void }>();
 
+  /** The living owner of the lock, undefined where it is free or its owner has died. */
   function owner(name: string): LockOwner | undefined {
     const row = one.get(name);
     return row !== undefined && isLocked(fileOf(row.run)) ? row : undefined;
@@ -127,7 +116,8 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
 
   return {
     owner,
-    guard: () => {
+    /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
+    guard: (): void => {
       for (const [name, { run }] of owned) {
         const row = one.get(name);
         if (row?.run === run) continue;
@@ -137,7 +127,8 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
         });
       }
     },
-    acquire: (name, run, command) => {
+    /** Takes the lock, in the immediate transaction at hand, or throws `LockHeldError` saying who has it and since when. */
+    acquire: (name: string, run: string, command: string): void => {
       const other = owner(name);
       if (other !== undefined) {
         throw heldError(held(name, other), other, 'an owner that died gives way by itself');
@@ -149,14 +140,16 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
       owned.set(name, mine);
       take.run({ name, run, command, pid: process.pid, host: hostname(), at: timestampOf(clock.now()) });
     },
-    release: (name, run) => {
+    /** Gives the lock up, where it is still owned. */
+    release: (name: string, run: string): void => {
       drop.run(name, run);
       if (owned.get(name)?.run === run) letGo(name);
     },
-    abandon: (name, run) => {
+    /** The same without a word in the file: nobody living has it then. */
+    abandon: (name: string, run: string): void => {
       if (owned.get(name)?.run === run) letGo(name);
     },
-    close: () => {
+    close: (): void => {
       for (const name of owned.keys()) letGo(name);
     },
   };
@@ -184,7 +177,7 @@ export function stepsIn(database: Database, file: string, what: string, locks: P
 }
 
 /** Whoever writes the mirror takes its lock `sync`, whatever it writes. */
-export function mirrorLocks(database: Database, clock: Clock): Locks {
+export function mirrorLocks(database: Database, clock: Clock) {
   const kind: LockKind = {
     table: 'mirror_locks',
     key: 'name',

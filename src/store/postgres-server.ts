@@ -56,21 +56,6 @@ export async function serverBehind(
   return found;
 }
 
-/** Settings that name the server, and where its password is. */
-interface ServerSettings {
-  readonly url: string;
-  readonly password: string;
-}
-
-interface Trouble {
-  readonly reason: string;
-  readonly advice: string;
-  /** In the words of the system, the driver or PostgreSQL. */
-  readonly message: string;
-  /** The server was not reached at all, or went. */
-  readonly isAway: boolean;
-}
-
 /** By the codes of the system, of the driver and of PostgreSQL, or how these begin: what is wrong, and what to do. */
 const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
   ECONNREFUSED: ['nothing listens there', 'Start PostgreSQL, or correct {url}.'],
@@ -109,8 +94,13 @@ const words: readonly (readonly [pattern: RegExp, code: string])[] = [
   [/connection terminated|connection ended|connection error|not queryable/i, 'ECONNRESET'],
 ];
 
-/** The error as one about the server; undefined of any other. */
-export function troubleIn(error: unknown, { url, password }: ServerSettings): Trouble | undefined {
+/**
+ * What an error says about the server, in our words and in those of the system, the driver or PostgreSQL; `isAway`: it was not
+ * reached at all, or went. Undefined of any other error.
+ * @param settings that name the server, and where its password is
+ */
+export function troubleIn(error: unknown, settings: { readonly url: string; readonly password: string }) {
+  const { url, password } = settings;
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   const message = first instanceof Error ? first.message : String(first);
   const code = codeOf(first);

@@ -9,72 +9,50 @@ import { quoteName } from '../../store/schema.ts';
 import { readingPace } from '../reading-pace.ts';
 import { lineSql, type PublishedColumn, type PublishedTable } from './layout.ts';
 
-export interface Lines {
-  readonly bytes: Buffer;
-  readonly rows: number;
-  /** Where the next ones begin, which is behind this. */
-  readonly last: bigint;
-}
+/** How well PostgreSQL takes a row that is written cell by cell: only what identifies it, with all else in `_raw`, where it is bare. */
+type Care = 'careful' | 'bare';
 
-/** How well PostgreSQL takes a row: as it is; cell by cell; or only what identifies it, with all else in `_raw`. */
-export type Care = 'usual' | 'careful' | 'bare';
-
-export interface LineReader {
-  /** The next lines behind the place; undefined at the end. */
-  next(after: bigint): Lines | undefined;
-  single(after: bigint, last: bigint, care: Exclude<Care, 'usual'>): readonly string[];
-}
-
-/** What of a table is read: in which order, and which numbers. */
-interface LinePart {
-  readonly order: string;
-  /** A condition on the table's number, with `@from` and `@to` in it. */
-  readonly from: bigint;
-  readonly to: bigint;
-}
+export type LineReader = ReturnType<typeof lineReader>;
 
 /** Reads the table in the order of the column, rows whose number is in `(from, to]`. */
-export function lineReader(mirror: Database, table: PublishedTable, { order, from, to }: LinePart): LineReader {
+export function lineReader(
+  mirror: Database,
+  table: PublishedTable,
+  { order, from, to }: { readonly order: string; readonly from: bigint; readonly to: bigint },
+) {
   const at = quoteName(order);
   const number = quoteName(table.number);
+  const isByNumber = order === table.number;
   // By the sign, SQLite does not try to find the rows by their numbers, and to sort them each time.
-  const within = order === table.number ? '' : `AND +${number} > @from AND +${number} <= @to`;
-  const upTo = order === table.number ? `AND ${at} <= @to` : '';
-  const part = `FROM ${quoteName(table.name)} WHERE ${at} > @after ${upTo} ${within}`;
-  const batch = mirror
-    .prepare<[object], [bigint, bigint, Buffer | null, bigint]>(
-      `SELECT count(*), count(line), CAST(group_concat(line, '') AS BLOB), max(at) FROM
-         (SELECT ${lineSql(table)} AS line, ${at} AS at ${part} ORDER BY ${at} LIMIT @rows)`,
-    )
-    .raw(true)
-    .safeIntegers(true);
+  const within = isByNumber ? `${at} <= @to` : `+${number} > @from AND +${number} <= @to`;
   const names = table.columns.map(({ name }) => quoteName(name)).join(', ');
-  const cells = mirror
-    .prepare<[object], Row>(`SELECT ${names} ${part} AND ${at} <= @last ORDER BY ${at}`)
-    .raw(true)
-    .safeIntegers(true);
-  const odd = mirror
-    .prepare<[object], Row>(`SELECT ${names} ${part} AND ${at} <= @last AND (${lineSql(table)}) IS NULL`)
-    .raw(true)
-    .safeIntegers(true);
+  const rowsOf = <T>(what: string, rest: string) =>
+    mirror
+      .prepare<[object], T>(`${what} FROM ${quoteName(table.name)} WHERE ${at} > @after AND ${within} ${rest}`)
+      .raw(true)
+      .safeIntegers(true);
+  const batch = rowsOf<[bigint, bigint, Buffer | null, bigint]>(
+    `SELECT count(*), count(line), CAST(group_concat(line, '') AS BLOB), max(at) FROM (SELECT ${lineSql(table)} AS line, ${at} AS at`,
+    `ORDER BY ${at} LIMIT @rows)`,
+  );
+  const cells = rowsOf<Row>(`SELECT ${names}`, `AND ${at} <= @last ORDER BY ${at}`);
+  const odd = rowsOf<Row>(`SELECT ${names}`, `AND ${at} <= @last AND (${lineSql(table)}) IS NULL`);
   const pace = readingPace();
-  const bounds = order === table.number ? { to } : { from, to };
+  const bounds = (after: bigint) => (isByNumber ? { to, after: after < from ? from : after } : { from, to, after });
   return {
-    next: (after) => {
-      const start = order === table.number && after < from ? from : after;
-      const found = batch.get({ ...bounds, after: start, rows: pace.rows() });
+    /** The next lines behind the place, and where those after them begin; undefined at the end. */
+    next: (after: bigint) => {
+      const found = batch.get({ ...bounds(after), rows: pace.rows() });
       const [rows, plain, text, last] = found ?? [0n, 0n, null, 0n];
       if (rows === 0n) return undefined;
-      const others = rows === plain ? [] : odd.all({ ...bounds, after: start, last });
+      const others = rows === plain ? [] : odd.all({ ...bounds(after), last });
       const lines = others.map((row) => lineOf(table, row, 'careful'));
       const bytes = Buffer.concat([text ?? Buffer.alloc(0), Buffer.from(lines.join(''))]);
       pace.add(Number(rows), bytes.length);
       return { bytes, rows: Number(rows), last };
     },
-    single: (after, last, care) => {
-      const start = order === table.number && after < from ? from : after;
-      return cells.all({ ...bounds, after: start, last }).map((row) => lineOf(table, row, care));
-    },
+    single: (after: bigint, last: bigint, care: Care): readonly string[] =>
+      cells.all({ ...bounds(after), last }).map((row) => lineOf(table, row, care)),
   };
 }
 

@@ -5,13 +5,14 @@
 import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
 import { Allowance } from '../../src/mirror/allowance.ts';
-import { ContradictionError } from '../../src/mirror/contradiction.ts';
+import { ContradictionError } from '../../src/mirror/failures.ts';
 import { forgetEmptyOutside, proveSum } from '../../src/mirror/sum.ts';
 import { Surplus } from '../../src/mirror/surplus.ts';
 import type { WindowVisitor } from '../../src/mirror/window-visitor.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
 import { addDays, type Day, type Timestamp } from '../../src/model/time.ts';
-import type { MirrorStore, Window } from '../../src/store/mirror-types.ts';
+import type { Window } from '../../src/store/mirror-types.ts';
+import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 
 type Ports = Parameters<typeof proveSum>[0];
 

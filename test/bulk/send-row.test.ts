@@ -2,9 +2,25 @@
 import { describe, expect, test } from 'vitest';
 import { type BalanceParameters, observationOf } from '../../src/bulk/actions/balance-judge.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { decideSending } from '../../src/bulk/send-row.ts';
-import type { Intent } from '../../src/journal/port.ts';
-import { newIntent } from '../support/journal.ts';
+import {
+  KeyRefused,
+  NotFound,
+  NotTheApi,
+  RefusedInput,
+  type Response,
+  ServerFailed,
+  Unreachable,
+  WriteOutcomeUnknown,
+} from '../../src/api/errors.ts';
+import type { Action } from '../../src/bulk/action.ts';
+import { decideSending, sendRow } from '../../src/bulk/send-row.ts';
+import type { Sending } from '../../src/bulk/sending.ts';
+import type { Intent, Journal, NewIntent } from '../../src/journal/port.ts';
+import { FileError, UsageError } from '../../src/model/errors.ts';
+import { timestampOf } from '../../src/model/time.ts';
+import { defaultOptions } from '../support/bulk.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { sandboxNow } from '../support/sandbox.ts';
 
 const token = 'am:abcdefghijkl';
 const ours = { amount: 5, result: '+', description: `Credit ${token}` };
@@ -97,6 +113,11 @@ describe('a row that was never sent', () => {
   });
 });
 
+test('a row whose user cannot be read is left out, and says why', () => {
+  const seen = { ...look(), balance: null };
+  expect(decided(first, seen)).toMatchObject({ kind: 'move', to: 'skipped', note: 'the balance cannot be read' });
+});
+
 describe('a row that was sent, and shall go again', () => {
   test('goes where nothing of it is there', () => {
     expect(decided(again)).toEqual({ kind: 'send' });
@@ -143,8 +164,264 @@ describe('a row that was sent, and shall go again', () => {
     const hidden = { ...again, seenBefore: look({ transactions: null }) };
     expect(decided(hidden, { transactions: null })).toEqual({ kind: 'send' });
     expect(decided(hidden, { balance: 101, transactions: null })).toMatchObject({ to: 'unknown' });
+    // What another action says of a user whose traces are hidden, and who is as before.
+    const unsure = {
+      ...balance,
+      judge: () => ({ kind: 'unclear', after: null, note: '' }),
+    } as unknown as typeof balance;
+    const by = (seen: User) =>
+      decideSending(unsure, hidden as unknown as Intent, look({ transactions: null, ...seen }), null);
+    expect([by({}), by({ balance: 101 })]).toMatchObject([{ kind: 'send' }, { to: 'unknown' }]);
     // They are shown: one like it is there, which the balance does not show yet.
     const bare = { amount: 5, result: '+', description: 'Credit' };
     expect(decided(again, { transactions: [bare] })).toMatchObject({ to: 'unknown' });
+  });
+});
+
+/** One row of user 7 in a journal, and a server whose user shows these transactions. */
+async function sending(
+  user: User = {},
+  more: { readonly againReason?: string; readonly row?: Partial<NewIntent> } = {},
+) {
+  let now = sandboxNow;
+  const clock = { now: () => now };
+  const { journal } = await newJournal(clock);
+  const row = newIntent(2, 7, { token, parameters, fingerprint: 'print', plannedBefore: '100.00', ...more.row });
+  await journal.addBatch(newBatch({ againReason: more.againReason ?? null }), [row]);
+  await journal.acquireLock('one');
+  await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+  const body = () => ({ id: 7, balance: user.balance ?? 100, balance_transactions: user.transactions ?? [] });
+  const requests: unknown[] = [];
+  const client = {
+    getUser: () => Promise.resolve({ body: body() }),
+    list: () => Promise.reject(new Unreachable('no list')),
+    redact: (text: string) => text.replaceAll('secret', '…'),
+    sendExactly: (...given: readonly unknown[]): Promise<Response> => {
+      requests.push(given[0]);
+      return Promise.resolve({ status: 200, body: {}, raw: '{"key":"secret"}' });
+    },
+  };
+  const found = await journal.batch('one');
+  if (found === undefined) throw new Error('the batch is gone');
+  const signal = new AbortController().signal;
+  const common = {
+    journal,
+    memory: null,
+    client,
+    clock,
+    signal,
+    batch: found,
+    action: balance,
+    options: defaultOptions,
+  };
+  const world = { ...common, sleep: () => Promise.resolve(), progress: () => {} } as unknown as Sending;
+  const intent = async () => {
+    const each = await journal.intent('one', 2);
+    if (each === undefined) throw new Error('the row is gone');
+    return each;
+  };
+  const go = async (over: object = {}) => sendRow({ ...world, ...over }, await intent());
+  /** With another client, or another journal. */
+  const by = (over: Partial<typeof client>) => go({ client: { ...client, ...over } });
+  const within = (over: Partial<Journal>) => go({ journal: { ...journal, ...over } });
+  const fails = (error: Error, action = balance as unknown as Action) =>
+    go({ action, client: { ...client, sendExactly: () => Promise.reject(error) } });
+  const notes = async () => (await Array.fromAsync(journal.audit({}))).map(({ note }) => note);
+  return { journal, go, by, within, fails, intent, requests, notes, pass: (ms: number) => void (now += ms), world };
+}
+
+const problemOf = (end: object): string => ('stop' in end ? ((end.stop as Error | null)?.message ?? 'none') : 'later');
+
+describe('a row that is sent', () => {
+  test('waits behind an open row of the same user', async () => {
+    const { journal, go, intent, requests, notes } = await sending();
+    await journal.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(5, 7)]);
+    await journal.claim('two', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+    await journal.move({ batch: 'two', row: 5, from: 'planned', to: 'sending' });
+    expect(await go()).toEqual({ state: 'blocked', stop: null });
+    expect([(await intent()).problem, requests]).toEqual(['row 5 of batch two is open', []]);
+    expect(await notes()).toContain('row 5 of batch two is open');
+  });
+
+  test('waits also where that was opened since it was looked for', async () => {
+    const { journal, within, intent, requests } = await sending();
+    const move: Journal['move'] = (step) => (step.to === 'sending' ? Promise.resolve(false) : journal.move(step));
+    expect(await within({ move })).toEqual({ state: 'blocked', stop: null });
+    expect([(await intent()).problem, requests]).toEqual(['another write for the same user is open', []]);
+  });
+
+  test('stays where the user cannot be looked at, or its approval holds no longer, and a bug is no reason to stop', async () => {
+    const { by, within, intent } = await sending();
+    const [away, bug] = [new Unreachable('nobody is there'), new TypeError('a bug')];
+    expect(await by({ getUser: () => Promise.reject(away) })).toEqual({ state: 'planned', stop: away });
+    await expect(by({ getUser: () => Promise.reject(bug) })).rejects.toThrow(bug);
+    const denied = new UsageError('it was denied');
+    expect(await within({ move: () => Promise.reject(denied) })).toEqual({ state: 'planned', stop: denied });
+    const full = new FileError('the disk is full');
+    await expect(within({ move: () => Promise.reject(full) })).rejects.toThrow(full);
+    expect((await intent()).state).toBe('planned');
+  });
+
+  test('goes back to planned where the mirror does not take note of it, and nothing leaves', async () => {
+    const { go, intent, requests, notes } = await sending();
+    const memory = (error: Error) => ({
+      recall: () => {
+        throw error;
+      },
+      remember: () => true,
+      close: () => {},
+    });
+    await expect(go({ memory: memory(new FileError('the mirror is away')) })).rejects.toThrow(/the mirror is away/);
+    expect([(await intent()).state, requests]).toEqual(['planned', []]);
+    expect(await notes()).toContain('nothing was sent');
+    await expect(go({ memory: memory(new TypeError('a bug')) })).rejects.toThrow(/a bug/);
+    expect((await intent()).state).toBe('sending');
+  });
+
+  test('may leave with ten seconds of its lock left, and within half of bulk.settle_after, to the millisecond', async () => {
+    const { by, journal, go, pass, world } = await sending();
+    const may: boolean[] = [];
+    const ask =
+      (ms: number) =>
+      (...given: readonly unknown[]) => {
+        pass(ms);
+        may.push((given[4] as () => boolean)());
+        return Promise.reject(new Unreachable('not yet'));
+      };
+    const half = defaultOptions.settleAfterMs / 2;
+    await by({ sendExactly: ask(half) });
+    await by({ sendExactly: ask(half + 1) });
+    for (const left of [10_000, 9_999]) {
+      const lock = { ...journal, lockRemainingMs: () => left };
+      await go({ journal: lock, client: { ...world.client, sendExactly: ask(0) } });
+    }
+    expect(may).toEqual([true, false, true, false]);
+  });
+
+  test('is planned as before where the server asks to come back later, with what it said', async () => {
+    const { fails, intent, notes } = await sending();
+    const busy = new ServerFailed('too many requests of secret', 429, { waitMs: 5 });
+    expect(await fails(busy)).toEqual({ later: { kind: 'later', httpStatus: 429, waitMs: 5, error: busy } });
+    expect(await intent()).toMatchObject({ state: 'planned', httpStatus: 429, attempts: 1 });
+    expect(await notes()).toContain('nothing was done: too many requests of …');
+    expect(await fails(new Unreachable('nobody'))).toMatchObject({ later: { httpStatus: null } });
+    expect((await intent()).httpStatus).toBeNull();
+  });
+
+  test('is left where its mark stands there already: the journal is behind', async () => {
+    const { journal, go, intent, requests } = await sending({ transactions: [ours] });
+    const end = await go();
+    expect(problemOf(end)).toMatch(/this journal is older than the server: row 2 stands on the server with its mark/);
+    expect(end).toMatchObject({ state: 'planned' });
+    expect([(await intent()).state, (await journal.batch('one'))?.behind, requests]).toEqual([
+      'planned',
+      expect.stringMatching(/row 2 stands on the server/),
+      [],
+    ]);
+  });
+
+  test('stops the batch where it turns out to be there twice', async () => {
+    const user = { transactions: [] as object[], balance: 100 };
+    const { fails, go, intent } = await sending(user);
+    await fails(new Unreachable('nobody'));
+    user.transactions = [ours, ours];
+    user.balance = 110;
+    const end = await go();
+    expect([problemOf(end), (await intent()).state]).toEqual([
+      expect.stringMatching(/row 2 was over-applied/),
+      'needs_human',
+    ]);
+    const once = await sending({ ...user, transactions: [] });
+    await once.fails(new Unreachable('nobody'));
+    expect(
+      await once.by({
+        getUser: () => Promise.resolve({ body: { id: 7, balance: 105, balance_transactions: [ours] } }),
+      }),
+    ).toEqual({
+      state: 'applied',
+      stop: null,
+    });
+  });
+
+  test('has what the server said on record, without the key, and what was seen of it', async () => {
+    const { go, intent } = await sending();
+    await go();
+    expect(await intent()).toMatchObject({
+      answerKind: 'accepted',
+      httpStatus: 200,
+      answer: '{"key":"…"}',
+      problem: expect.stringMatching(/^the balance is 100.00, as it was before/),
+    });
+  });
+});
+
+describe('the same change with a mark of another journal', () => {
+  const mark = 'am:zzzzzzzzzzzz';
+  const at = (ms: number) => timestampOf(sandboxNow - ms);
+  const beside = (created?: string) => ({
+    transactions: [{ ...ours, description: `Credit ${mark}`, created_at: created }],
+  });
+  const isHeld = async (user: User, more?: Parameters<typeof sending>[1], over: Partial<Journal> = {}) => {
+    const { within, requests } = await sending(user, more);
+    const problem = problemOf(await within(over));
+    expect(requests).toHaveLength(problem.includes(mark) ? 0 : 1);
+    return problem.includes(`with the mark ${mark}, which is not in this journal`);
+  };
+
+  test('holds a row, if it was made since the time that the settings say, or nobody says when', async () => {
+    const { againWithinMs } = defaultOptions;
+    expect(await isHeld(beside(at(1)))).toBe(true);
+    expect(await isHeld(beside(at(againWithinMs)))).toBe(true);
+    expect(await isHeld(beside(at(againWithinMs + 1)))).toBe(false);
+    expect(await isHeld(beside())).toBe(true);
+  });
+
+  test('holds none that a person sends again on purpose, nor where this journal knows the mark', async () => {
+    expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(false);
+    const asked: unknown[] = [];
+    const knowsToken = (...given: readonly [string, string]) => {
+      asked.push(given);
+      return Promise.resolve(true);
+    };
+    expect(await isHeld(beside(at(1)), {}, { knowsToken })).toBe(false);
+    expect(asked).toEqual([['print', mark]]);
+  });
+});
+
+describe('what a response says of a row', () => {
+  const response = (status: number) => ({ response: { status, body: {}, raw: `HTTP ${status}` } });
+  const deleting = {
+    ...balance,
+    request: () => ({ operation: 'users.delete', user: 7, body: '{}' }),
+  } as unknown as Action;
+
+  test.each([
+    ['a lost one', new WriteOutcomeUnknown('lost'), balance, 'lost', null],
+    ['an error', new WriteOutcomeUnknown('failed', response(500)), balance, 'lost', 'HTTP 500'],
+    ['a conflict', new WriteOutcomeUnknown('conflict', response(409)), balance, 'lost', 'HTTP 409'],
+    ['a conflict of a deletion', new WriteOutcomeUnknown('conflict', response(409)), deleting, 'refused', 'HTTP 409'],
+    ['an error of a deletion', new WriteOutcomeUnknown('failed', response(500)), deleting, 'lost', 'HTTP 500'],
+    ['a lost one of a deletion', new WriteOutcomeUnknown('lost'), deleting, 'lost', null],
+    ['a refusal', new RefusedInput('no', 422, [], response(422)), balance, 'refused', 'HTTP 422'],
+    ['no such user', new NotFound('no user', response(404)), balance, 'refused', 'HTTP 404'],
+  ] as const)('%s', async (_, error, action, answerKind, answer) => {
+    const { fails, intent } = await sending();
+    const end = await fails(error, action as unknown as Action);
+    expect(await intent()).toMatchObject({
+      answerKind,
+      answer,
+      httpStatus: answer === null ? null : Number(answer.slice(5)),
+    });
+    expect(problemOf(end)).toBe('none');
+  });
+
+  test('stops the batch where every other row would get the same', async () => {
+    for (const error of [new KeyRefused('the key is refused', 401, response(401)), new NotTheApi('a web page')]) {
+      const { fails, intent } = await sending();
+      expect(problemOf(await fails(error))).toBe(error.message);
+      expect(await intent()).toMatchObject({ answerKind: 'refused', problem: expect.stringContaining(error.message) });
+    }
+    const { fails } = await sending();
+    await expect(fails(new TypeError('a bug'))).rejects.toThrow(/a bug/);
   });
 });

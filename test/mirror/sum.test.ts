@@ -242,7 +242,9 @@ describe('windows whose counts differ', () => {
       };
       const { read, counted } = await proven({ held: ten, server: ten.with(place, 12), known, ...more });
       expect(read).toEqual([expect.stringMatching(new RegExp(`^${place}, which counts `))]);
-      expect(counted.slice(0, 4)).toEqual(['list', '0 to 3', '0 to 1', '2 to 3']);
+      const single = place % 2 === 0 ? [`${place}`] : [`${place - 1}`, `${place}`];
+      const expected = ['list', '0 to 3', '0 to 1', '2 to 3', ...single, 'list'];
+      expect(counted.slice(0, expected.length)).toEqual(expected);
     }
   });
 

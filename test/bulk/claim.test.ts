@@ -7,6 +7,7 @@ import {
   checkFile,
   checkNotRepeated,
   checkServer,
+  claimRows,
   decideClaim,
   doneBefore,
   repeatLines,
@@ -44,6 +45,7 @@ describe('a row that is claimed', () => {
 
   test('for the second time is refused for what was claimed since, and not for what was known then', () => {
     expect(() => check(5, [sent('known', 1, 2)])).not.toThrow();
+    expect(() => check(5, [sent('at the same time', 5, 7)])).not.toThrow();
     expect(() => check(5, [sent('since', 6, 7)])).toThrow(/1 row was sent before/);
   });
 
@@ -252,6 +254,22 @@ describe('before anybody is asked', () => {
     expect(await check('one')).toBe('none');
     expect(await check('one', { ...none, again: { reason: 'it is meant' } })).toMatch(/must be approved/);
   });
+});
+
+test('rows are claimed in the journal where nothing speaks against it, with how that was consented to', async () => {
+  const clock = { now: () => Date.UTC(2026, 2, 11) };
+  const { journal } = await newJournal(clock);
+  await journal.addBatch(newBatch(), [newIntent(2, 7, { fingerprint })]);
+  await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [
+    newIntent(2, 7, { fingerprint }),
+  ]);
+  const asked = { ...consent, againWithinMs: dayMs };
+  await claimRows(journal, 'one', asked, clock);
+  expect((await journal.batch('one'))?.state).toBe('applying');
+  const steps = (await Array.fromAsync(journal.audit({}))).map(({ kind, note }) => `${kind}: ${note}`);
+  expect(steps).toContain('consented: by typing 5.00');
+  await expect(claimRows(journal, 'two', asked, clock)).rejects.toThrow(/1 row was sent before/);
+  expect((await journal.batch('two'))?.state).toBe('planned');
 });
 
 describe('a batch goes out only', () => {

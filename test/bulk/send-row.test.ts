@@ -224,8 +224,8 @@ async function sending(
   /** With another client, or another journal. */
   const by = (over: Partial<typeof client>) => go({ client: { ...client, ...over } });
   const within = (over: Partial<Journal>) => go({ journal: { ...journal, ...over } });
-  const fails = (error: Error, action = balance as unknown as Action) =>
-    go({ action, client: { ...client, sendExactly: () => Promise.reject(error) } });
+  const fails = (thrown: Error, action = balance as unknown as Action) =>
+    go({ action, client: { ...client, sendExactly: () => Promise.reject(thrown) } });
   const notes = async () => (await Array.fromAsync(journal.audit({}))).map(({ note }) => note);
   return { journal, go, by, within, fails, intent, requests, notes, pass: (ms: number) => void (now += ms), world };
 }
@@ -406,7 +406,7 @@ describe('what a response says of a row', () => {
     ['no such user', new NotFound('no user', response(404)), balance, 'refused', 'HTTP 404'],
   ] as const)('%s', async (_, error, action, answerKind, answer) => {
     const { fails, intent } = await sending();
-    const end = await fails(error, action as unknown as Action);
+    const end = await fails(error, action);
     expect(await intent()).toMatchObject({
       answerKind,
       answer,

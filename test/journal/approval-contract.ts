@@ -348,6 +348,7 @@ export function approvalContract(open: OpenApprovals): void {
       const remove = (user: number) =>
         journal.beginWrite({ operation: 'users.delete', user, body: '{}', fingerprint: null });
       await remove(1);
+      await journal.beginWrite({ operation: 'users.update', user: 9, body: '{"first_name":"Zoe"}', fingerprint: null });
       await remove(2);
       await expect(remove(3)).rejects.toThrow(/would have sent 3 rows alone/);
     });

@@ -29,16 +29,11 @@ export interface Again {
   readonly reason: string | null;
 }
 
-interface SubmitWords {
-  readonly note: string | null;
-  readonly again: Again;
-}
-
 /** Hands the batch over for approval. Throws a UsageError where it needs none, has it, or waits for it already. */
 export async function submitBatch(
   journal: Pick<Journal, 'submit' | 'counts'>,
   { batch, action }: Batch,
-  { note, again }: SubmitWords,
+  { note, again }: { readonly note: string | null; readonly again: Again },
 ): Promise<void> {
   const { planned = 0, blocked = 0 } = await journal.counts(batch);
   if (planned + blocked === 0 && action !== 'deletions') {

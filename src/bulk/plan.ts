@@ -49,12 +49,6 @@ export interface PlanSource {
   readonly again: Again;
 }
 
-interface PreparedBatch {
-  readonly batch: NewBatch;
-  /** To be gone through once. */
-  readonly rows: Iterable<NewIntent>;
-}
-
 /** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, for what must not go out. */
 export async function planBatch(
   ports: PlanPorts,
@@ -84,7 +78,7 @@ export async function preparePlan(
   read: ReadRows,
   source: PlanSource,
   batch = newBatchId(ports.clock),
-): Promise<PreparedBatch> {
+) {
   const { journal, client, clock, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
   if (read.rows.length === 0)

@@ -10,7 +10,7 @@ import type { Cell, Row } from '../store/reading-types.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
-import { type TypeTotal, typeTotals } from './report.ts';
+import { typeTotals } from './report.ts';
 import type { ReadOptions } from './row-reader.ts';
 import { emptyCell, shown, textCell } from './sheet/cell.ts';
 import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
@@ -20,23 +20,10 @@ interface SelectOptions extends ReadOptions {
   readonly signal: AbortSignal;
 }
 
-interface SelectedSheet {
-  readonly rows: number;
-  readonly totals: readonly TypeTotal[];
-  /** What is worth knowing, such as columns that the action does not read. */
-  readonly notes: readonly string[];
-  readonly text: () => Iterable<string>;
-}
-
 const batchRows = () => 1_000;
 
 /** Throws a UsageError for SQL that fails or would do more than read, for no rows, and for rows that cannot be sent. */
-export async function selectSheet(
-  store: ReadingStore,
-  sql: string,
-  action: Action,
-  options: SelectOptions,
-): Promise<SelectedSheet> {
+export async function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions) {
   const { columns, rows } = result(store, sql, options.signal);
   if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
   const sheet = {
@@ -64,6 +51,7 @@ export async function selectSheet(
   return {
     rows: rows.length,
     totals: await typeTotals(read.rows),
+    /** What is worth knowing, such as columns that the action does not read. */
     notes: read.notes,
     text: () => sheetText(columns, texts, options.format),
   };

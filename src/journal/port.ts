@@ -341,12 +341,6 @@ export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
   readonly problem: string | null;
 }
 
-interface OpenRow {
-  readonly batch: string;
-  readonly row: number;
-  readonly state: IntentState;
-}
-
 export interface UserRow extends Pick<
   Intent,
   'batch' | 'row' | 'state' | 'parameters' | 'before' | 'after' | 'sentAt'
@@ -403,7 +397,7 @@ export interface Journal extends ForgetJournal {
   parameters(batch: string): AsyncIterable<Pick<Intent, 'parameters'>>;
   intent(batch: string, row: number): Promise<Intent | undefined>;
   counts(batch: string): Promise<Readonly<Partial<Record<IntentState, number>>>>;
-  openRow(subject: string): Promise<OpenRow | undefined>;
+  openRow(subject: string): Promise<Pick<Intent, 'batch' | 'row' | 'state'> | undefined>;
 
   /**
    * One step of one row. False where the row would become open while another one of its subject is: nothing was

@@ -15,13 +15,8 @@ function parse(text: string, currentDate: Date): CronParser.CronExpression {
 
 const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
 
-interface CronProblem {
-  readonly problem: string;
-  readonly advice: string;
-}
-
 /** Why the text cannot be taken for a cron expression; undefined where it can. */
-export function cronProblem(text: string): CronProblem | undefined {
+export function cronProblem(text: string): { readonly problem: string; readonly advice: string } | undefined {
   const advice = 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.';
   const given = text.trim().split(/\s+/);
   const isNamed = text.startsWith('@');

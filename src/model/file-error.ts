@@ -27,12 +27,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   SQLITE_BUSY: ['another process is writing to it', 'Try again when the other process has ended.'],
 };
 
-interface Explanation {
-  readonly reason: string;
-  readonly advice: string;
-}
-
-function explanationOf(error: unknown): Explanation | undefined {
+function explanationOf(error: unknown): { readonly reason: string; readonly advice: string } | undefined {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
   if (code === undefined) return undefined;
   if (error instanceof UnfitFile) return { reason: error.message, advice: reasons[code]?.[1] ?? 'Check the path.' };

@@ -30,12 +30,6 @@ interface PageFacts {
   readonly asObject?: boolean;
 }
 
-interface Link {
-  readonly url: string | null;
-  readonly label: string;
-  readonly active: boolean;
-}
-
 /** Page numbers shown on each side of the current one. */
 const eachSide = 3;
 
@@ -61,7 +55,7 @@ export function envelopeAround(facts: PageFacts): { head: string; tail: string }
   const previous = page > 1 ? urlOf(page - 1) : null;
   const next = page < lastPage ? urlOf(page + 1) : null;
   const from = count > 0 ? (page - 1) * perPage + 1 : null;
-  const links: Link[] = [
+  const links = [
     { url: previous, label: '&laquo; Previous', active: false },
     ...shownPages(page, lastPage).map((number) =>
       number === null

@@ -32,14 +32,6 @@ const slots: Names[] = people.flatMap((each) => {
 
 const userStream = textHash('users');
 
-interface SeedUser {
-  readonly id: number;
-  readonly body: string;
-  readonly createdAt: string;
-  readonly username: string;
-  readonly email: string;
-}
-
 function statusOf(draw: number): string {
   if (draw < 0.94) return 'active';
   if (draw < 0.97) return 'pending';
@@ -104,7 +96,7 @@ class UserMaker {
     return created + (now - created) * (1 - (1 - draw) ** 3);
   }
 
-  next(): SeedUser {
+  next() {
     const { seed, now, users } = this.#plan;
     const id = this.#made + 1;
     const random = this.#random;

@@ -7,15 +7,8 @@ import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
 
-interface Server {
-  readonly baseUrl: string;
-  readonly key: Secret;
-  /** What the operator should hear of: a key file that others can read. */
-  readonly warnings: readonly string[];
-}
-
 /** The address and the key. Throws a UsageError that names every place where a missing one can be set. */
-export function serverOf(settings: Settings): Server {
+export function serverOf(settings: Settings) {
   const baseUrl = baseUrlOf(settings);
   const { key, warnings } = keyOf(settings);
   return { baseUrl, key, warnings };

@@ -131,16 +131,13 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
-interface Dotenv {
-  readonly variables: Record<string, string | undefined>;
-  readonly problems: readonly UsageError[];
-  /** Whether other users can read it. */
-  readonly isOpen: boolean;
-}
-
 /** The file `.env` of the folder; without variables where it is not there, or must not be taken. */
-export function readDotenv(folder: string): Dotenv {
-  const none = { variables: {}, problems: [], isOpen: false };
+export function readDotenv(folder: string) {
+  const none: { variables: Variables; problems: UsageError[]; isOpen: boolean } = {
+    variables: {},
+    problems: [],
+    isOpen: false,
+  };
   try {
     const file = readRegularFile(resolve(folder, '.env'));
     const problem = distrust('the file .env in the working folder', file);

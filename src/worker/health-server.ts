@@ -20,12 +20,6 @@ interface Response {
 /** By path; each is called for each request. */
 export type Pages = Readonly<Record<string, () => Response | Promise<Response>>>;
 
-interface HealthServer {
-  /** `http://127.0.0.1:9464` */
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 export function jsonResponse(isGood: boolean, body: unknown): Response {
   return { status: isGood ? 200 : 503, type: 'application/json; charset=utf-8', body: `${JSON.stringify(body)}\n` };
 }
@@ -36,7 +30,7 @@ export async function openHealthServer(
   pages: Pages,
   log: Log,
   token?: Secret,
-): Promise<HealthServer> {
+) {
   const server = createServer({ connectionsCheckingInterval: secondMs }, (request, response) => {
     respond(request, response, { host, pages, token }).catch((error: unknown) => {
       log.error({ path: pathOf(request) }, `the response to a request for health failed: ${String(error)}`);
@@ -53,7 +47,7 @@ export async function openHealthServer(
   const { port: bound } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
-    close: () =>
+    close: (): Promise<void> =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();

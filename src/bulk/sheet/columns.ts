@@ -15,13 +15,6 @@ export interface ColumnRule {
   readonly amount?: true;
 }
 
-interface FoundColumns {
-  readonly index: ReadonlyMap<string, number>;
-  readonly problems: readonly SheetProblem[];
-  /** Headers of columns that are not read, each once. */
-  readonly unknown: readonly string[];
-}
-
 const headerRow = 1;
 const quoted = (names: readonly string[]): string => names.map((each) => `"${each}"`).join(', ');
 
@@ -35,7 +28,7 @@ function isFilled({ rows }: Sheet, column: number): boolean {
  * several of a group, names that look like a slip for a known one. Other columns are not read. Headers are compared
  * without regard to case. Nothing is chosen where there is a choice.
  */
-export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]): FoundColumns {
+export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
   const index = new Map<string, number>();
   const problems: SheetProblem[] = [];
   const wrong = (column: string | null, problem: string): void => {
@@ -85,5 +78,5 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]): FoundColu
       wrong(null, `the columns ${quoted(given)} are all there, and any could be meant; keep one of them`);
     }
   }
-  return { index, problems, unknown: [...unknown] };
+  return { index: index as ReadonlyMap<string, number>, problems, unknown: [...unknown] };
 }

@@ -16,6 +16,7 @@ export interface RawCell {
 export interface CellSource {
   readonly sharedTexts: readonly string[];
   readonly styles: readonly NumberKind[];
+  /** Days are counted from 1904, as on old Macintoshes. */
   readonly from1904: boolean;
   /** Stored values of formulas do not count. */
   readonly uncalculated: boolean;

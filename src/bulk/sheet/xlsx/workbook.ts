@@ -12,21 +12,10 @@ export interface WorkbookSheet {
   readonly hidden: boolean;
 }
 
-interface Workbook {
-  /** Sheets of cells, in order; charts and the like are left out. */
-  readonly sheets: readonly WorkbookSheet[];
-  readonly styles: string | undefined;
-  readonly sharedTexts: string | undefined;
-  /** Days are counted from 1904, as on old Macintoshes. */
-  readonly from1904: boolean;
-  /** The values stored with formulas do not count: the program that wrote them did not calculate. */
-  readonly uncalculated: boolean;
-}
-
 const truth = (text: string | undefined): boolean => text === '1' || text === 'true';
 
 /** @throws UsageError where it is not a workbook */
-export async function readWorkbook(archive: Archive): Promise<Workbook> {
+export async function readWorkbook(archive: Archive) {
   const roots = [...(await archive.relationsOf('')).values()];
   const root = roots.find(({ kind }) => kind === 'officeDocument');
   if (root === undefined) throw refusal(archive.file, 'it is a zip archive, but no workbook');

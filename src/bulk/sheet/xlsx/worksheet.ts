@@ -14,11 +14,6 @@ export interface PlacedCell {
   readonly cell: SheetCell;
 }
 
-interface WorksheetFacts {
-  readonly hiddenRows: number;
-  readonly hiddenColumns: boolean;
-}
-
 const reference = /^([A-Z]{1,3})([1-9]\d{0,6})$/;
 
 function columnOf(letters: string): number {
@@ -33,7 +28,7 @@ export async function readWorksheet(
   sheet: WorkbookSheet,
   source: CellSource,
   give: (row: number, cells: readonly PlacedCell[]) => void,
-): Promise<WorksheetFacts> {
+) {
   let inside = false;
   let row = 0;
   let column = -1;

@@ -59,7 +59,7 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
     const users = [...found.values()];
     const same = users.filter((user) => keyText({ column, value: user[column] ?? '' }) === keyText(key));
     const [user, other] = same;
-    if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${idsOf(same)}`;
+    if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${same.map(({ id }) => id).join(', ')}`;
     if (user !== undefined) return user;
     // A filter that is not kept to brings others, and proves nothing.
     if (users.length > 0) return `the server does not find users by ${column}; name the user by user_id`;
@@ -70,10 +70,6 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
     }
     throw error;
   }
-}
-
-function idsOf(users: readonly KnownUser[]): string {
-  return users.map(({ id }) => id).join(', ');
 }
 
 /** Looks for each, some side by side. */

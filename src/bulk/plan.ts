@@ -188,7 +188,7 @@ async function usersOf(
     if (keys.has(text)) shared.add(text);
     else keys.set(text, key);
     // A row that names a state to find, or sets one, is not sent where the mirror was behind.
-    if (parameters['type'] === 'set' || hasExpectation(parameters)) urgent.add(text);
+    if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(text);
   }
   const live = { ...ports, userFields: [...action.userFields, ...notedFields] };
   return { ...(await findUsers(keys, urgent, ports.directory, live)), shared };
@@ -201,10 +201,6 @@ async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): P
     for (const key of action.newKeys?.(parameters) ?? []) keys.set(keyText(key), key);
   }
   return findTaken(keys, ports.directory, { ...ports, userFields: action.userFields });
-}
-
-function hasExpectation(parameters: ReadRow['parameters']): boolean {
-  return typeof parameters['expected_balance'] === 'string';
 }
 
 /** One look at one user tells whether lost responses can be settled on this server without a person. */

@@ -20,8 +20,6 @@ interface SelectOptions extends ReadOptions {
   readonly signal: AbortSignal;
 }
 
-const batchRows = () => 1_000;
-
 /** Throws a UsageError for SQL that fails or would do more than read, for no rows, and for rows that cannot be sent. */
 export async function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions) {
   const { columns, rows } = result(store, sql, options.signal);
@@ -66,7 +64,7 @@ function result(
   try {
     const { columns, batches } = snapshot.query(sql);
     const rows: Row[] = [];
-    for (const batch of batches(batchRows)) {
+    for (const batch of batches(() => 1_000)) {
       signal.throwIfAborted();
       rows.push(...batch);
     }

@@ -47,7 +47,7 @@ export function openSigningKey(journal: string): { readonly key: SigningKey; rea
   }
   const secret = ed25519(() => createPrivateKey(bytes), signing);
   const own = createPublicKey(secret);
-  if (!existsSync(checking)) writeNew(checking, pemOf(own), 0o644);
+  if (!existsSync(checking)) writeNew(checking, own.export({ type: 'spki', format: 'pem' }), 0o644);
   const id = keyId(own);
   if (openCheckingKey(checking).id !== id) {
     throw new FileError(`${checking} is not the public key of ${signing}`, {
@@ -123,10 +123,6 @@ function ed25519(read: () => KeyObject, file: string): KeyObject {
   throw new UsageError(`${file} holds no key of Ed25519 in PEM`, {
     advice: 'Public keys are called receipt.pub: `admin-mirror bulk receipt` says where its own lies.',
   });
-}
-
-function pemOf(key: KeyObject): string | Buffer {
-  return key.export({ type: 'spki', format: 'pem' });
 }
 
 function keyId(key: KeyObject): string {

@@ -137,11 +137,6 @@ function send(reply: FastifyReply, value: unknown): FastifyReply {
   return json.send(value instanceof Readable ? value : toJson(value));
 }
 
-function isSame(given: string, expected: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
-  return one.length === other.length && timingSafeEqual(one, other);
-}
-
 /** Why the request is refused: whoever has the control sees and changes everything. */
 function refusalOf({ headers }: FastifyRequest, url: string, key: string): { status: number; message: string } | null {
   // A web page of elsewhere whose name was made to mean this machine would come with that name.
@@ -149,7 +144,8 @@ function refusalOf({ headers }: FastifyRequest, url: string, key: string): { sta
   if (headers.host !== host && headers.host !== `localhost:${port}`) {
     return { status: 403, message: `the control routes are at ${host} alone` };
   }
-  if (isSame(headers.authorization ?? '', `Bearer ${key}`)) return null;
+  const [given, expected] = [Buffer.from(headers.authorization ?? ''), Buffer.from(`Bearer ${key}`)];
+  if (given.length === expected.length && timingSafeEqual(given, expected)) return null;
   return { status: 401, message: 'the control routes need the control key that the sandbox prints at its start' };
 }
 

@@ -55,10 +55,6 @@ export type Fault = ReadFault | WriteFault;
 const readFaultNames = Object.keys(readFaults) as ReadFault[];
 export const writeFaultNames = Object.keys(writeFaults) as WriteFault[];
 
-function isFault(name: string): name is Fault {
-  return name in readFaults || name in writeFaults;
-}
-
 const names = [
   'numbers_as_strings',
   'flags_as_booleans',
@@ -159,7 +155,7 @@ function decoded(url: string): string {
 }
 
 function checked(fault: ScriptedFault): Pending {
-  if (!isFault(fault.fault)) {
+  if (!(fault.fault in readFaults || fault.fault in writeFaults)) {
     const known = [...new Set([...readFaultNames, ...writeFaultNames])];
     const name = String(fault.fault);
     throw new UsageError(`the sandbox knows no fault called "${name}"`, { advice: suggestion(name, known) });

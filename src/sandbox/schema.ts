@@ -5,7 +5,7 @@
 import { rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { type FieldType, type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
+import { type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
 
 export type Db = Database.Database;
 
@@ -43,15 +43,13 @@ export function quoted(name: string): string {
   return `"${name}"`;
 }
 
-/** NUMERIC keeps a whole number whole, as the text that is served has it. */
-const affinity = (type: FieldType): string => (type === 'number' ? 'NUMERIC' : sqlTypeOf(type));
-
 function tableSql(name: ResourceName): string {
   const stored = storedColumns[name];
   const columns = resourceOf(name)
     .fields.filter((field) => field.name !== 'id')
     .map((field) => {
-      const column = `${quoted(field.name)} ${affinity(field.type)}`;
+      // NUMERIC keeps a whole number whole, as the text that is served has it.
+      const column = `${quoted(field.name)} ${field.type === 'number' ? 'NUMERIC' : sqlTypeOf(field.type)}`;
       if (stored.includes(field.name)) return column;
       return `${column} GENERATED ALWAYS AS (body ->> '$.${field.name}') VIRTUAL`;
     });

@@ -224,15 +224,12 @@ export function readConfigFile(folder: string, name: string, required: boolean):
   const advice = 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.';
   const found = readTrusted(folder, name, `the config file ${name}`, advice);
   if (found instanceof UsageError) {
-    return !required && isAbsent(found) ? undefined : refused(found);
+    const { code } = (found.cause as NodeJS.ErrnoException | undefined) ?? {};
+    return !required && code === 'ENOENT' ? undefined : refused(found);
   }
   const { bytes } = found;
   const file = { ...parseConfigFile(bytes.toString('utf8'), name), bytes };
   return file.profilesFolder === undefined ? file : withFolder(file, folder, file.profilesFolder);
-}
-
-function isAbsent({ cause }: UsageError): boolean {
-  return (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT';
 }
 
 function readTrusted(folder: string, name: string, what: string, advice: string): ReadFile | UsageError {

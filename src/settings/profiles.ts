@@ -44,15 +44,10 @@ export function chooseProfile(
     return new UsageError(`there is no profile "${String(chosen.value)}" (${chosen.origin})`, { advice });
   }
   if (names.length === 0 || hasServer) return undefined;
+  const some = names.length > 5 ? [...names.slice(0, 4), `one of ${names.length - 4} more`] : names;
   return new UsageError(`${file} has profiles, and none was chosen`, {
-    advice: `Say --profile ${someOf(names)}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
+    advice: `Say --profile ${some.join(' or ')}, or set ADMIN_MIRROR_PROFILE or "profile:" in the config file.`,
   });
-}
-
-/** Of a hundred, a few. */
-function someOf(names: readonly string[]): string {
-  const shown = names.length > 5 ? [...names.slice(0, 4), `one of ${names.length - 4} more`] : names;
-  return shown.join(' or ');
 }
 
 /** A variable that would send one server's key to another, or mix their files. */

@@ -291,23 +291,21 @@ export function settingsFrom(reading: SettingsReading): Settings {
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
   const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(shownOf(settingOf(key), value));
+  const { default: preset } = settingOf(key);
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];
   const stranger = given.find((name) => !known.includes(name));
   const hint = known.length === 0 || stranger === undefined ? '' : ` ${suggestion(stranger, known)}`;
   return new UsageError(`${key} is ${shown} (${origin}): expected ${expectedOf(key)}`, {
-    advice: `Correct it there, or leave it out for the default${defaultWords(key)}.${hint}`,
+    advice: `Correct it there, or leave it out for the default${preset === null ? '' : ` (${preset})`}.${hint}`,
   });
-}
-
-function defaultWords(key: SettingKey): string {
-  const value = settingOf(key).default;
-  return value === null ? '' : ` (${value})`;
 }
 
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  const masked = isSecret(setting) && raw !== null ? maskedText(values[setting.key as SettingKey]) : raw;
+  // Nothing is shown of a value that was refused.
+  const secret: unknown = values[setting.key as SettingKey];
+  const masked = isSecret(setting) && raw !== null ? (secret instanceof Secret ? String(secret) : '****') : raw;
   const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : shownOf(setting, masked);
   return {
     setting,
@@ -321,11 +319,6 @@ function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (kind === 'database') return withoutPassword(value);
   return kind === 'address' ? withoutCredentials(value) : value;
-}
-
-/** As a secret shows itself; nothing of a value that was refused. */
-function maskedText(value: unknown): string {
-  return value instanceof Secret ? String(value) : '****';
 }
 
 /** A list as a variable would give it. */

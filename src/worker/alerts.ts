@@ -228,15 +228,12 @@ export function decideAlerts(open: readonly Alert[], problems: readonly Problem[
       const alert = before.get(problem.problem);
       if (alert === undefined) return [{ kind: 'begins', alert: { ...problem, since: sentAt, sentAt } }];
       // What it says may have changed meanwhile: a sync that was partial for another resource.
-      return isDue(alert, now) ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
+      // A clock that was set back must not put it off.
+      const isDue = Math.abs(now - (parseInstant(alert.sentAt) ?? 0)) >= reminderMs;
+      return isDue ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
     }),
     ...open.filter(({ problem }) => !present.has(problem)).map((alert): AlertStep => ({ kind: 'ends', alert })),
   ];
-}
-
-/** Once a day: a clock that was set back must not put it off. */
-function isDue({ sentAt }: Alert, now: number): boolean {
-  return Math.abs(now - (parseInstant(sentAt) ?? 0)) >= reminderMs;
 }
 
 export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[]): readonly Alert[] {

@@ -42,17 +42,14 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
   try {
     const end = await runCommand(job.commandLine, run, AbortSignal.any([signal, tooLong.signal]));
     const outcome = outcomeOf(end.exitCode, { timedOut: tooLong.signal.aborted, stopped: signal.aborted });
-    return { ...end, outcome, problem: outcome === 'timed_out' ? timeoutWords(job) : end.problem };
+    const tooLongWords = `it took longer than the ${durationText(job.timeoutMs ?? 0)} that its timeout allows`;
+    return { ...end, outcome, problem: outcome === 'timed_out' ? tooLongWords : end.problem };
   } catch (error) {
     const problem = `the command could not be run: ${error instanceof Error ? error.message : String(error)}`;
     return { outcome: 'failed', exitCode: null, problem, report: null };
   } finally {
     ended.abort();
   }
-}
-
-function timeoutWords({ timeoutMs = 0 }: Job): string {
-  return `it took longer than the ${durationText(timeoutMs)} that its timeout allows`;
 }
 
 export interface WorkerPorts extends RunPorts {

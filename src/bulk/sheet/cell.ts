@@ -1,5 +1,5 @@
 /** What a cell says, from what stands in it. */
-import type { CellKind, SheetCell } from './sheet.ts';
+import type { SheetCell } from './sheet.ts';
 
 // Spaces of all kinds, and what has no width: zero-width spaces and joiners, marks of direction, the soft hyphen.
 const blank = String.raw`\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
@@ -29,10 +29,9 @@ export function hadUnseen({ text, raw, kind }: SheetCell): boolean {
 export function textCell(raw: string): SheetCell {
   const text = trimmed(raw);
   if (text === '') return raw === '' ? emptyCell : { text, raw, kind: 'empty' };
-  return { text, raw, kind: text.startsWith('#') || text.startsWith('Err:') ? errorKind(text) : 'text' };
+  const isError = (text.startsWith('#') || text.startsWith('Err:')) && errorValue.test(text);
+  return { text, raw, kind: isError ? 'error' : 'text' };
 }
-
-const errorKind = (text: string): CellKind => (errorValue.test(text) ? 'error' : 'text');
 
 const significant = (number: string): number =>
   number.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+/, '').length;

@@ -80,7 +80,7 @@ function entries() {
   return files.flatMap((name) => {
     const file = join('src', name);
     const text = readFileSync(join(root, file), 'utf8');
-    const started = text.matchAll(/\b(?:startThread|moduleBeside)\('([^']+)', import\.meta\.url/g);
+    const started = text.matchAll(/\bmoduleBeside\('([^']+)', import\.meta\.url/g);
     const beside = [...started].map(([, name]) => `./${join(dirname(file), `${name}.ts`)}`);
     return file === 'src/main.ts' ? ['./src/main.ts', ...beside] : beside;
   });

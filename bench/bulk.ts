@@ -6,7 +6,7 @@ import { tableWriter } from '../src/data/table-file.ts';
 import { actorOf } from '../src/model/actor.ts';
 import { systemClock, timestampOf } from '../src/model/time.ts';
 import type { Journal, NewIntent } from '../src/journal/port.ts';
-import { openJournal } from '../src/journal/sqlite.ts';
+import { openJournal } from '../test/support/journal-file.ts';
 import { number, row, text, workbookOf } from '../test/fixtures/sheets/make/workbook.ts';
 import { measureCli, median, type Measured } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';

@@ -5,17 +5,14 @@
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { sql } from 'kysely';
-import type { Actor } from '../model/actor.ts';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
-import { type Clock, systemClock } from '../model/time.ts';
+import type { Clock } from '../model/time.ts';
 import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
-import { type JournalBackend, movedTo, openJournalOver } from './journal.ts';
+import { type JournalBackend, movedTo } from './journal.ts';
 import { batchLocks } from './lock.ts';
-import { noRules } from './approval.ts';
-import type { Journal, JournalRules } from './port.ts';
 import { journalKind } from './schema.ts';
 
 const pragmas = [
@@ -27,25 +24,6 @@ const pragmas = [
   // What is taken out of it is overwritten.
   'secure_delete = ON',
 ];
-
-/** Opens the journal, and makes it with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
-export async function openJournal(
-  file: string,
-  actor: Actor,
-  clock: Clock = systemClock,
-  rules: JournalRules = noRules,
-): Promise<Journal> {
-  return openJournalOver(openBackend(file, clock), actor, clock, rules);
-}
-
-/** Opens an existing journal to be looked at. Throws `FileError` where there is none. The caller closes it. */
-export async function openJournalForReading(
-  file: string,
-  clock: Clock = systemClock,
-  rules: JournalRules = noRules,
-): Promise<Journal> {
-  return openJournalOver(openBackendForReading(file, clock), null, clock, rules);
-}
 
 /** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
 export function openBackend(file: string, clock: Clock): JournalBackend & { lockNames(): string[] } {

@@ -146,85 +146,59 @@ export interface SeedPlan {
 /** Records between two looks at what else the process has to do. */
 const batchSize = 25_000;
 
-async function inBatches(
-  db: Db,
-  count: number,
-  signal: AbortSignal | undefined,
-  one: (id: number) => void,
-): Promise<void> {
-  const batch = db.transaction((from: number, to: number) => {
-    for (let id = from; id <= to; id += 1) one(id);
-  });
-  for (let from = 1; from <= count; from += batchSize) {
-    signal?.throwIfAborted();
-    batch(from, Math.min(count, from + batchSize - 1));
-    await setImmediate();
-  }
-}
-
-async function seedUsers(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
-  const maker = new UserMaker(plan, calendar);
-  const insert = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
-  await inBatches(db, plan.users, signal, () => {
-    const user = maker.next();
-    insert.run(user.id, user.body, user.createdAt, user.username, user.email);
-  });
-}
-
-async function seedEmails(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
-  if (plan.users === 0) return;
-  const random = new Random(0);
-  const receivers = new Random(plan.seed ^ textHash('receivers'));
-  const insert = db.prepare('INSERT INTO emails (id, body, created_at, user_id) VALUES (?, ?, ?, ?)');
-  const address = db.prepare<[number], string>('SELECT email FROM users WHERE id = ?').pluck();
-  await inBatches(db, plan.emails, signal, (id) => {
-    // Users come in the order of their creation, so one of the first share of them was there at that time.
-    const known = Math.max(1, Math.floor((plan.users * id) / plan.emails));
-    const userId = 1 + receivers.below(known);
-    const times = spreadTimes(calendar, plan.now, receivers, id, plan.emails);
-    const user = { id: userId, email: address.get(userId) ?? '' };
-    insert.run(id, seedEmail(random, plan.seed, id, user, times, plan.now), times.createdAt, userId);
-  });
-}
-
-function simpleInsert(db: Db, table: 'packages' | 'coupons'): (record: JsonRecord) => void {
-  const insert = db.prepare(`INSERT INTO ${table} (id, body, created_at) VALUES (?, ?, ?)`);
-  return (record) => void insert.run(record['id'], toJson(record), record['created_at']);
-}
-
-async function seedPackages(
-  db: Db,
-  plan: SeedPlan,
-  calendar: Calendar,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const random = new Random(plan.seed ^ textHash('package times'));
-  const insert = simpleInsert(db, 'packages');
-  await inBatches(db, plan.packages, signal, (id) => {
-    const times = spreadTimes(calendar, plan.now, random, id, plan.packages);
-    insert(seedPackage(plan.seed, id, times.createdAt, times.updatedAt));
-  });
-}
-
-async function seedCoupons(db: Db, plan: SeedPlan, calendar: Calendar, signal: AbortSignal | undefined): Promise<void> {
-  const random = new Random(plan.seed ^ textHash('coupon times'));
-  const insert = simpleInsert(db, 'coupons');
-  await inBatches(db, plan.coupons, signal, (id) => {
-    insert(seedCoupon(plan.seed, id, spreadTimes(calendar, plan.now, random, id, plan.coupons), plan.packages));
-  });
-}
-
 /** Fills a new database; throws the signal's reason where it is aborted. */
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
-  const calendar = new Calendar(plan.now, plan.quiet);
-  await seedUsers(db, plan, calendar, signal);
-  // The emails look addresses up by id, which is the table's own key; no index is needed yet.
-  await seedEmails(db, plan, calendar, signal);
-  await seedPackages(db, plan, calendar, signal);
-  await seedCoupons(db, plan, calendar, signal);
+  const { seed, now, users, packages, emails, coupons } = plan;
+  const calendar = new Calendar(now, plan.quiet);
+
+  async function inBatches(count: number, one: (id: number) => void): Promise<void> {
+    const batch = db.transaction((from: number, to: number) => {
+      for (let id = from; id <= to; id += 1) one(id);
+    });
+    for (let from = 1; from <= count; from += batchSize) {
+      signal?.throwIfAborted();
+      batch(from, Math.min(count, from + batchSize - 1));
+      await setImmediate();
+    }
+  }
+
+  function insertInto(table: 'packages' | 'coupons'): (record: JsonRecord) => void {
+    const insert = db.prepare(`INSERT INTO ${table} (id, body, created_at) VALUES (?, ?, ?)`);
+    return (record) => void insert.run(record['id'], toJson(record), record['created_at']);
+  }
+
+  const maker = new UserMaker(plan, calendar);
+  const addUser = db.prepare('INSERT INTO users (id, body, created_at, username, email) VALUES (?, ?, ?, ?, ?)');
+  await inBatches(users, () => {
+    const user = maker.next();
+    addUser.run(user.id, user.body, user.createdAt, user.username, user.email);
+  });
+
+  const [random, receivers] = [new Random(0), new Random(seed ^ textHash('receivers'))];
+  const addEmail = db.prepare('INSERT INTO emails (id, body, created_at, user_id) VALUES (?, ?, ?, ?)');
+  // By id, which is the table's own key; no index is needed yet.
+  const address = db.prepare<[number], string>('SELECT email FROM users WHERE id = ?').pluck();
+  await inBatches(users === 0 ? 0 : emails, (id) => {
+    // Users come in the order of their creation, so one of the first share of them was there at that time.
+    const userId = 1 + receivers.below(Math.max(1, Math.floor((users * id) / emails)));
+    const times = spreadTimes(calendar, now, receivers, id, emails);
+    const user = { id: userId, email: address.get(userId) ?? '' };
+    addEmail.run(id, seedEmail(random, seed, id, user, times, now), times.createdAt, userId);
+  });
+
+  const packageTimes = new Random(seed ^ textHash('package times'));
+  const addPackage = insertInto('packages');
+  await inBatches(packages, (id) => {
+    const { createdAt, updatedAt } = spreadTimes(calendar, now, packageTimes, id, packages);
+    addPackage(seedPackage(seed, id, createdAt, updatedAt));
+  });
+
+  const couponTimes = new Random(seed ^ textHash('coupon times'));
+  const addCoupon = insertInto('coupons');
+  await inBatches(coupons, (id) => {
+    addCoupon(seedCoupon(seed, id, spreadTimes(calendar, now, couponTimes, id, coupons), packages));
+  });
+
   createIndexes(db);
-  writeMeta(db, 'seed', String(plan.seed));
-  writeMeta(db, 'users', String(plan.users));
-  writeMeta(db, 'packages', String(plan.packages));
-  writeMeta(db, 'now', String(plan.now));
+  for (const [name, value] of Object.entries({ seed, users, packages, now })) writeMeta(db, name, String(value));
 }

@@ -6,7 +6,7 @@ import { adopt } from '../../src/bulk/adopt.ts';
 import { type JournalMemory, openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';

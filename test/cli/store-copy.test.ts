@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import type { KyselyPlugin } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { Releases } from '../../src/model/releases.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';

@@ -4,7 +4,7 @@
  */
 import { subscribe } from 'node:diagnostics_channel';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { actorOf } from '../../src/model/actor.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 import { watched } from './watched-journal.ts';

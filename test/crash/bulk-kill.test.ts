@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import pLimit from 'p-limit';
 import { describe, expect, test } from 'vitest';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { expectAccounted } from '../support/bulk-invariants.ts';

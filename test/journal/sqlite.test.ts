@@ -2,7 +2,7 @@ import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
-import { openJournal, openJournalForReading } from '../../src/journal/sqlite.ts';
+import { openJournal, openJournalForReading } from '../support/journal-file.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { hourMs } from '../../src/model/time.ts';

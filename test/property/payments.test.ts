@@ -7,7 +7,7 @@ import { adopt } from '../../src/bulk/adopt.ts';
 import { type JournalMemory, openJournalMemory } from '../../src/bulk/journal-memory.ts';
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { systemClock } from '../../src/model/time.ts';

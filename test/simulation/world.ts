@@ -7,7 +7,7 @@ import { openJournalMemory } from '../../src/bulk/journal-memory.ts';
 import { exportSet, manifestProgram } from '../../src/data/export-set.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { forgetUser } from '../../src/mirror/forget.ts';
 import { openSyncEngine } from '../../src/mirror/open.ts';
 import type { SyncRequest, SyncResult } from '../../src/mirror/run.ts';

@@ -4,7 +4,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { type Clock, hourMs } from '../../src/model/time.ts';
 import type { Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from './journal-file.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

@@ -1,6 +1,6 @@
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { openJournal } from '../../src/journal/sqlite.ts';
+import { openJournal } from '../support/journal-file.ts';
 import type { Role } from '../../src/model/account.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { columnsOf } from '../support/history.ts';

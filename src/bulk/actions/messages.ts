@@ -11,7 +11,7 @@ import type { Action, Judgement, LookingClient, Marks, Observation, Target } fro
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/cell.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 interface EmailParameters {
   readonly [name: string]: unknown;
@@ -257,12 +257,7 @@ function judgeList(
     const [recordId = null] = now.hits;
     return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there`, recordId };
   }
-  if (!now.found) {
-    const note = 'the user is not there any more';
-    return response === 'refused'
-      ? { kind: 'absent', evidence: 'answer', after, note }
-      : { kind: 'unclear', after, note };
-  }
+  if (!now.found) return judgeGone(response);
   if (!before.shown || !now.shown) {
     return response === 'accepted'
       ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; it shows no ${kind}s` }

@@ -11,7 +11,7 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { readUser, observationOfUser, textOf } from './user-with.ts';
+import { judgeGone, readUser, observationOfUser, textOf } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
@@ -129,12 +129,7 @@ function judge(
   now: UpdateObservation,
   response: AnswerKind | null,
 ): Judgement {
-  if (!now.found) {
-    const note = 'the user is not there any more';
-    return response === 'refused'
-      ? { kind: 'absent', evidence: 'answer', after: null, note }
-      : { kind: 'unclear', after: null, note };
-  }
+  if (!now.found) return judgeGone(response);
   const after = JSON.stringify(now.values);
   if (after === JSON.stringify(changesOf(parameters))) {
     return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says' };

@@ -3,7 +3,8 @@ import { stringifyExactly } from '../../api/exact-json.ts';
 import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { recordId } from '../../model/records.ts';
-import type { LookingClient, Observation, Target } from '../action.ts';
+import type { AnswerKind } from '../../journal/port.ts';
+import type { Judgement, LookingClient, Observation, Target } from '../action.ts';
 
 type Relation = 'balance_transactions' | 'notifications';
 
@@ -81,4 +82,12 @@ export function nameOf(record: ApiRecord): string {
 export function observationOfUser(record: ApiRecord | null): Observation {
   if (record === null) return { found: false, email: null, username: null };
   return { found: true, email: textOf(record['email']), username: textOf(record['username']) };
+}
+
+/** Of a user who is not there any more. */
+export function judgeGone(response: AnswerKind | null): Judgement {
+  const note = 'the user is not there any more';
+  return response === 'refused'
+    ? { kind: 'absent', evidence: 'answer', after: null, note }
+    : { kind: 'unclear', after: null, note };
 }

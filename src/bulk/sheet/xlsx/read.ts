@@ -5,7 +5,7 @@ import { errorOf } from '../../../model/failure.ts';
 import { Budget, refusal, threadLimits } from '../limits.ts';
 import { cellOf, headersOf, type SheetContent, SheetRows } from '../rows.ts';
 import type { FromThread, ThreadRow, ThreadTask } from './thread.ts';
-import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import { moduleBeside } from '../../../model/module.ts';
 
 class Rows {
@@ -51,7 +51,7 @@ export async function readXlsx(
   // A small file shares its memory with others, and is copied out of it.
   const own = bytes.length === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
   const task: ThreadTask = { file, bytes: own, sheet: wanted };
-  const thread = startThread('./thread', import.meta.url, {
+  const thread = new Worker(new URL(moduleBeside('./thread', import.meta.url)), {
     workerData: task,
     transferList: [task.bytes.buffer as ArrayBuffer],
     resourceLimits: threadLimits,
@@ -119,13 +119,4 @@ function refuseOldFormats(file: string, bytes: Buffer): void {
   }
   if (isOld(bytes)) throw refusal(file, 'it is in the format of Excel before 2007 (.xls)', 'Save it as .xlsx.');
   if (!isZip(bytes)) throw refusal(file, 'its content is not that of an .xlsx');
-}
-
-/** Starts a thread on a module beside the one at `here`: a .ts file in a clone, a .js file in the package. */
-export function startThread(
-  name: string,
-  here: string,
-  options: Pick<WorkerOptions, 'workerData' | 'transferList' | 'resourceLimits'>,
-): Worker {
-  return new Worker(new URL(moduleBeside(name, here)), options);
 }

@@ -108,19 +108,24 @@ export async function findTaken(
 function inMirror(directory: UserDirectory, keys: ReadonlyMap<string, UserKey>): Map<string, number> {
   const found = new Map<string, number>();
   const twice = new Set<string>();
-  for (const column of keyColumns) {
-    const values = [...keys.values()].filter((key) => key.column === column).map(({ value }) => value);
-    if (values.length === 0) continue;
-    for (const record of directory.find(column === 'user_id' ? 'id' : column, values, [])) {
-      const user = knownUser(record, []);
-      if (user === undefined) continue;
-      const text = textOf(user, column);
-      if (found.has(text)) twice.add(text);
-      found.set(text, user.id);
-    }
+  for (const { column, record } of recordsOf(directory, [...keys.values()], [])) {
+    const user = knownUser(record, []);
+    if (user === undefined) continue;
+    const text = textOf(user, column);
+    if (found.has(text)) twice.add(text);
+    found.set(text, user.id);
   }
   for (const text of twice) found.delete(text);
   return found;
+}
+
+function* recordsOf(directory: UserDirectory, keys: readonly UserKey[], fields: readonly string[]) {
+  for (const column of keyColumns) {
+    const values = new Set(keys.filter((key) => key.column === column).map(({ value }) => value));
+    if (values.size === 0) continue;
+    for (const record of directory.find(column === 'user_id' ? 'id' : column, [...values], fields))
+      yield { column, record };
+  }
 }
 
 function usersOfMirror(
@@ -180,13 +185,9 @@ export function usersOfRows(directory: UserDirectory, action: Action, { rows, pr
   const keys = readable.flatMap(({ key, parameters }) => key ?? action.newKeys?.(parameters) ?? []);
   const fields = resourceOf('users').fields.map(({ name }) => name);
   const found = new Map<number, ServedRecord>();
-  for (const column of keyColumns) {
-    const values = new Set(keys.filter((key) => key.column === column).map(({ value }) => value));
-    if (values.size === 0) continue;
-    for (const record of directory.find(column === 'user_id' ? 'id' : column, [...values], fields)) {
-      const id = recordId(record);
-      if (id !== undefined) found.set(id, record);
-    }
+  for (const { record } of recordsOf(directory, keys, fields)) {
+    const id = recordId(record);
+    if (id !== undefined) found.set(id, record);
   }
   return [...found.values()];
 }

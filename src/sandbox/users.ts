@@ -1,6 +1,6 @@
 /** What the API does to users: create, update, delete, balance, email, notification. */
 import { Big } from 'big.js';
-import { type Operation, operationOf, type Parameter } from '../model/operations.ts';
+import { type Operation, type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
 import { requestedId } from './faults.ts';
@@ -137,6 +137,10 @@ function emailUser(state: SandboxState, user: JsonRecord, subject: string, conte
   });
 }
 
+function record(state: SandboxState, operation: OperationName, user: number, body: JsonRecord, effect: JsonRecord) {
+  state.ledger.record({ at: nowStamp(state), operation, user_id: user, body, effect });
+}
+
 const addressFields = ['company_name', 'street', 'street2', 'city', 'region', 'country', 'zip_code'] as const;
 
 /** Creates a user with the rules of `POST /users`. */
@@ -186,7 +190,7 @@ export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
   if (yesOf(body, 'welcome_email')) {
     emailUser(state, user, 'Welcome to your new account', htmlMessage('Your account has been created.'));
   }
-  state.ledger.record({ at, operation: 'users.create', user_id: id, body, effect: { username, email } });
+  record(state, 'users.create', id, body, { username, email });
   return user;
 }
 
@@ -211,7 +215,7 @@ export function updateUser(state: SandboxState, user: JsonRecord, body: JsonReco
   const touched = Object.keys(changes).length > 0 || textOf(body, 'password') !== undefined;
   const updated = touched ? { ...user, ...changes, updated_at: at } : user;
   if (touched) state.tables.users.replace(updated);
-  state.ledger.record({ at, operation: 'users.update', user_id: user['id'] as number, body, effect: changes });
+  record(state, 'users.update', user['id'] as number, body, changes);
   return updated;
 }
 
@@ -251,7 +255,7 @@ export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonReco
   if (reasons.length > 0) throw refused(state.behaviour.refusal_status, reasons);
   const id = user['id'] as number;
   removeUser(state, id);
-  state.ledger.record({ at: nowStamp(state), operation: 'users.delete', user_id: id, body, effect: {} });
+  record(state, 'users.delete', id, body, {});
 }
 
 const results = { add: '+', remove: '-', set: '=' } as const;
@@ -310,21 +314,14 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
     updated_at: at,
   });
   const effect = { before_cents: before, after_cents: after, transaction: transaction['id'] };
-  state.ledger.record({ at, operation: 'users.update-balance', user_id: id, body, effect });
+  record(state, 'users.update-balance', id, body, effect);
   return updated;
 }
 
 export function sendEmail(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
   refuseProblems(problemsOf(operationOf('users.send-email'), body));
   const email = emailUser(state, user, textOf(body, 'subject') ?? '', textOf(body, 'content') ?? '');
-  const effect = { email: email['id'] };
-  state.ledger.record({
-    at: nowStamp(state),
-    operation: 'users.send-email',
-    user_id: user['id'] as number,
-    body,
-    effect,
-  });
+  record(state, 'users.send-email', user['id'] as number, body, { email: email['id'] });
   return email;
 }
 
@@ -342,7 +339,6 @@ export function sendNotification(state: SandboxState, user: JsonRecord, body: Js
     created_at: at,
     updated_at: at,
   });
-  const effect = { notification: notification['id'] };
-  state.ledger.record({ at, operation: 'users.send-notification', user_id: id, body, effect });
+  record(state, 'users.send-notification', id, body, { notification: notification['id'] });
   return notification;
 }

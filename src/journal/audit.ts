@@ -1,6 +1,6 @@
 /** Who did what: the steps of the chain, each with the row or the write that it is about. */
 import type { Kysely } from 'kysely';
-import { type Actor, isActor } from '../model/actor.ts';
+import { type Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalTables } from './tables.ts';
 
@@ -44,7 +44,9 @@ export async function* auditEntries(connection: Connection, filter: AuditFilter)
     const writes = await writesOf(connection, steps);
     for (const each of steps) {
       const entry = entryOf(each, writes);
-      if (filter.person !== undefined && !isActor(entry.actor, filter.person)) continue;
+      const { name, host, sudoUser, job, account } = entry.actor;
+      const names = [account, job, sudoUser, name, `${name}@${host}`];
+      if (filter.person !== undefined && !names.includes(filter.person)) continue;
       if (filter.user !== undefined && each.batch === null && entry.user !== filter.user) continue;
       yield entry;
     }

@@ -62,8 +62,3 @@ export function actorText({ name, host, sudoUser, job, account }: Actor): string
   if (job !== null) return `job ${job} (${system})`;
   return sudoUser === null ? place : `${place} (by sudo from ${sudoUser})`;
 }
-
-/** Whether `wanted` is one of the names of the actor: its account, job, name, `name@host` or who used sudo. */
-export function isActor({ name, host, sudoUser, job, account }: Actor, wanted: string): boolean {
-  return [account, job, sudoUser, name, `${name}@${host}`].includes(wanted);
-}

@@ -1,6 +1,5 @@
 /** `bulk.approval` of the config file: read and checked, each problem with where it stands. */
 import {
-  type ApprovalPolicies,
   type ApprovalPolicy,
   type ApprovalSubject,
   approvalSubjects,
@@ -129,8 +128,4 @@ function readPolicy(
     approvers: given.approvers ?? 1,
     goodForMs: given.good_for ?? parseDuration(defaultGoodFor) ?? 0,
   });
-}
-
-export function policiesOf(placed: readonly PlacedPolicy[]): ApprovalPolicies {
-  return Object.freeze(Object.fromEntries(placed.map(({ subject, policy }) => [subject, policy])));
 }

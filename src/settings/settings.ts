@@ -11,7 +11,7 @@ import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
 import { withoutCredentials, withoutPassword } from '../model/secret-words.ts';
 import { Secret } from '../model/secret.ts';
-import { type PlacedPolicy, policiesOf, readApproval } from './approval.ts';
+import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
 import { isLoopback } from '../model/loopback.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
@@ -208,7 +208,7 @@ function readingFor(
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
-    policiesOf(approval.policies),
+    Object.freeze(Object.fromEntries(approval.policies.map(({ subject, policy }) => [subject, policy]))),
     sources,
     found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );

@@ -6,7 +6,7 @@ import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } f
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
-import { type Freshness, latenessOf } from './problems.ts';
+import { type Freshness } from './problems.ts';
 import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
@@ -138,8 +138,9 @@ function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
       lastEnd.set(label, end / secondMs);
       lastComplete.set(label, Number(latest.outcome === 'complete'));
       duration.set(label, Math.max(0, end - (parseInstant(latest.startedAt) ?? end)) / secondMs);
-      const late = latenessOf(latest);
-      if (late !== null) lateness.set(label, late);
+      const { occurrence, startedAt } = latest;
+      const late = occurrence === null ? null : (parseInstant(startedAt) ?? 0) - occurrence;
+      if (late !== null) lateness.set(label, Math.max(0, late) / secondMs);
     }
   };
 }

@@ -106,11 +106,6 @@ function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string,
   });
 }
 
-/** How late a run began, seconds; null where it was by hand. */
-export function latenessOf({ occurrence, startedAt }: JobRun): number | null {
-  return occurrence === null ? null : Math.max(0, (parseInstant(startedAt) ?? 0) - occurrence) / secondMs;
-}
-
 interface ResourceFreshness {
   readonly fresh_as_of: Timestamp | null;
   /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since the first request for it. */

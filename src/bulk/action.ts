@@ -24,7 +24,6 @@ export interface KnownUser {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** What a row would do to the user that it names. */
 export interface Preview {
   /** As people are shown it: the balance, or what else the action changes; null where there is nothing to show. */
   readonly before: string | null;

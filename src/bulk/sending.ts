@@ -34,7 +34,6 @@ export interface SendingOptions {
   readonly sendMarginMs?: number;
 }
 
-/** One run over one batch. */
 export interface Sending extends SendingPorts {
   readonly batch: Batch;
   readonly action: Action;

@@ -32,7 +32,6 @@ export function tokenLike(text: string): string | undefined {
   return /\S*am:[a-z2-7]\S*/i.exec(text)?.[0];
 }
 
-/** How many characters the token adds to a text. */
 export const tokenLength = ' am:'.length + tokenLetters;
 
 /** Where an action puts its token: at the end of a text, or in a comment of HTML at its end, which a server may escape. */

@@ -301,7 +301,6 @@ export type RowChange = Pick<
   'state' | 'subject' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
 >;
 
-/** For the record of steps. */
 export interface ClaimNote {
   readonly kind: 'consented' | 'again';
   readonly note: string;
@@ -313,7 +312,6 @@ export interface ClaimTerms {
   readonly daySince: Timestamp;
 }
 
-/** A write outside of any batch. */
 export interface NewWrite {
   readonly operation: string;
   readonly user: number | null;

@@ -1,6 +1,5 @@
 /** What the worker does at its times: one command line each, as a person could type it. */
 
-/** The commands that a job may run. */
 export const jobKinds = ['sync', 'export', 'report', 'verify', 'certify', 'snapshot', 'backup', 'publish'] as const;
 export type JobKind = (typeof jobKinds)[number];
 

@@ -83,7 +83,6 @@ function operation(
 
 const list = { paginated: true } as const;
 
-/** Every operation, in the order of the reference. */
 export const operations: readonly Operation[] = [
   operation('users.list', 'GET', '/api/v1/users', 'List users', list),
   operation('users.create', 'POST', '/api/v1/users', 'Create a user', {

@@ -1,7 +1,6 @@
 /** Records of a page as the mirror takes them in, made where the page was parsed. */
 import type { RecordKey } from './records.ts';
 
-/** How a record departed from the reference. */
 export interface SchemaDrift {
   readonly kind:
     | 'unknown_field'

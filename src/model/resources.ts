@@ -10,7 +10,6 @@
  */
 export type FieldType = 'integer' | 'number' | 'string' | 'flag' | 'timestamp' | 'any' | 'object' | 'strings';
 
-/** What a column of the mirror is declared as. */
 export type SqlType = 'INTEGER' | 'REAL' | 'TEXT';
 
 const sqlTypes: Readonly<Record<FieldType, SqlType>> = {
@@ -323,5 +322,4 @@ export const sortDirections = ['asc', 'desc', 'random'] as const;
 
 export type SortDirection = (typeof sortDirections)[number];
 
-/** Records on a page when `paginate` is not given. */
 export const defaultPageSize = 15;

@@ -192,7 +192,6 @@ export const switches = {
 
 type SwitchName = keyof typeof switches;
 
-/** How the sandbox behaves: a value for each switch. */
 export type Behaviour = {
   readonly [N in SwitchName]: (typeof switches)[N] extends Switch<infer T> ? T : never;
 };

@@ -160,7 +160,6 @@ function drawn(state: SandboxState, average: number): number {
   return Math.floor(average) + (state.churn.chance(average % 1) ? 1 : 0);
 }
 
-/** The changes that the switches bring before a list request. */
 export class Churn {
   #made = 0;
 

@@ -7,7 +7,6 @@ import type { Behaviour } from './behaviour.ts';
 import { mix, type Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
-/** Faults of responses to GET. */
 export const readFaults = {
   error_500: 'responds 500 with a JSON message and a debug trace',
   error_502: 'responds 502 with a JSON message',

@@ -40,7 +40,6 @@ export class Ledger {
   }
 }
 
-/** The values of a statement's placeholders. */
 export type SqlValue = string | number | bigint | null;
 
 /** Statements and counts kept: more than the tests need, less than a stranger could fill the memory with. */

@@ -7,7 +7,6 @@ import { parseDuration } from '../model/time.ts';
 import { isTimeZone, ownTimeZone, timeZoneNames } from '../model/zone.ts';
 import { isSwitch, isTextThat, type JobOption, jobRules } from './job-options.ts';
 
-/** A value of the config file with where it stands. */
 export interface Placed {
   readonly value: unknown;
   /** `config/admin-mirror.yaml:12` */

@@ -112,7 +112,6 @@ export function readSettings(sources: SettingsSources): SettingsReading {
   );
 }
 
-/** The settings of one of the servers of the config file. */
 export interface ServerReading {
   /** null: the server outside of the profiles. */
   readonly profile: string | null;

@@ -27,7 +27,6 @@ export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 /** An undelivered message that is older is of no use. */
 const longestMs = 7 * dayMs;
 
-/** What became of a try to deliver a message. */
 export interface Delivery {
   readonly result: 'delivered' | 'failed' | 'dropped';
   readonly channel: Channel;

@@ -8,7 +8,6 @@ export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
 /** `setTimeout` takes no more; a caller that waits longer looks at the time again. */
 const longestMs = 2 ** 31 - 1;
 
-/** Waits so many ms, or until the signal is aborted. */
 export const sleepFor: Sleep = (ms, signal) =>
   wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});
 

@@ -99,7 +99,6 @@ const isZip = (bytes: Buffer): boolean => bytes.subarray(0, 4).toString('latin1'
 /** The first entry of an .ods says what it is, unpacked, behind the 30 bytes that begin any entry. */
 const openDocument = 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet';
 
-/** Whether it is a file of a spreadsheet program, not text. */
 export const isContainer = (bytes: Buffer): boolean => isOld(bytes) || isZip(bytes);
 
 export const isOpenDocument = (bytes: Buffer): boolean =>

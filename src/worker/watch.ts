@@ -56,6 +56,7 @@ export class Watch {
   readonly #stop = new AbortController();
   readonly #pings = new Set<Promise<void>>();
   readonly #startedAt: number;
+  readonly #userAgent: string;
   #settings: WatchSettings;
   #wake = new AbortController();
   #hasStarted = false;
@@ -66,6 +67,7 @@ export class Watch {
     this.#ports = ports;
     this.#settings = settings;
     this.#startedAt = ports.clock.now();
+    this.#userAgent = `admin-mirror/${ports.version}`;
     this.#metrics = openMetrics(ports.version, ports.isOneOfMany === true ? (ports.profile ?? '') : undefined);
     const { store, clock, log, profile, version, pasteable = (text: string) => text } = ports;
     const alertPorts = {
@@ -74,7 +76,7 @@ export class Watch {
       log,
       sender: { host: hostname(), profile, version, pasteable },
       problems: (known: readonly Problem[]) => this.#problems(known),
-      channels: () => channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent() }),
+      channels: () => channelsOf(this.#settings, { ...this.#ports, userAgent: this.#userAgent }),
       head: async () => {
         const { journal } = await this.#files();
         return 'found' in journal ? journal.found.head : null;
@@ -183,16 +185,13 @@ export class Watch {
   }
 
   #files(): Promise<Files> {
-    const now = this.#ports.clock.now();
+    const { clock, health } = this.#ports;
+    const now = clock.now();
     if (this.#lastLook === undefined || Math.abs(now - this.#lastLook.at) >= sameLookMs) {
-      this.#lastLook = { at: now, files: this.#readFiles() };
+      const read = async () => ({ mirror: await health.mirror(), journal: await health.journal() });
+      this.#lastLook = { at: now, files: read() };
     }
     return this.#lastLook.files;
-  }
-
-  async #readFiles(): Promise<Files> {
-    const { health } = this.#ports;
-    return { mirror: await health.mirror(), journal: await health.journal() };
   }
 
   async #freshness(): Promise<Freshness> {
@@ -229,15 +228,11 @@ export class Watch {
     return problemsOf({ mirror, journal, jobs, freshness: await this.#freshness(), trouble: this.#trouble }, known);
   }
 
-  #userAgent(): string {
-    return `admin-mirror/${this.#ports.version}`;
-  }
-
   async #ping(name: string): Promise<void> {
     const { ping: address, network = {} } = this.#settings;
     if (address === undefined || this.#stop.signal.aborted) return;
     if ((await this.#view())?.jobs.some(({ job }) => job.name === name && job.run === 'sync') !== true) return;
     const { sleep, log } = this.#ports;
-    await ping(address, { network, userAgent: this.#userAgent(), sleep, log, signal: this.#stop.signal });
+    await ping(address, { network, userAgent: this.#userAgent, sleep, log, signal: this.#stop.signal });
   }
 }

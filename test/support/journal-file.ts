@@ -7,7 +7,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import { type Clock, systemClock } from '../../src/model/time.ts';
 
 /** The caller closes it. */
-export function openJournal(
+export async function openJournal(
   file: string,
   actor: Actor,
   clock: Clock = systemClock,
@@ -17,6 +17,6 @@ export function openJournal(
 }
 
 /** The same to be looked at. */
-export function openJournalForReading(file: string): Promise<Journal> {
+export async function openJournalForReading(file: string): Promise<Journal> {
   return openJournalOver(openBackendForReading(file, systemClock), null, systemClock);
 }

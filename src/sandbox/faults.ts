@@ -156,7 +156,7 @@ function decoded(url: string): string {
 function checked(fault: ScriptedFault): Pending {
   if (!(fault.fault in readFaults || fault.fault in writeFaults)) {
     const known = [...new Set([...readFaultNames, ...writeFaultNames])];
-    const name = String(fault.fault);
+    const name = fault.fault;
     throw new UsageError(`the sandbox knows no fault called "${name}"`, { advice: suggestion(name, known) });
   }
   return { ...fault, left: fault.times ?? 1 };

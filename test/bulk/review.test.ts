@@ -106,7 +106,11 @@ describe('a plan', () => {
       '-50.00',
       'planned',
       null,
-      ...['4', 'add', '5.00', null, null],
+      '4',
+      'add',
+      '5.00',
+      null,
+      null,
     ]);
     expect(others.map(([number]) => number)).toEqual([5, 3, 6, 2]);
   });

@@ -208,23 +208,11 @@ export interface Intent extends Omit<NewIntent, 'state'> {
   readonly discrepancy: Discrepancy | null;
 }
 
-/** What changes with a step; what is left out stays. */
-export interface IntentFields {
-  readonly sentAt?: Timestamp;
-  readonly body?: string;
-  readonly seenBefore?: unknown;
-  readonly before?: string | null;
-  readonly after?: string | null;
-  readonly answerKind?: AnswerKind | null;
-  readonly httpStatus?: number | null;
-  readonly answer?: string | null;
-  readonly evidence?: Evidence | null;
-  readonly problem?: string | null;
-  readonly recordId?: string | null;
-  readonly discrepancy?: Discrepancy | null;
-  /** Of a row that nobody consented to here, and that was made all the same. */
-  readonly claimedAt?: Timestamp;
-}
+/** What changes with a step; what is left out stays. `claimedAt`: of a row that nobody consented to, and that was made. */
+export type IntentFields = Partial<
+  Pick<Intent, 'sentAt' | 'claimedAt' | 'body' | 'seenBefore' | 'before' | 'after' | 'answerKind' | 'httpStatus'> &
+    Pick<Intent, 'answer' | 'evidence' | 'problem' | 'recordId' | 'discrepancy'>
+>;
 
 /** A row that was found on the server, with what was seen of it. */
 export interface AdoptedRow {
@@ -331,12 +319,10 @@ export interface WriteEnd {
   readonly problem: string | null;
 }
 
-export interface SentWrite extends Omit<NewWrite, 'fingerprint'> {
+export interface SentWrite extends Omit<NewWrite, 'fingerprint'>, Pick<WriteEnd, 'httpStatus' | 'problem'> {
   readonly write: number;
   readonly at: Timestamp;
   readonly state: WriteState;
-  readonly httpStatus: number | null;
-  readonly problem: string | null;
 }
 
 export interface UserRow extends Pick<

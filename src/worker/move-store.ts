@@ -115,27 +115,17 @@ async function checkSource(source: StoreSide, target: StoreSide): Promise<string
 }
 
 async function checkEmpty(target: StoreSide): Promise<void> {
-  for (const [db, tables] of [
-    [target.journal, journalTables],
-    [target.worker, workerTables],
-  ] as const) {
-    for (const { name } of tables) {
-      if (
-        db === undefined ||
-        (
-          await db
-            .selectFrom(name)
-            .select(sql`1`.as('one'))
-            .limit(1)
-            .execute()
-        ).length === 0
-      )
-        continue;
-      throw new UsageError(`${target.name} is not empty: it has rows in ${name}; nothing was copied`, {
-        advice:
-          'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.',
-      });
-    }
+  const advice =
+    'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.';
+  for (const { name } of [...journalTables, ...workerTables]) {
+    const db = name.startsWith('worker_') ? target.worker : target.journal;
+    const row = await db
+      ?.selectFrom(name)
+      .select(sql`1`.as('one'))
+      .limit(1)
+      .executeTakeFirst();
+    if (row === undefined) continue;
+    throw new UsageError(`${target.name} is not empty: it has rows in ${name}; nothing was copied`, { advice });
   }
   const found = movedTo(await identityOf(journalOf(target.journal)));
   if (found !== undefined) throw new UsageError(`${target.name} was moved to ${found.to}: move it away first`);
@@ -209,6 +199,9 @@ async function copyTables(from: Database, target: StoreSide, to: Database, table
   }
 }
 
+const copyFailed = (message: string): FileError =>
+  new FileError(message, { advice: 'Look at the disk and at the database, and run it again.' });
+
 /** The chain as it came to the target: whole, and with the head of the source. */
 async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
   const head = await headOf(journalOf(source.journal));
@@ -216,12 +209,7 @@ async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head:
   if (status === 'whole' && found !== null && head?.hash === found.hash && head.step === found.step) {
     return { head: found, steps };
   }
-  throw new FileError(
-    `what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`,
-    {
-      advice: 'Look at the disk and at the database, and run it again.',
-    },
-  );
+  throw copyFailed(`what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`);
 }
 
 /** Every table by its rows and a hash over them, and the chain. */
@@ -231,9 +219,7 @@ async function compare(source: StoreSide, target: StoreSide, id: string): Promis
     for (const table of tables) {
       const [before, after] = [await digestOf(from, table), await digestOf(to, table)];
       if (before.hash !== after.hash) {
-        throw new FileError(`${table.name} of ${target.name} is not what it is in ${source.name}`, {
-          advice: 'Look at the disk and at the database, and run it again.',
-        });
+        throw copyFailed(`${table.name} of ${target.name} is not what it is in ${source.name}`);
       }
       rows[table.name] = before.rows;
     }

@@ -238,10 +238,7 @@ function conditionSql({ column, operator, value }: Filter, type: string): string
 const whole = /^-?\d{1,18}$/;
 const decimal = /^-?\d{1,15}(?:\.\d{1,15})?$/;
 
-/**
- * The rows beyond a row in the order, as conditions one after the other: first those that are like it in all but the last
- * column. Each of them an index can serve, which one condition with OR it cannot.
- */
+/** The rows beyond a row, as conditions that an index can serve one by one, which one with OR it cannot. */
 function segmentsBeyond(order: readonly string[], values: readonly Cell[], isDescending: boolean): string[] {
   const same = (at: number): string =>
     values[at] === null

@@ -1,7 +1,4 @@
-/**
- * Whether a certificate is as it was signed, whether a mirror or a copy of it holds what it says, and in which days two of them
- * differ. Section "Certificates" of docs/architecture.md.
- */
+/** Certificates by themselves, by a mirror, by each other. Section "Certificates" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
 import { z } from 'zod';
 import { firstDifference, jsonOf, LineReader, NoDocument, readDocument } from '../journal/signed-document.ts';
@@ -163,10 +160,7 @@ export function wordsOf({ resource: name, from, to }: Pick<DifferingWindow, 'res
   return `${name} ${from}..${to}`;
 }
 
-/**
- * Checks the certificate and, where there is one, the mirror by it. Throws a FileError where the file cannot be read.
- * @param mirror on which nothing else runs; undefined where there is none
- */
+/** Checks the certificate, and the mirror by it. @param mirror on which nothing else runs; undefined without one */
 export async function checkCertificate(
   file: string,
   key: CheckingKey,
@@ -293,10 +287,7 @@ function differences(
   return [...found.values()];
 }
 
-/**
- * In which days two certificates differ. Throws a UsageError where one of them is not as it was signed, and an IncompleteError
- * where they have different salts.
- */
+/** Throws a UsageError where one is not as it was signed, an IncompleteError where their salts differ. */
 export async function compareCertificates(files: readonly [string, string], key: CheckingKey, signal: AbortSignal) {
   const [first, second] = [await genuine(files[0], key, signal), await genuine(files[1], key, signal)];
   const [older, newer] = first.head.written_at <= second.head.written_at ? [first, second] : [second, first];

@@ -1,7 +1,4 @@
-/**
- * The type that each column of a result has in a file of types. It is that of its declaration, never of its values, so that the
- * files of two nights can be read as one. Of what a statement computes nothing is declared.
- */
+/** Types of columns in files: by declaration, never by values, so that files of two nights can be read as one. */
 import { UsageError } from '../model/errors.ts';
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import type { Relation, ResultColumn } from '../store/reading-types.ts';

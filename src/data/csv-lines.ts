@@ -1,7 +1,4 @@
-/**
- * Lines of CSV made by SQLite: most cells of a table need neither quotes nor a guard, and a line of them is one value to read
- * in place of one for each column. Whether that holds is looked at in every line; where it does not, the row is read by cells.
- */
+/** Lines of CSV made by SQLite, quicker than by cells; each is looked at, and the row of an odd one read again. */
 import type { CsvStyle } from '../store/files/csv.ts';
 import { csvCell, csvLines } from '../store/files/csv.ts';
 import type { IdRange, Relation, Row } from '../store/reading-types.ts';
@@ -161,10 +158,7 @@ function joined(texts: readonly string[], sign: string): string {
 /** A quote that stands alone is in no line that is whole. */
 const mark = `'"'`;
 
-/**
- * The cell as text, where SQLite writes it as this program does, and else the mark. A floating-point number has 15 digits
- * there and as many as it takes here, which for whole ones and those of four places is the same.
- */
+/** As SQLite writes it, where this program does so too: a floating-point number may take more than 15 digits. */
 function lineSql({ name, type }: Column): string {
   const value = quoteName(name);
   switch (type) {

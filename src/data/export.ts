@@ -52,10 +52,7 @@ export interface ExportRun extends Omit<FileRun, 'onWarning'>, Partial<Pick<File
   readonly onCursor?: (cursor: string) => void;
 }
 
-/**
- * The bytes of the export, in pieces. Throws a UsageError before the first of them for a table, column or SQL that the
- * mirror does not know or that would do more than read, and later where the SQL fails on the data.
- */
+/** Throws a UsageError before the first piece for what the mirror does not know, later where SQL fails on the data. */
 export async function* exportChunks(
   store: ReadingStore,
   { what, form }: ExportRequest,

@@ -1,7 +1,4 @@
-/**
- * What of the mirror is about people. One list says what is known to be about nobody: a copy without people's data keeps that,
- * and whoever may not see people's data sees that. Everything else is personal, new fields of a server among it.
- */
+/** What is known to be about nobody, in one list. All else is personal, new fields of a server among it. */
 import type { ResultColumn, Cell, RecordChange, Row, Rows } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';

@@ -1,6 +1,6 @@
 /** Queries: one statement of the operator's that reads, its rows as a table, CSV, TSV, JSON or JSON lines. */
 import { Buffer } from 'node:buffer';
-import type { Row, Rows } from '../store/reading-types.ts';
+import type { Rows } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { header, resultLines } from './text-lines.ts';
 import type { QueryFormat, TextFormat } from './formats.ts';
@@ -43,7 +43,11 @@ function* lines({ columns, batches }: Rows, format: TextFormat): Generator<strin
 function* tables({ columns, batches }: Rows, room: number | undefined): Generator<string> {
   let text = '';
   let held = 0;
-  for (const line of tableText(columns, oneByOne(batches(batchRows)), room)) {
+  for (const line of tableText(
+    columns,
+    Iterator.from(batches(batchRows)).flatMap((rows) => rows),
+    room,
+  )) {
     text += `${line}\n`;
     held += 1;
     if (held < heldLines) continue;
@@ -52,8 +56,4 @@ function* tables({ columns, batches }: Rows, room: number | undefined): Generato
     held = 0;
   }
   yield text;
-}
-
-function* oneByOne(batches: Iterable<Row[]>): Generator<Row> {
-  for (const rows of batches) yield* rows;
 }

@@ -1,7 +1,4 @@
-/**
- * Reading for many at once, in a process that lives on: what is quick is read there and then over one open connection, and
- * what could take long in a process of its own, a few at a time and for so long at most.
- */
+/** Reading for many at once: what is quick over one open connection, the rest in processes, a few at a time. */
 import { deserialize } from 'node:v8';
 import { setTimeout } from 'node:timers/promises';
 import pLimit from 'p-limit';

@@ -109,7 +109,8 @@ function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], ro
   const layout = columns.map(({ name }, index) => {
     const cells = first.map((row) => shown(row[index] ?? null, most));
     const right =
-      first.some((row) => isNumber(row[index] ?? null)) && first.every((row) => !isText(row[index] ?? null));
+      first.some((row) => isNumber(row[index] ?? null)) &&
+      first.every((row) => (row[index] ?? null) === null || isNumber(row[index] ?? null));
     const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
     return { name, right, width: wanted };
   });
@@ -145,10 +146,6 @@ function narrow(layout: { readonly right: boolean; width: number }[], room: numb
 
 function isNumber(cell: Cell): boolean {
   return typeof cell === 'number' || typeof cell === 'bigint';
-}
-
-function isText(cell: Cell): boolean {
-  return cell !== null && !isNumber(cell);
 }
 
 function shown(cell: Cell, most: number): string {

@@ -1,7 +1,4 @@
-/**
- * Excel: sheets of rows as XML, one after the other, in a ZIP. The XML is written here, over a library for the ZIP alone:
- * those that write whole workbooks hold every row of it.
- */
+/** Excel: sheets of rows as XML in a ZIP, written here: libraries for whole workbooks hold every row. */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
@@ -59,7 +56,8 @@ const headingStyle = 2;
 function workbookParts(name: string, sheets: number): Readonly<Record<string, string>> {
   const numbers = Array.from({ length: sheets }, (_, index) => index + 1);
   const listed = numbers.map(
-    (number) => `<sheet name="${attribute(sheetName(name, number))}" sheetId="${number}" r:id="rId${number}"/>`,
+    (number) =>
+      `<sheet name="${escaped(sheetName(name, number)).replaceAll('"', '&quot;')}" sheetId="${number}" r:id="rId${number}"/>`,
   );
   const related = numbers.map((number) => relationship(`rId${number}`, 'worksheet', `worksheets/sheet${number}.xml`));
   const typed = numbers.map((number) => override(`/${sheetPath(number)}`, 'worksheet'));
@@ -70,10 +68,6 @@ function workbookParts(name: string, sheets: number): Readonly<Record<string, st
     '[Content_Types].xml': `<Types xmlns="${packaging}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>${override('/xl/workbook.xml', 'sheet.main')}${typed.join('')}${override('/xl/styles.xml', 'styles')}</Types>`,
     'xl/styles.xml': stylesPart,
   };
-}
-
-function attribute(text: string): string {
-  return escaped(text).replaceAll('"', '&quot;');
 }
 
 function override(path: string, type: string): string {
@@ -176,7 +170,9 @@ function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[])
   const cols = widths.map(
     (width, index) => `<col min="${index + 1}" max="${index + 1}" width="${width}" customWidth="1"/>`,
   );
-  const heading = columns.map(({ name }, index) => headingCell(`${columnLetters(index)}1`, name));
+  const heading = columns.map(({ name }, index) =>
+    textCell(`${columnLetters(index)}1`, fitting(name), ` s="${headingStyle}"`),
+  );
   return [
     `${declaration}<worksheet xmlns="${mainNamespace}">`,
     '<sheetViews><sheetView workbookViewId="0"><pane ySplit="1" topLeftCell="A2" activePane="bottomLeft" state="frozen"/></sheetView></sheetViews>',
@@ -218,10 +214,6 @@ function fitting(text: string): string {
 // Blanks at an end, two in a row and line breaks would be joined into one without the mark to keep them.
 const blanks = /^\s|\s$|\s\s|[\t\n]/;
 
-function textElement(text: string): string {
-  return `<t${blanks.test(text) ? ' xml:space="preserve"' : ''}>${escaped(text)}</t>`;
-}
-
 /** Whole numbers of more digits are text: a spreadsheet shows 15, and puts zeros in the place of the others. */
 const endOfDigits = 10n ** 15n;
 
@@ -241,11 +233,8 @@ function serialOf(text: string): number | undefined {
 }
 
 function textCell(at: string, text: string, style = ''): string {
-  return `<c r="${at}"${style} t="inlineStr"><is>${textElement(text)}</is></c>`;
-}
-
-function headingCell(at: string, text: string): string {
-  return textCell(at, fitting(text), ` s="${headingStyle}"`);
+  const space = blanks.test(text) ? ' xml:space="preserve"' : '';
+  return `<c r="${at}"${style} t="inlineStr"><is><t${space}>${escaped(text)}</t></is></c>`;
 }
 
 /**

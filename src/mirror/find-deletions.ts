@@ -1,7 +1,4 @@
-/**
- * Finds the few records that a long window has lost without reading it whole. Only places are compared,
- * so how fresh the rows are known to be stays as it was. Section "Deletions" of docs/architecture.md.
- */
+/** Finds the few records that a long window has lost. Section "Deletions" of docs/architecture.md. */
 import type { Capabilities } from '../api/capabilities.ts';
 import { everything, type DayRange } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';

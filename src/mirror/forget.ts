@@ -1,7 +1,4 @@
-/**
- * Forgetting a person: everything about one user leaves the mirror, and what is kept to stop it from coming back is ids
- * alone. Section "Forgetting a person" of docs/architecture.md.
- */
+/** Forgetting a person: nothing stays but ids. Section "Forgetting a person" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
 import { writtenId } from '../model/records.ts';
 import { type Clock, timestampOf } from '../model/time.ts';

@@ -1,7 +1,4 @@
-/**
- * Reading a resource with the related records that the operator wants of it, from a server that may refuse or ignore
- * that. The resource itself is mirrored in any case. Section "Related records" of docs/architecture.md.
- */
+/** Related records, which a server may refuse or ignore. Section "Related records" of docs/architecture.md. */
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore } from './store/mirror-store.ts';

@@ -203,10 +203,7 @@ export function openVerifyPlan(
   return planVerify(releases.add(openMirrorStoreForReading(settings.store.mirror)), resources, deep);
 }
 
-/**
- * Puts on record what was measured; gives the resources that the next sync reads whole again, because the rules of their ranges
- * are others now. Throws a LockHeldError while a sync goes on: it would not know of the change.
- */
+/** Records what was measured; gives the resources that are read whole again. Throws a LockHeldError during a sync. */
 export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   return (run: string, measured: ReadonlyMap<ResourceName, Capabilities>): ResourceName[] => {
@@ -313,10 +310,7 @@ function planResource(
   ];
 }
 
-/**
- * Requests that a comparison of each resource takes, where nothing differs: a count for each window and for the list, or with
- * `deep` the pages of every record. Null where the resource was never read, so that there is nothing to compare.
- */
+/** Requests of a comparison, at the least; null of a resource that was never read, where nothing can be compared. */
 function planVerify(
   store: MirrorStore,
   resources: readonly ResourceName[],

@@ -293,10 +293,7 @@ function unsettledProblem(windows: readonly Window[]): string | null {
   return reason === undefined ? days : `${days}: ${reason}`;
 }
 
-/**
- * Where a window was read later than now, the clock has been set back since, and how fresh the rows are is not known:
- * everything of the resource is to be read again. Its rows stay. Section "Windows and walks" of docs/architecture.md.
- */
+/** Where a window was read later than now, the clock was set back: how fresh the rows are is not known. */
 function forgetFutureReading({ store, clock, run, resource }: ResourcePorts): void {
   const now = timestampOf(clock.now());
   const future = store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > now);

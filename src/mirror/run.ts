@@ -58,10 +58,7 @@ export interface SyncResult {
 /** With what the run may send, which the source keeps to. */
 type BoundedPorts = SyncPorts & { readonly allowance: Allowance };
 
-/**
- * Runs one sync. Whatever happens is in the report and in the mirror's tables; only the lock held by another process, an
- * OtherServerError and bugs are thrown, and then nothing was changed.
- */
+/** Runs one sync. Only a lock held elsewhere, an OtherServerError and bugs are thrown, before anything was changed. */
 export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
   const { store, clock, signal } = ports;
   const run = request.run ?? runId(clock);

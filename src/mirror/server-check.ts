@@ -1,7 +1,4 @@
-/**
- * Before a run touches anything: is this the server that the mirror was read from? One request where nothing looks odd,
- * a handful where something does. Section "The same server" of docs/architecture.md.
- */
+/** Is this the server that the mirror was read from? Section "The same server" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { parseInstant } from '../model/time.ts';

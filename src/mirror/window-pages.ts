@@ -1,7 +1,4 @@
-/**
- * The pages of windows as a walk reads them: requested, kept with the window's progress, and remembered from the walk
- * before: a response that is the same is neither parsed nor written. Section "Windows and walks" of docs/architecture.md.
- */
+/** Pages as a walk reads them: kept with the window's progress, and known again where they are as in the walk before. */
 import { secondMs } from '../model/time.ts';
 import type { RememberedPage, Window } from '../store/mirror-types.ts';
 import { createdAtOn, entriesOn, idsOn, type KnownPage, type MirrorPage, noRows } from './page.ts';

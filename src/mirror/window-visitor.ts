@@ -133,10 +133,10 @@ export class WindowVisitor {
 
   /** Records that the list shows: fewer than its total where that counts what no page shows. */
   async shownInList(): Promise<number> {
-    const { source, resource, capabilities, surplus, most } = this.#ports;
+    const { capabilities, surplus, most } = this.#ports;
     const { pageSize: paginate } = capabilities;
     const total = await this.total(null);
-    const read = (page: number) => source.page(resource, { page, paginate, range: null }, capabilities, this.#signal);
+    const read = this.#reader(null);
     try {
       const last = await lastShown(read, await read(Math.max(1, Math.ceil(total / paginate))), Infinity);
       const shown = (last.page - 1) * last.perPage + entriesOn(last).length;
@@ -146,6 +146,12 @@ export class WindowVisitor {
       if (isPageFailure(error)) return total;
       throw this.#judged(error);
     }
+  }
+
+  #reader(range: DayRange | null) {
+    const { source, resource, capabilities } = this.#ports;
+    const { pageSize: paginate } = capabilities;
+    return (page: number) => source.page(resource, { page, paginate, range }, capabilities, this.#signal);
   }
 
   /** What was taken when it was measured, and is refused now, contradicts the capabilities. */
@@ -165,10 +171,7 @@ export class WindowVisitor {
     this.#waiting.push(...windows.toReversed());
   }
 
-  /**
-   * Visits the window whose turn it is. Pieces of a window come before its neighbours: what they show earns the requests
-   * for cutting the next, where cutting everything first would use up what the run may send.
-   */
+  /** Pieces of a window come before its neighbours: what they show earns the requests for cutting the next. */
   async #visitNext(): Promise<void> {
     const pieces = await this.#ports.limit(() => {
       const next = this.#waiting.pop();
@@ -229,12 +232,11 @@ export class WindowVisitor {
 
   /** Searches a long window that has lost few records for them; false where it is to be walked instead. */
   async #isSearched(window: Window, total: number | undefined): Promise<boolean> {
-    const { store, run, source, resource, capabilities, progress } = this.#ports;
+    const { store, run, resource, capabilities, progress } = this.#ports;
     if (total === undefined || !isWorthSearching(window, total, capabilities)) return false;
     const { pageSize } = capabilities;
     const range = requestedRange(window, capabilities);
-    const read = (page: number) =>
-      source.page(resource, { page, paginate: pageSize, range }, capabilities, this.#signal);
+    const read = this.#reader(range);
     const searched = await findDeletions({ store, read, pageSize }, window, range, total);
     if (searched.kind === 'found') {
       this.#settle({ window, ids: searched.lost, showedSome: true }, () =>
@@ -249,11 +251,9 @@ export class WindowVisitor {
 
   /** The windows that lack records of the list, of which the server counts so many in all; undefined where that is not known. */
   async locateLosses(windows: readonly Window[], total: number): Promise<Window[] | undefined> {
-    const { store, source, resource, capabilities } = this.#ports;
+    const { store, resource, capabilities } = this.#ports;
     const { pageSize } = capabilities;
-    const read = (page: number) =>
-      source.page(resource, { page, paginate: pageSize, range: null }, capabilities, this.#signal);
-    return findLosses({ store, read, pageSize }, resource, windows, total, capabilities);
+    return findLosses({ store, read: this.#reader(null), pageSize }, resource, windows, total, capabilities);
   }
 
   /** Settles a window that was read whole: at once, or when it is decided about the rows that were not shown. */
@@ -264,7 +264,7 @@ export class WindowVisitor {
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {
-    const { store, run, most, surplus } = this.#ports;
+    const { store, run, most, surplus, capabilities } = this.#ports;
     if (window.serverTotal !== null && surplus.shownIn(window) > most) {
       const pieces = await this.#cut(window, window.serverTotal);
       if (pieces !== undefined) return pieces;
@@ -272,26 +272,17 @@ export class WindowVisitor {
     store.beginWalk(run, window);
     const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
     try {
-      const verdict = await this.#walk(window, most, memory);
+      const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
+      const verdict = await walkWindow(portsOf, capabilities.pageSize, most);
       const isCut = verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined);
       const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
-      const isDone = !isCut;
-      this.#recordVerdict(window, isDone ? verdict : await this.#walkUncut(window, verdict, memory), memory);
+      const last = isCut ? await walkUncut(portsOf, capabilities.pageSize, verdict) : verdict;
+      this.#recordVerdict(window, last, memory);
       return [];
     } finally {
       this.#pages.countSame(memory);
     }
-  }
-
-  #walk(window: Window, most: number, memory: PageMemory): Promise<Verdict> {
-    const { pageSize } = this.#ports.capabilities;
-    return walkWindow((size) => this.#pages.walkPorts(window, size, memory), pageSize, most);
-  }
-
-  #walkUncut(window: Window, verdict: Verdict, memory: PageMemory): Promise<Verdict> {
-    const { pageSize } = this.#ports.capabilities;
-    return walkUncut((size) => this.#pages.walkPorts(window, size, memory), pageSize, verdict);
   }
 
   #recordVerdict(window: Window, verdict: Verdict, memory: PageMemory): void {

@@ -1,7 +1,4 @@
-/**
- * Views and indices for queries of the mirror. What each index gains and costs was measured: docs/reports.md, "How quick
- * they are". A report needs none of the views; they are for queries typed by hand.
- */
+/** Views for queries typed by hand, and indices; what each gains and costs was measured: docs/reports.md. */
 import type { ResourceName } from '../model/resources.ts';
 
 const createdOn = 'substr(created_at, 1, 10)';
@@ -68,10 +65,7 @@ export const analystSchema: readonly string[] = [
   emailsByDomain,
 ];
 
-/**
- * Indices that are made when the resource has been read whole for the first time, in one go: sorting its keys once takes a
- * fraction of what it costs to find the place of each while a million rows come in.
- */
+/** Made once all was read: sorting keys once costs far less than finding the place of each while rows come in. */
 export const lateIndices: Readonly<Partial<Record<ResourceName, readonly string[]>>> = {
   // The largest balances, and their sums without reading the rest of each user.
   users: ['CREATE INDEX IF NOT EXISTS users_balance ON users ("balance")'],

@@ -1,7 +1,4 @@
-/**
- * A resource's table as the mirror knew it at a time, in SQL: the rows that were in force then, and in the place of those
- * that were changed or removed since, their versions. Section "History" of docs/architecture.md.
- */
+/** A resource's table as the mirror knew it at a time, in SQL. Section "History" of docs/architecture.md. */
 import { type Resource, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns, typeOfColumn } from './schema.ts';
@@ -12,10 +9,7 @@ export function versionCell(resource: Resource, version: string, column: string)
   return `CAST(${version}.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
 }
 
-/**
- * A WITH clause under which every resource's name means its table of then, in the operator's own conditions too.
- * A clock that was set back makes versions overlap: of one id, the last one that was written stands for it.
- */
+/** Every resource's name means its table of then; of versions that overlap, since a clock was set back, the last. */
 export function withTablesAsOf(at: Timestamp): string {
   return `WITH ${resourceNames.map((name) => `${quoteName(name)} AS (${tableAsOf(name, at)})`).join(',\n')}`;
 }

@@ -1,7 +1,4 @@
-/**
- * From a value as the API served it to a cell of the mirror, whose columns have a type. A value of another type is converted
- * only where nothing is lost by it; any other is a stray: its column is null, and it stands whole in `_extra`.
- */
+/** From values as served to cells. A stray cannot be converted without loss: null, and whole in `_extra`. */
 import type { Field, FieldType } from '../model/resources.ts';
 
 declare global {

@@ -1,7 +1,4 @@
-/**
- * What certificates of the mirror rest on: a hash for the rows of each day of creation, and the note of the state that was
- * certified last. Section "Certificates" of docs/architecture.md.
- */
+/** What certificates rest on: a hash for the rows of each day. Section "Certificates" of docs/architecture.md. */
 import { createHash, hash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';

@@ -1,7 +1,4 @@
-/**
- * Reading by the change cursor: where a reader stands, whether the mirror can still tell what changed since, and the rows
- * that did. Section "The change cursor" of docs/architecture.md.
- */
+/** Reading by the change cursor. Section "The change cursor" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
 import { UsageError } from '../model/errors.ts';
 import type { NumberedTable } from './numbering.ts';

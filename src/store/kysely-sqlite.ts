@@ -13,10 +13,7 @@ import {
 } from 'kysely';
 import { busyMs } from './file-kind.ts';
 
-/**
- * Kysely over the open file. It gives the one connection to one transaction, or one statement, at a time: works that go
- * on side by side wait for each other, and none of them gets into the transaction of another.
- */
+/** One transaction, or one statement, at a time: works that go on side by side wait for each other. */
 export function sqliteDialect(database: Database): Dialect {
   const statements = new Map<string, Statement>();
   const prepared = (text: string): Statement => {

@@ -1,7 +1,4 @@
-/**
- * Mirrors of version 1 had columns of no type. Each table is written anew with typed ones, within the file: a third of the
- * time of reading the server again, and the history, which no server has, stays. What a column cannot hold goes to `_extra`.
- */
+/** Mirrors of version 1 had columns of no type: each table is written anew, in the file, and the history stays. */
 import type { Database } from 'better-sqlite3';
 import { relationTable, type RelationTable } from '../model/relations.ts';
 import { type Resource, type ResourceName, resourceNames, resourceOf, type SqlType } from '../model/resources.ts';

@@ -22,7 +22,7 @@ import { type Releases, withReleases } from '../../model/releases.ts';
 import { Secret } from '../../model/secret.ts';
 import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { partialName, removeStale } from '../../store/files/partial-name.ts';
+import { partialName, removeStale } from '../../store/files/durable-file.ts';
 import { noteProfile, promptForConsent } from '../consent.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLines, printNote, printResult } from '../output.ts';

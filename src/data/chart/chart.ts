@@ -139,10 +139,7 @@ function shortly(cell: Cell): string {
   return `"${label.length > 40 ? `${label.slice(0, 40)}…` : label}"`;
 }
 
-/**
- * Columns of numbers against the first other one: as a line where that is time, else as bars. Where all are numbers, the
- * first is what the others are drawn against. Throws a UsageError where no column is of numbers.
- */
+/** Numbers against the first time as a line, else against the first other column as bars. Throws a UsageError. */
 export function guessChart(columns: readonly { readonly name: string }[], rows: readonly Row[]): ChartRequest {
   const facts = columns.map(({ name }, index) => {
     const cells = rows.map((row) => row[index] ?? null).filter((cell) => cell !== null);

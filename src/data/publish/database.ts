@@ -17,32 +17,14 @@ export interface Destination extends DatabaseAccess {
   readonly servers?: string;
 }
 
-export interface Database {
-  /** `the schema mirror of postgresql://publisher@db.example.com:5432/shop`, for messages. */
-  readonly name: string;
-  /** One statement, or several without values; gives the rows of the last. */
-  readonly query: <Row>(text: string, values?: readonly unknown[]) => Promise<Row[]>;
-  /** The statements of `doing` as one transaction. */
-  readonly whole: <T>(doing: () => Promise<T>, begin?: string) => Promise<T>;
-  /** The same within a transaction: it fails alone, and the transaction goes on. */
-  readonly part: <T>(doing: () => Promise<T>) => Promise<T>;
-  readonly copyIn: (statement: string) => CopyIn;
-  readonly close: () => Promise<void>;
-}
-
-interface CopyIn {
-  /** Waits where the connection is slower. */
-  write(bytes: Uint8Array): Promise<void>;
-  /** What PostgreSQL has against any of it is thrown here at the latest. */
-  end(): Promise<void>;
-}
+export type Database = Awaited<ReturnType<typeof openDatabase>>;
 
 const connectMs = 15 * secondMs;
 /** What waits to be sent, at most. */
 const queuedBytes = 2 * 1024 * 1024;
 
 /** Connects, and looks whether the server will do. An abort ends the connection, and what runs on it. */
-export async function openDatabase(destination: Destination, signal: AbortSignal): Promise<Database> {
+export async function openDatabase(destination: Destination, signal: AbortSignal) {
   const { address, schema } = destination;
   const name = `the schema ${schema} of ${databaseText(address)}`;
   const client = new Client({
@@ -71,7 +53,8 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   }
   signal.addEventListener('abort', stop, { once: true });
 
-  const query: Database['query'] = (text, values = []) =>
+  /** One statement, or several without values; gives the rows of the last. */
+  const query = <Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> =>
     guarded(async () => lastRows(await client.query(text, [...values])));
   const enclosed = async <T>(doing: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
     await query(begin);
@@ -85,27 +68,32 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
       throw error;
     }
   };
-  const opened: Database = {
+  const opened = {
+    /** `the schema mirror of postgresql://publisher@db.example.com:5432/shop`, for messages. */
     name,
     query,
-    whole: (doing, begin = 'BEGIN') => enclosed(doing, [begin, 'COMMIT', 'ROLLBACK']),
-    part: (doing) =>
+    /** The statements of `doing` as one transaction. */
+    whole: <T>(doing: () => Promise<T>, begin = 'BEGIN') => enclosed(doing, [begin, 'COMMIT', 'ROLLBACK']),
+    /** The same within a transaction: it fails alone, and the transaction goes on. */
+    part: <T>(doing: () => Promise<T>) =>
       enclosed(doing, [
         'SAVEPOINT part',
         'RELEASE SAVEPOINT part',
         'ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part',
       ]),
-    copyIn: (statement) => {
+    copyIn: (statement: string) => {
       const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));
       const finished = once(stream, 'finish');
       // Also where nobody waits for it at the moment.
       finished.catch(() => {});
       return {
-        write: (bytes) =>
+        /** Waits where the connection is slower. */
+        write: (bytes: Uint8Array): Promise<void> =>
           guarded(async () => {
             if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), finished]);
           }),
-        end: () =>
+        /** What PostgreSQL has against any of it is thrown here at the latest. */
+        end: (): Promise<void> =>
           guarded(async () => {
             stream.end();
             await finished;
@@ -140,7 +128,10 @@ export async function withDatabase<T>(
   }
 }
 
-async function prepare({ query, name }: Database, schema: string): Promise<void> {
+async function prepare(
+  { query, name }: { readonly query: <Row>(text: string) => Promise<Row[]>; readonly name: string },
+  schema: string,
+): Promise<void> {
   const refuse = (why: string, advice: string) => new UsageError(`cannot use ${name}: ${why}`, { advice });
   const { version } = await serverBehind(query, named.url, refuse);
   const settings = {

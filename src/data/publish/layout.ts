@@ -1,7 +1,4 @@
-/**
- * What is published: the mirror's tables with PostgreSQL's types, and for each column how SQLite writes it as a field of COPY
- * and how PostgreSQL gives it back exactly as the mirror had it. Section "Publishing" of docs/architecture.md.
- */
+/** Tables and types as they are published, and how cells go into PostgreSQL and come back exactly as they were. */
 import type { Database } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';

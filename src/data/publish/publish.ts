@@ -1,7 +1,4 @@
-/**
- * Publishes the mirror: whole the first time, then what changed. All of it is of one state of the mirror, and readers of the
- * schema go from one such state to the next in one transaction. Section "Publishing" of docs/architecture.md.
- */
+/** Publishes the mirror, from one of its states to the next. Section "Publishing" of docs/architecture.md. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError, UsageError } from '../../model/errors.ts';

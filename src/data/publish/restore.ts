@@ -1,7 +1,4 @@
-/**
- * Makes a mirror again from what was published: records, history, numbers, and what the mirror knew about its server, so that
- * the next sync goes on where the last published one ended. Section "Publishing" of docs/architecture.md.
- */
+/** Makes a mirror again from what was published: the next sync goes on where the last published one ended. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { existsSync, statSync } from 'node:fs';
 import { FileError } from '../../model/errors.ts';

@@ -1,7 +1,4 @@
-/**
- * Rows of the mirror as lines of COPY. SQLite makes them by hundreds, as bytes that this program only passes on; a row that
- * has what PostgreSQL holds in another way - a NUL, a day that no calendar has - is written here, cell by cell.
- */
+/** Rows as lines of COPY, made by SQLite; what PostgreSQL holds in another way is written here, cell by cell. */
 import type { Database } from 'better-sqlite3';
 import { instantMicroseconds, wholeSeconds } from '../../model/api-time.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';

@@ -104,10 +104,7 @@ export function indexSql({ key, indices }: PublishedTable, name: string): string
   ];
 }
 
-/**
- * Gives a table that is there the columns that it lacks. One of another type keeps its values under another name. Returns
- * whether there was anything to do: then its rows are to be written anew.
- */
+/** Adds what a table lacks; a column of another type is kept under another name. Gives whether that was needed. */
 export async function growTable(
   { query }: Database,
   table: PublishedTable,

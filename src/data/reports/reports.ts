@@ -1,7 +1,4 @@
-/**
- * Saved reports: SQL files whose header says what they show, what they need and which parameters they take. Some come with
- * the program; others are the operator's own, and one of these wins over a shipped one of its name.
- */
+/** Saved reports: SQL files with a header. The operator's own wins over a shipped one of its name. */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';

@@ -47,10 +47,7 @@ const names: Readonly<Record<ResourceName, readonly string[]>> = {
   coupons: ['code'],
 };
 
-/**
- * Whether the row `next` is of another record than `old`, which had the same id: it was created at another time and goes by
- * another name. A server that comes to write its times in another zone, or with fractions, has the same records.
- */
+/** Whether `next` is another record than `old` under one id: created at another time, by another name. */
 export function isReused(resource: ResourceName): Differs {
   return (old, next) => {
     const renamed = names[resource].map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`);

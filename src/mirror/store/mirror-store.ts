@@ -166,7 +166,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         suppressions.reload();
         runBeganAfter = numbersIn(database).last();
         twins.begin(runBeganAfter);
-        insertRun(runner, { run, command, startedAt: now(), actor }, resources);
+        const who = actor === undefined ? null : JSON.stringify(actor);
+        insertRun(runner, { run, command, status: 'running', started_at: now(), actor: who }, resources);
         beginHistory(runner, resources, now());
       }),
     finishResource: (run: string, resource: ResourceName, report: Omit<ResourceReport, keyof PageCounts>): void => {

@@ -1,5 +1,5 @@
 /** The tables of runs: what each sync requested, received and changed. */
-import { type Selectable, sql } from 'kysely';
+import { type Insertable, type Selectable, sql } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
@@ -20,31 +20,13 @@ export const syncLock = 'sync';
 /** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
 export function insertRun(
   runner: Runner,
-  {
-    run,
-    command,
-    startedAt,
-    actor,
-  }: {
-    readonly run: string;
-    readonly command: string;
-    readonly startedAt: Timestamp;
-    readonly actor: Actor | undefined;
-  },
+  row: Insertable<Tables['mirror_runs']>,
   resources: readonly ResourceName[],
 ): void {
   runner.run(build.updateTable('mirror_runs').set({ status: 'killed' }).where('status', '=', 'running'));
-  runner.run(
-    build.insertInto('mirror_runs').values({
-      run,
-      command,
-      status: 'running',
-      started_at: startedAt,
-      actor: actor === undefined ? null : JSON.stringify(actor),
-    }),
-  );
+  runner.run(build.insertInto('mirror_runs').values(row));
   for (const resource of resources) {
-    runner.run(build.insertInto('mirror_run_resources').values({ run, resource, status: 'running' }));
+    runner.run(build.insertInto('mirror_run_resources').values({ run: row.run, resource, status: 'running' }));
   }
 }
 

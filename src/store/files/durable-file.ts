@@ -1,10 +1,12 @@
 /** Files that appear whole or not at all: written beside, brought to the disk, then renamed over the final name. */
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder } from '../../model/folder.ts';
-import { partialName, removeStale } from './partial-name.ts';
+import { dayMs } from '../../model/time.ts';
 
 /** The mode of what holds records. */
 export const ownerAlone = 0o600;
@@ -122,4 +124,60 @@ export async function syncFolder(folder: string): Promise<void> {
   } catch (error) {
     if (!cannotSync.has(String((error as NodeJS.ErrnoException).code))) throw error;
   }
+}
+
+const suffix = '.partial';
+
+/** `.users.csv.<host>.<process>.<random>.partial`: shows a later run whose it was. */
+export function partialName(target: string): string {
+  return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
+}
+
+function prefixOf(target: string): string {
+  // Names have at most 255 bytes, and most of them belong to the file's own.
+  const name = basename(target).slice(0, 40);
+  return `.${name}.${hostname()
+    .replaceAll(/[^\w-]/g, '-')
+    .slice(0, 40)}.`;
+}
+
+/** Removes what killed processes of this machine left of the same file. @param folder of the temporary names */
+export async function removeStale(folder: string, target: string): Promise<void> {
+  const prefix = prefixOf(target);
+  for (const name of await namesIn(folder)) {
+    if (!name.startsWith(prefix)) continue;
+    // SQLite has files of its own beside each of its: `….partial-journal`.
+    const owner = /^(\d+)\.[0-9a-f]{8}\.partial(?:-\w+)?$/.exec(name.slice(prefix.length))?.[1];
+    if (owner === undefined) continue;
+    const path = join(folder, name);
+    if (!isRunning(Number(owner)) || (await isOld(path))) await rm(path, { force: true, recursive: true });
+  }
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // A folder that may be written to but not listed.
+    if (code === 'EACCES') return [];
+    throw error;
+  }
+}
+
+/** Whether there is a process of that number on this machine. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it runs, as somebody else.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Process numbers are used again; nobody writes a file without a byte for a day. */
+async function isOld(path: string): Promise<boolean> {
+  const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
+  return Date.now() - mtimeMs > dayMs;
 }

@@ -5,8 +5,7 @@ import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder, makeNewFolder } from '../../model/folder.ts';
 import { readRegularFile } from '../../model/read-file.ts';
-import { ownerAlone, syncFolder } from './durable-file.ts';
-import { partialName, removeStale } from './partial-name.ts';
+import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file.ts';
 
 const manifestName = 'manifest.json';
 

@@ -36,7 +36,7 @@ interface SyncPorts {
   readonly freeSpace?: FreeSpace;
 }
 
-export interface SyncRequest extends SyncOptions, Keep {
+export interface SyncRequest extends SyncOptions {
   readonly resources: readonly ResourceName[];
   readonly concurrency: number;
   /** The mirror shall become that of this server, whatever it was read from. */
@@ -47,6 +47,12 @@ export interface SyncRequest extends SyncOptions, Keep {
   readonly run?: string;
   /** How large the mirror's log may become, bytes; without a bound where it is not given. */
   readonly maxLogBytes?: number;
+  /** How long ago a version in the history may have ended; for ever where it is not given. */
+  readonly historyKeepMs?: number;
+  /** How long ago a run may have begun; for ever where it is not given. */
+  readonly runsKeepMs?: number;
+  /** How long ago an event may be from; for ever where it is not given. */
+  readonly eventsKeepMs?: number;
 }
 
 export interface SyncResult {
@@ -209,20 +215,11 @@ function reportOf(store: MirrorStore, run: string): RunReport {
 /** Versions that go in one step: some milliseconds, for which a reader's or another writer's turn can wait. */
 const versionsAStep = 1_000;
 
-export interface Keep {
-  /** How long ago a version in the history may have ended; for ever where it is not given. */
-  readonly historyKeepMs?: number;
-  /** How long ago a run may have begun; for ever where it is not given. */
-  readonly runsKeepMs?: number;
-  /** How long ago an event may be from; for ever where it is not given. */
-  readonly eventsKeepMs?: number;
-}
-
 /** Runs or events that go in one step: some milliseconds. */
 const recordsAStep = 500;
 
 /** Does the maintenance of the mirror after a run; what a stop leaves, the next run does. */
-async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keep: Keep): Promise<void> {
+async function maintain({ store, clock, signal }: SyncPorts, status: RunStatus, keep: SyncRequest): Promise<void> {
   async function prune(
     keepMs: number | undefined,
     rowsAStep: number,

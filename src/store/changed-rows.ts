@@ -87,6 +87,16 @@ export function seqOf(database: Database, file: string, cursor: string): number 
   return seq;
 }
 
+/** The same; undefined where the mirror cannot tell. */
+export function knownSeqOf(database: Database, file: string, cursor: string): number | undefined {
+  try {
+    return seqOf(database, file, cursor);
+  } catch (error) {
+    if (error instanceof CursorError) return undefined;
+    throw error;
+  }
+}
+
 /** Rows of a table that changed, and the keys of those that went. */
 export interface ChangedSelection {
   readonly table: NumberedTable;

@@ -2,11 +2,11 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError } from '../../model/errors.ts';
-import { CursorError, lastSeq, seqOf } from '../../store/changed-rows.ts';
+import { knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { Database } from './database.ts';
-import { deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
+import { deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
 import { copyRows } from './copy.ts';
 import { beside, type PublishPorts } from './publish.ts';
 import { lineReader } from './rows.ts';
@@ -40,23 +40,18 @@ export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckRep
   return beside(ports, async (mirror, database) => {
     const existing = await columnsIn(database);
     const cursor = await cursorIn(database, existing);
-    const since = numberOf(mirror, file, cursor);
+    // All rows are compared where the mirror does not know the publication.
+    const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
     const tables: Record<string, TableCheck> = {};
-    const published = publishedTables(mirror).filter((table) => table !== deletionTable);
-    let waiting = 0;
+    const published = publishedTables(mirror);
     let done = 0;
-    for (const table of published) {
-      const { number, name } = table;
-      const newer = mirror.prepare<[number], number>(
-        `SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`,
-      );
-      waiting += newer.pluck().get(since) ?? 0;
-      tables[name] = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
-      done += tables[name].mirror.rows;
+    for (const table of published.filter((each) => each !== deletionTable)) {
+      const checked = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
+      tables[table.name] = checked;
+      done += checked.mirror.rows;
       ports.progress(done, done);
     }
-    const gone = mirror.prepare<[number], number>('SELECT count(*) FROM mirror_deletions WHERE seq > ?');
-    waiting += gone.pluck().get(since) ?? 0;
+    const waiting = rowsAfter(mirror, published, since);
     const equal = Object.values(tables).every((each) => each.equal);
     return { schema: destination.schema, equal, waiting, tables };
   });
@@ -69,16 +64,6 @@ async function cursorIn(database: Database, existing: ReadonlyMap<string, unknow
   const cursor = (await publicationIn(database, existing))?.cursor;
   if (cursor === undefined || cursor === null) throw none;
   return cursor;
-}
-
-/** Up to which number rows can be compared: all where the mirror does not know the publication. */
-function numberOf(mirror: Mirror, file: string, cursor: string): number {
-  try {
-    return seqOf(mirror, file, cursor);
-  } catch (error) {
-    if (error instanceof CursorError) return lastSeq(mirror);
-    throw error;
-  }
 }
 
 interface Checking {

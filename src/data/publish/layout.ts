@@ -119,6 +119,17 @@ export function publishedTables(mirror: Database): readonly PublishedTable[] {
   return [...resourceTables, ...historyTables, ...relations, deletionTable];
 }
 
+/** How many rows of the tables have a higher number. */
+export function rowsAfter(mirror: Database, tables: readonly PublishedTable[], after: number): number {
+  const counts = tables.map(({ name, number }) =>
+    mirror
+      .prepare<[number], number>(`SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`)
+      .pluck()
+      .get(after),
+  );
+  return counts.reduce<number>((sum, count) => sum + (count ?? 0), 0);
+}
+
 /** Who is writing this very file, and its own versions; pages, which the next walk of a window reads anew. */
 const ofTheFile = ['mirror_locks', 'mirror_migrations', 'mirror_pages', deletionTable.name];
 

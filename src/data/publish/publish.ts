@@ -5,13 +5,13 @@ import { FileError, UsageError } from '../../model/errors.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
-import { CursorError, cursorAt, lastSeq, seqOf } from '../../store/changed-rows.ts';
+import { cursorAt, knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { keepBooks } from './books.ts';
 import { type Copying, copyRows, firstPlace } from './copy.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
-import { columnList, deletionTable, type PublishedTable, publishedTables, sqlColumns } from './layout.ts';
+import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
 import { lineReader } from './rows.ts';
 import { makeServerViews } from './servers.ts';
 import {
@@ -196,24 +196,11 @@ class Publishing {
 
   /** The number of the cursor, where the mirror can tell what changed since. */
   #known(cursor: string | null): number | undefined {
-    if (cursor === null) return undefined;
-    try {
-      return seqOf(this.#mirror, this.#ports.file, cursor);
-    } catch (error) {
-      if (error instanceof CursorError) return undefined;
-      throw error;
-    }
-  }
-
-  #rowsOf({ name, number }: PublishedTable, after = -1): number {
-    const count = this.#mirror.prepare<[number], number>(
-      `SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`,
-    );
-    return count.pluck().get(after) ?? 0;
+    return cursor === null ? undefined : knownSeqOf(this.#mirror, this.#ports.file, cursor);
   }
 
   #changes(since: number): number {
-    return this.#tables.reduce((sum, table) => sum + this.#rowsOf(table, since), 0);
+    return rowsAfter(this.#mirror, this.#tables, since);
   }
 
   #isMuch(since: number): boolean {
@@ -302,7 +289,7 @@ class Publishing {
         from: BigInt(since),
         to: BigInt(this.#seq),
       });
-      if (this.#rowsOf(table, since) === 0) continue;
+      if (rowsAfter(this.#mirror, [table], since) === 0) continue;
       const columns = columnList(table);
       await query(
         `CREATE TEMP TABLE ${quoteName(table.name)} ON COMMIT DROP AS SELECT ${columns} FROM ${quoteName(name)} WITH NO DATA`,

@@ -217,22 +217,28 @@ export async function makeFlatViews(database: Database, mirror: Mirror, warn: (t
     if (before.length === columns.length && before.every((name, index) => name === columns[index]?.name)) continue;
     const view = quoteName(relation.view);
     const list = columns.map(({ name, sql }) => `${sql} AS ${quoteName(name)}`).join(', ');
-    const create = `CREATE OR REPLACE VIEW ${view} AS SELECT ${list} FROM ${quoteName(relation.table)}`;
-    const grows = before.every((name, index) => name === columns[index]?.name);
-    try {
-      await database.part(() => database.query(grows ? create : `DROP VIEW ${view}; ${create}`));
-    } catch (error) {
-      // Something of others stands on it, and is not to be dropped.
-      if (!isDependedOn(error)) throw error;
-      warn(
-        `the view ${relation.view} stays as it was, because other views are made of it: drop those to let it be made anew`,
-      );
-    }
+    const isMade = await putView(database, view, `AS SELECT ${list} FROM ${quoteName(relation.table)}`);
+    if (isMade) continue;
+    warn(
+      `the view ${relation.view} stays as it was, because other views are made of it: drop those to let it be made anew`,
+    );
   }
 }
 
-export function isDependedOn(error: unknown): boolean {
-  return codeOf(error) === '2BP01';
+/** Puts the view in the place of one that lacks its columns, or has others. False where something of others stands on that. */
+export async function putView(database: Database, view: string, definition: string): Promise<boolean> {
+  const make = (before: string) => database.part(() => database.query(`${before} VIEW ${view} ${definition}`));
+  try {
+    await make('CREATE OR REPLACE');
+  } catch {
+    try {
+      await make(`DROP VIEW IF EXISTS ${view}; CREATE`);
+    } catch (error) {
+      if (codeOf(error) !== '2BP01') throw error;
+      return false;
+    }
+  }
+  return true;
 }
 
 function shortName(name: string, taken: Set<string>): string {

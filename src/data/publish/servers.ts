@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { quoteName, quoteText } from '../../store/schema.ts';
 import type { Database } from './database.ts';
-import { isDependedOn, makeRole } from './schema.ts';
+import { makeRole, putView } from './schema.ts';
 
 interface Published {
   readonly server: string;
@@ -47,21 +47,12 @@ export async function makeServerViews(database: Database, schema: string, warn: 
     const said = `${table} of all servers: ${of.map(({ server }) => server).join(', ')} (${hash('sha256', definition).slice(0, 12)}).`;
     const existing = before.find(({ name }) => name === table);
     if (existing?.said === said) continue;
-    const drop = existing === undefined ? '' : `DROP VIEW ${view}; `;
     const grant = isGranted
       ? `; GRANT USAGE ON SCHEMA ${quoteName(schema)} TO ${quoteName(role)}; GRANT SELECT ON ${view} TO ${quoteName(role)}`
       : '';
-    const rest = `VIEW ${view} AS ${definition}; COMMENT ON VIEW ${view} IS ${quoteText(said)}${grant}`;
-    try {
-      await database.part(() => query(`CREATE OR REPLACE ${rest}`));
-    } catch {
-      try {
-        await database.part(() => query(`${drop}CREATE ${rest}`));
-      } catch (error) {
-        if (!isDependedOn(error)) throw error;
-        warn(`the view ${schema}.${table} stays as it was, because other views are made of it`);
-      }
-    }
+    const rest = `AS ${definition}; COMMENT ON VIEW ${view} IS ${quoteText(said)}${grant}`;
+    if (await putView(database, view, rest)) continue;
+    warn(`the view ${schema}.${table} stays as it was, because other views are made of it`);
   }
 }
 

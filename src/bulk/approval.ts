@@ -3,21 +3,13 @@
  * journal itself sees to it that nothing goes out without. Section "Approval" of docs/architecture.md.
  */
 import { approvalMissing, checkOpen } from '../journal/approval.ts';
-import type { Approval, Batch, GivenApproval, Journal } from '../journal/port.ts';
+import type { Batch, Journal } from '../journal/port.ts';
 import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 
-/** As `--json` prints it; the shape is part of the contract with scripts. */
-export interface ApprovalReport extends Omit<Approval, 'given'> {
-  readonly approvals: readonly Omit<GivenApproval, 'step'>[];
-}
-
-/** What is needed, who is waited for, who approved or denied, until when; null where no policy is about the batch. */
-export async function approvalOf(
-  journal: Pick<Journal, 'approval'>,
-  { batch }: Pick<Batch, 'batch'>,
-): Promise<ApprovalReport | null> {
+/** What is needed, who is waited for, who approved or denied, until when, as `--json` prints it; null without a policy. */
+export async function approvalOf(journal: Pick<Journal, 'approval'>, { batch }: Pick<Batch, 'batch'>) {
   const found = await journal.approval(batch);
   if (found === null) return null;
   const { given, ...rest } = found;

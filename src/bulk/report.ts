@@ -1,60 +1,38 @@
 /** A batch as `--json` prints it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
-import type { Batch, BatchState, Intent, Journal, JournalProblem, RowChange } from '../journal/port.ts';
+import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
-import { type ApprovalReport, approvalOf } from './approval.ts';
-import { countNames, type Counts, countsOf } from './intent.ts';
+import { approvalOf } from './approval.ts';
+import { countNames, countsOf } from './intent.ts';
 
-export interface BatchReport {
-  readonly batch: string;
-  readonly action: string;
-  readonly file: string | null;
-  /** What `--approve` takes. */
-  readonly hash: string;
-  readonly state: BatchState;
-  readonly rows: number;
-  /** They sum to `rows`. */
-  readonly counts: Counts;
-  /** The planned change of the sum of all balances, and the planned changes without their signs. */
-  readonly net: string;
-  readonly gross: string;
-  /** Users, or new users, whom the rows are about. */
-  readonly users: number;
-  /** The same of what was applied; where the balance contradicts, as it was seen. */
-  readonly applied_net: string;
-  readonly applied_gross: string;
-  readonly applied_users: number;
-  /** Applied rows whose balance contradicts them, and rows that were made more than once. */
-  readonly discrepancies: number;
-  readonly problems: readonly JournalProblem[];
-  readonly warnings: readonly string[];
-  /** Null where no policy is about it. */
-  readonly approval: ApprovalReport | null;
-}
+export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
 type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner' | 'approval'>;
 
-export async function reportOf(journal: ReportJournal, batch: Batch): Promise<BatchReport> {
+export async function reportOf(journal: ReportJournal, batch: Batch) {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
   // A request to remove rows of the mirror has no rows of its own.
   const requested = { [batch.state === 'done' ? 'applied' : 'planned']: rows };
-  const counts = countsOf(action === 'deletions' ? requested : await journal.counts(batch.batch));
   return {
     batch: batch.batch,
     action,
     file,
+    /** What `--approve` takes. */
     hash,
     state: await stateOf(journal, batch),
     rows,
-    counts,
+    /** They sum to `rows`. */
+    counts: countsOf(action === 'deletions' ? requested : await journal.counts(batch.batch)),
+    /** The planned change of the sum of all balances. */
     net,
     ...(await totalsOf(journal.changes(batch.batch))),
     problems,
     warnings,
+    /** Null where no policy is about it. */
     approval: await approvalOf(journal, batch),
   };
 }
@@ -74,11 +52,15 @@ async function totalsOf(rows: AsyncIterable<RowChange>) {
     appliedUsers.add(row.subject);
   }
   return {
+    /** The planned changes without their signs. */
     gross: moneyText(gross),
+    /** Users, or new users, whom the rows are about. */
     users: users.size,
+    /** The same of what was applied; where the balance contradicts, as it was seen. */
     applied_net: moneyText(appliedNet),
     applied_gross: moneyText(appliedGross),
     applied_users: appliedUsers.size,
+    /** Applied rows whose balance contradicts them, and rows that were made more than once. */
     discrepancies,
   };
 }

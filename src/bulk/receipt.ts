@@ -4,22 +4,14 @@
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
-import type { Batch, Intent, Journal, JournalStep, RowChange } from '../journal/port.ts';
+import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
 import { type DocumentForm, documentLines, inPieces, signedText } from '../journal/signed-document.ts';
 import type { SigningKey } from '../journal/signing-key.ts';
 import { moneyText } from '../model/money.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
 import { type Counts, countNameOf, countNames } from './intent.ts';
 import { dataBegins, dataEnds, inPage, pageBegins, pageHead, pageRow, pageRowsEnd, sealLine } from './receipt-page.ts';
-import {
-  type BatchFacts,
-  type BatchRecord,
-  type BatchReport,
-  factsOf,
-  outcomeOf,
-  recordOf,
-  reportOf,
-} from './report.ts';
+import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
 
 export const receiptFormats = ['json', 'html'] as const;
 export type ReceiptFormat = (typeof receiptFormats)[number];
@@ -37,28 +29,7 @@ export const receiptKind = 'admin-mirror receipt 1';
 
 export const receiptForm: DocumentForm = { kind: 'receipt', parts: 'rows' };
 
-/** What a receipt says of the whole batch. The shape is part of the contract with scripts and with receipts of before. */
-export interface ReceiptHead
-  extends
-    Pick<
-      BatchReport,
-      'batch' | 'action' | 'state' | 'rows' | 'counts' | 'net' | 'discrepancies' | 'problems' | 'warnings' | 'approval'
-    >,
-    BatchFacts,
-    BatchRecord {
-  readonly receipt: typeof receiptKind;
-  readonly written_at: Timestamp;
-  readonly journal: string;
-  readonly key_id: string;
-  readonly plan_hash: string;
-  readonly again_reason: string | null;
-  /** Nothing is left to be sent, and no outcome is open. */
-  readonly settled: boolean;
-  readonly outcomes: OutcomeSums;
-  /** In their order: what was done with the whole batch, and what a person decided about a row. */
-  readonly steps: readonly JournalStep[];
-}
-
+export type ReceiptHead = Readonly<Awaited<ReturnType<typeof headOf>>>;
 export type ReceiptRow = ReturnType<typeof receiptRow>;
 
 /** As far as it is still known of a person who was forgotten. */
@@ -135,11 +106,10 @@ async function* rowsOf(journal: Journal, batch: string): AsyncGenerator<ReceiptR
   for await (const intent of journal.intents(batch)) yield receiptRow(intent);
 }
 
-async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOptions): Promise<ReceiptHead> {
-  const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = await reportOf(
-    journal,
-    batch,
-  );
+/** What a receipt says of the whole batch. The shape is part of the contract with scripts and with receipts of before. */
+async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOptions) {
+  const report = await reportOf(journal, batch);
+  const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = report;
   const sums = outcomeSums();
   for await (const change of journal.changes(batch.batch)) sums.add(change);
   return {
@@ -152,6 +122,7 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
     plan_hash: batch.hash,
     again_reason: batch.againReason,
     state,
+    /** Nothing is left to be sent, and no outcome is open. */
     settled: counts.planned + counts.blocked + counts.unknown === 0,
     rows,
     counts,
@@ -163,6 +134,7 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
     approval,
     ...factsOf(batch),
     ...(await recordOf(journal, batch)),
+    /** In their order: what was done with the whole batch, and what a person decided about a row. */
     steps: await journal.steps(batch.batch, 'decisions'),
   };
 }

@@ -71,8 +71,6 @@ export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
   return (isOff ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
 }
 
-export type BatchFacts = ReturnType<typeof factsOf>;
-
 /** Where a batch came from and when, as documents for others say it. */
 export function factsOf({ file, fileBytes, fileHash, server, undoOf, createdAt, appliedAt, finishedAt }: Batch) {
   return {

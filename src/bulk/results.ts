@@ -13,10 +13,10 @@ import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
 import { readRegularFile, refuseUnfit } from '../model/read-file.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
-import { type BatchFacts, type BatchRecord, type BatchReport, factsOf, recordOf, reportOf } from './report.ts';
+import { factsOf, recordOf, reportOf } from './report.ts';
 import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
 import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/table.ts';
@@ -38,10 +38,7 @@ interface WrittenFile {
   readonly sha256: string;
 }
 
-export interface Manifest extends Omit<BatchReport, 'file'>, BatchRecord, BatchFacts {
-  readonly written_at: Timestamp;
-  readonly files: readonly WrittenFile[];
-}
+export type Manifest = Readonly<Awaited<ReturnType<typeof manifestOf>>>;
 
 /**
  * Writes the files into the folder, which is made where it is not there. The manifest comes last. Throws a UsageError where
@@ -86,7 +83,7 @@ async function manifestOf(
   { journal, clock }: { readonly journal: Journal; readonly clock: Clock },
   batch: Batch,
   files: readonly WrittenFile[],
-): Promise<Manifest> {
+) {
   return {
     ...(await reportOf(journal, batch)),
     ...(await recordOf(journal, batch)),

@@ -123,6 +123,8 @@ describe('before it is sent, a batch', () => {
     await submit();
     await approve('bert');
     await checkApproved(journal, await batch(), none);
+    // Nobody has said that it shall go again.
+    expect((await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'again')).toEqual([]);
     await expect(checkApproved(journal, await batch(), { reason: 'again' })).rejects.toThrow(/must be approved/);
     const { journal: free } = await newJournal();
     await free.addBatch(newBatch(), [newIntent(2, 7)]);

@@ -1,5 +1,5 @@
 /** What the mirror remembers of the journal by which money was sent, and when another one is refused for it. */
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import {
   acceptJournal,
@@ -13,6 +13,7 @@ import {
   rememberShared,
 } from '../../src/bulk/journal-memory.ts';
 import type { Journal } from '../../src/journal/port.ts';
+import { FileError } from '../../src/model/errors.ts';
 import { type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -197,6 +198,13 @@ test('a mirror that may not be written to remembers nothing new, and no other is
   rmSync(file);
   expect(memory.remember(sent, null)).toBe(true);
   expect([memory.recall(), existsSync(file)]).toEqual([null, false]);
+});
+
+test('a mirror that cannot be read is said to be so', () => {
+  const file = `${temporaryFolder()}/mirror.db`;
+  const memory = memoryOf(file);
+  writeFileSync(file, 'no database at all'.repeat(1_000));
+  expect(() => memory.recall()).toThrow(FileError);
 });
 
 test('a mirror that was open for writing is written to the end, and then closed', () => {

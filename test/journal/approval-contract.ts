@@ -343,6 +343,25 @@ export function approvalContract(open: OpenApprovals): void {
       await change(journal.by(bob), 10);
     });
 
+    test('also what was sent before there was a policy, and what nobody is known to have done', async () => {
+      const { journal, again, tamper } = await open(rulesOf({}));
+      await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+      await claim(journal);
+      const under = await again(alone);
+      await change(under.by(bob), 6);
+      await tamper('UPDATE journal_writes SET actor = NULL');
+      await expect(change(under.by({ ...bob, name: 'carl' }), 4.01)).rejects.toThrow(/sent 10.01 in all alone/);
+      await expect(change(under, 0.01)).rejects.toThrow(/sent 11.01 in all alone/);
+    });
+
+    test('of whoever made the batch, where nobody says who would send it', async () => {
+      const { journal } = await open(alone);
+      await change(journal, 6);
+      await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+      expect((await journal.by(bob).approval('one'))?.reasons).toEqual([expect.stringMatching(/sent 11 in all alone/)]);
+      expect((await journal.by(bob).approval('one', { reason: null }))?.state).toBe('not_needed');
+    });
+
     test('rows where no money moves', async () => {
       const { journal } = await open(rulesOf({ delete: policyOf({ alonePerDay: '2' as never }) }));
       const remove = (user: number) =>

@@ -2,7 +2,7 @@
  * A plan to be read whole: every row with its user, the balance before and after, and what deserves a look. The same rows
  * go to the terminal, into `--json` and into a sheet.
  */
-import type { Big } from 'big.js';
+import { Big } from 'big.js';
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/table.ts';
@@ -55,12 +55,13 @@ export function parameterWords(parameters: Readonly<Record<string, unknown>>): s
 
 /** Rows that deserve a look, the largest changes first. */
 export async function notedRows(journal: Pick<Journal, 'notedIntents'>, batch: string): Promise<ReviewRow[]> {
-  const sized: { readonly row: ReviewRow; readonly size: Big | null }[] = [];
+  const sized: { readonly row: ReviewRow; readonly size: Big }[] = [];
   for await (const intent of journal.notedIntents(batch)) {
-    const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? null;
+    const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? new Big(0);
     sized.push({ row: reviewRow(intent), size });
   }
-  sized.sort((a, b) => (a.size === null || b.size === null ? 0 : b.size.cmp(a.size)) || a.row.row - b.row.row);
+  // Those of one size stay in the order of the file.
+  sized.sort((a, b) => b.size.cmp(a.size));
   return sized.map(({ row }) => row);
 }
 

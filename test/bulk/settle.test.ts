@@ -1,0 +1,405 @@
+/** What becomes of a row once it was sent: looks, a person's word, and what a sync brings later. */
+import { describe, expect, test } from 'vitest';
+import { Unreachable } from '../../src/api/errors.ts';
+import { balance } from '../../src/bulk/actions/balance.ts';
+import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
+import {
+  reconcileRows,
+  recordLate,
+  resolveRow,
+  restOf,
+  reviewNotApplied,
+  settleOpen,
+  settleRow,
+} from '../../src/bulk/settle.ts';
+import type { UserDirectory } from '../../src/bulk/user-directory.ts';
+import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
+import { minuteMs, timestampOf } from '../../src/model/time.ts';
+import { defaultOptions } from '../support/bulk.ts';
+import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const parameters = { type: 'add', amount: '5.00', description: 'Credit', expected_balance: null } as const;
+const tokenOf = (row: number) => newIntent(row, row).token ?? '';
+const made = (row: number, amount = 5) => ({ id: row, amount, result: '+', description: `Credit ${tokenOf(row)}` });
+
+/** The steps to each state from `planned`. */
+const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
+  planned: [],
+  sending: ['sending'],
+  acknowledged: ['sending', 'acknowledged'],
+  unknown: ['sending', 'unknown'],
+  needs_human: ['sending', 'unknown', 'needs_human'],
+  applied: ['sending', 'unknown', 'applied'],
+  rejected: ['sending', 'unknown', 'rejected'],
+  not_applied: ['sending', 'unknown', 'not_applied'],
+  blocked: ['blocked'],
+  skipped: ['skipped'],
+};
+
+/** A batch with a row in each of these states, of users 2, 3 and so on, and a server that shows what it is told. */
+async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true) {
+  let now = sandboxNow;
+  const clock = { now: () => now };
+  const { journal } = await newJournal(clock);
+  const rows = states.map((_, index) => newIntent(index + 2, index + 2, { parameters }));
+  await journal.addBatch(newBatch(), rows);
+  await journal.acquireLock('one');
+  if (isClaimed) await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+  const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
+  const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
+  for (const [index, state] of states.entries()) {
+    let from: IntentState = 'planned';
+    for (const to of paths[state] ?? []) {
+      const sent =
+        to === 'sending' ? { sentAt: timestampOf(now), seenBefore, answerKind: 'lost' as const, ...fields } : {};
+      await journal.move({ batch: 'one', row: index + 2, from, to, fields: sent });
+      from = to;
+    }
+  }
+  const users = new Map<number, { balance: unknown; balance_transactions: readonly object[] }>();
+  const looks: number[] = [];
+  const waits: number[] = [];
+  const events: BulkEvent[] = [];
+  const client = {
+    getUser: (user: number) => {
+      looks.push(user);
+      const shown = users.get(user);
+      if (shown === undefined) return Promise.reject(new Unreachable('nobody is there'));
+      return Promise.resolve({ body: { id: user, ...shown } });
+    },
+  };
+  const batch = await journal.batch('one');
+  if (batch === undefined) throw new Error('the batch is gone');
+  const stop = new AbortController();
+  const sending = {
+    ...{ journal, memory: null, client, clock, batch, action: balance, options: defaultOptions, signal: stop.signal },
+    sleep: (ms: number) => {
+      waits.push(ms);
+      return Promise.resolve();
+    },
+    progress: (event: BulkEvent) => events.push(event),
+  } as unknown as Sending;
+  const intent = async (row = 2) => {
+    const each = await journal.intent('one', row);
+    if (each === undefined) throw new Error('the row is gone');
+    return each;
+  };
+  const show = (row: number, amount: unknown, ...transactions: readonly object[]) =>
+    void users.set(row, { balance: amount, balance_transactions: transactions });
+  const settle = async (over: object = {}) => settleRow({ ...sending, ...over }, await intent());
+  const pass = (ms: number) => void (now += ms);
+  const statesNow = async () => (await Array.fromAsync(journal.intents('one'))).map(({ state }) => state);
+  return { journal, sending, batch, intent, show, settle, pass, looks, waits, events, stop, states: statesNow };
+}
+
+describe('an open row', () => {
+  test('that is seen to be made is applied, with the transaction and without a problem', async () => {
+    const { show, settle, intent, waits } = await world(['unknown'], { problem: 'the response was lost' });
+    show(2, 105, made(2));
+    expect(await settle()).toEqual({ state: 'applied', stop: null });
+    expect(await intent()).toMatchObject({
+      evidence: 'token',
+      after: '105.00',
+      recordId: '2',
+      problem: null,
+      discrepancy: null,
+    });
+    expect(waits).toEqual([]);
+  });
+
+  test('that the balance contradicts keeps both reasons', async () => {
+    const { show, settle, intent } = await world(['unknown'], { problem: 'the response was lost' });
+    show(2, 101, made(2));
+    await settle();
+    expect(await intent()).toMatchObject({
+      state: 'applied',
+      discrepancy: 'balance',
+      problem: expect.stringMatching(/^the response was lost; the transaction with .* is there, but the balance was/),
+    });
+  });
+
+  test('that nothing shows waits for half a look, and is not applied after two that agree', async () => {
+    const { show, settle, intent, waits, looks, pass } = await world(['unknown']);
+    show(2, 100);
+    pass(defaultOptions.settleAfterMs - 1);
+    expect(await settle()).toEqual({ state: 'unknown', stop: null });
+    expect([waits, looks]).toEqual([[], [2]]);
+    pass(1);
+    expect(await settle()).toEqual({ state: 'not_applied', stop: null });
+    expect([waits, looks]).toEqual([[1_000], [2, 2, 2]]);
+    expect(await intent()).toMatchObject({
+      recordId: null,
+      problem: 'two looks agree: the balance is 100.00, as it was before; no transaction of it is shown',
+    });
+  });
+
+  test('stays open where two looks differ, and goes by the second', async () => {
+    const { show, settle, pass, sending } = await world(['unknown']);
+    show(2, 100);
+    pass(defaultOptions.settleAfterMs);
+    const late = (then: () => void) => ({ ...sending, sleep: () => Promise.resolve(then()) });
+    expect(await settle(late(() => show(2, 98, { id: 9, amount: 2, result: '-', description: 'x' })))).toMatchObject({
+      state: 'unknown',
+    });
+    show(2, 100);
+    expect(await settle(late(() => show(2, 105, made(2))))).toMatchObject({ state: 'applied' });
+  });
+
+  test('that was made twice stops the batch', async () => {
+    const { show, settle, intent } = await world(['unknown']);
+    show(2, 110, made(2), made(2));
+    const { state, stop } = await settle();
+    expect([state, stop?.message]).toEqual(['needs_human', expect.stringMatching(/^row 2 was over-applied/)]);
+    expect(await intent()).toMatchObject({ discrepancy: 'over_applied', recordId: null });
+  });
+
+  test('stays as it is where nobody responds; a bug is none of that, and neither is a row that is not open', async () => {
+    const { settle, intent, sending } = await world(['unknown']);
+    expect(await settle()).toEqual({ state: 'unknown', stop: expect.any(Unreachable) });
+    const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
+    await expect(settle({ client: bug })).rejects.toThrow(/a bug/);
+    await expect(settleRow(sending, { ...(await intent()), state: 'applied' })).rejects.toThrow(
+      'row 2 is applied, which is nothing to settle',
+    );
+  });
+
+  test('of which a newer journal may have sent a request is given its time, and no response is believed', async () => {
+    const { show, settle, pass, sending } = await world(['unknown'], { answerKind: 'refused' });
+    show(2, 100);
+    pass(30 * minuteMs);
+    const sentAt = (ms: number) => ({
+      recall: () => ({ journal: 'other', step: 9, hash: 'h', batch: 'one', at: timestampOf(sending.clock.now() - ms) }),
+      remember: () => true,
+      close: () => {},
+    });
+    expect(await settle({ memory: sentAt(minuteMs) })).toMatchObject({ state: 'unknown' });
+    expect(await settle({ memory: sentAt(20 * minuteMs) })).toMatchObject({ state: 'not_applied' });
+    const refused = await world(['unknown'], { answerKind: 'refused' });
+    refused.show(2, 100);
+    expect(await refused.settle()).toMatchObject({ state: 'rejected' });
+    // An older request of the other journal takes nothing from the time of this one.
+    const soon = await world(['unknown']);
+    soon.show(2, 100);
+    expect(await soon.settle({ memory: sentAt(20 * minuteMs) })).toMatchObject({ state: 'unknown' });
+  });
+});
+
+describe('all rows of a batch', () => {
+  test('are looked at one after the other, and what becomes of them is told', async () => {
+    const { show, sending, events, states, looks } = await world(['unknown', 'acknowledged', 'applied', 'needs_human']);
+    show(2, 105, made(2));
+    show(3, 100);
+    show(5, 105, made(5));
+    expect(await settleOpen(sending)).toBeNull();
+    expect([await states(), looks]).toEqual([
+      ['applied', 'unknown', 'applied', 'applied'],
+      [2, 3, 5],
+    ]);
+    expect(events).toEqual([
+      { kind: 'row', row: 2, state: 'applied' },
+      { kind: 'row', row: 3, state: 'unknown' },
+      { kind: 'row', row: 5, state: 'applied' },
+    ]);
+    expect(await settleOpen(sending)).toBeNull();
+    expect(events).toHaveLength(3);
+  });
+
+  test('are left where the first gives an error, or a person stops it', async () => {
+    const { sending, looks, stop } = await world(['unknown', 'unknown']);
+    expect(await settleOpen(sending)).toBeInstanceOf(Unreachable);
+    expect(looks).toEqual([2]);
+    stop.abort(new Error('stopped'));
+    expect(await settleOpen(sending)).toBeNull();
+    expect(looks).toEqual([2]);
+  });
+
+  test('that count as not applied are looked at again, and nothing else', async () => {
+    const { show, sending, states, looks } = await world(['not_applied', 'rejected', 'not_applied', 'not_applied']);
+    show(2, 105, made(2));
+    show(4, 100);
+    show(5, 110, made(5), made(5));
+    expect((await reviewNotApplied(sending))?.message).toMatch(/row 5 was over-applied/);
+    expect([await states(), looks]).toEqual([
+      ['applied', 'rejected', 'not_applied', 'needs_human'],
+      [2, 4, 5],
+    ]);
+    const away = await world(['not_applied']);
+    expect(await reviewNotApplied(away.sending)).toBeInstanceOf(Unreachable);
+    const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
+    await expect(reviewNotApplied({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
+  });
+
+  test('are all looked for by reconcile, and one that nobody sent from here counts from now on', async () => {
+    const { show, sending, states, intent } = await world(['planned'], {}, false);
+    show(2, 105, made(2));
+    expect(await reconcileRows(sending)).toBeNull();
+    expect(await states()).toEqual(['applied']);
+    expect((await intent()).claimedAt).toBe(timestampOf(sandboxNow));
+    const claimed = await world(['not_applied']);
+    const before = (await claimed.intent()).claimedAt;
+    claimed.pass(minuteMs);
+    claimed.show(2, 105, made(2));
+    await reconcileRows(claimed.sending);
+    expect(await claimed.intent()).toMatchObject({ state: 'applied', claimedAt: before });
+  });
+
+  test('go on past a row that was made twice, and say so, and not past an error', async () => {
+    const { show, sending, states, looks } = await world(['unknown', 'not_applied']);
+    show(2, 110, made(2), made(2));
+    show(3, 105, made(3));
+    expect((await reconcileRows(sending))?.message).toMatch(/row 2 was over-applied/);
+    expect([await states(), looks]).toEqual([
+      ['needs_human', 'applied'],
+      [2, 3],
+    ]);
+    const away = await world(['unknown', 'not_applied']);
+    away.show(3, 105, made(3));
+    expect(await reconcileRows(away.sending)).toBeInstanceOf(Unreachable);
+    expect(away.looks).toEqual([2]);
+    const twice = await world(['not_applied']);
+    twice.show(2, 110, made(2), made(2));
+    expect((await reconcileRows(twice.sending))?.message).toMatch(/row 2 was over-applied/);
+  });
+
+  test('leave out what a person has decided of a row that was made twice', async () => {
+    const { show, sending, looks, journal, batch } = await world(['unknown']);
+    show(2, 110, made(2), made(2));
+    await settleOpen(sending);
+    await journal.releaseLock('one');
+    await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'taken back' });
+    looks.length = 0;
+    expect([await reconcileRows(sending), looks]).toEqual([null, []]);
+  });
+});
+
+describe('the word of a person', () => {
+  const resolve = async (state: IntentState, over: object = {}) => {
+    const { journal, batch, intent } = await world([state]);
+    await journal.releaseLock('one');
+    const said = { row: 2, outcome: 'applied', resend: false, reason: ' I looked ', ...over } as const;
+    const end = await resolveRow(journal, batch, said).catch((error: Error) => error.message);
+    return { end, row: await intent(), batch: await journal.batch('one') };
+  };
+  const again = { outcome: 'not_applied', resend: true } as const;
+
+  test.each(['sending', 'acknowledged', 'unknown', 'needs_human'] as const)(
+    'settles a row that is %s',
+    async (state) => {
+      const { end, row, batch } = await resolve(state);
+      expect([end, row.state, row.evidence, row.problem]).toEqual([
+        'applied',
+        'applied',
+        'person',
+        'a person decided: I looked',
+      ]);
+      expect(batch?.state).toBe('done');
+      expect((await resolve(state, { outcome: 'not_applied' })).row.state).toBe('not_applied');
+    },
+  );
+
+  test.each(['acknowledged', 'unknown', 'needs_human', 'rejected', 'not_applied'] as const)(
+    'sends a row that is %s again',
+    async (state) => {
+      const { end, row, batch } = await resolve(state, again);
+      expect([end, row.state, row.evidence, row.problem, row.discrepancy]).toEqual([
+        'planned',
+        'planned',
+        'person',
+        null,
+        null,
+      ]);
+      expect(batch?.state).toBe('stopped');
+    },
+  );
+
+  test.each([
+    ['planned', {}, /row 2 is planned: there is nothing to decide/],
+    ['applied', again, /row 2 is applied: there is nothing to decide/],
+    ['not_applied', {}, /row 2 is not applied: there is nothing to decide/],
+    ['unknown', { reason: ' ' }, /a reason is needed/],
+    ['unknown', { resend: true }, /what was applied must not be sent again/],
+    ['unknown', { row: 9 }, /batch one has no row 9/],
+  ] as const)('is refused of a row that is %s: %j', async (state, over, words) => {
+    expect((await resolve(state, over)).end).toMatch(words);
+  });
+
+  test('lets the next row of the user go on, and a lock that stands is respected', async () => {
+    const { journal, batch } = await world(['unknown', 'blocked']);
+    await expect(
+      resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' }),
+    ).rejects.toThrow();
+    await journal.releaseLock('one');
+    await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' });
+    expect([(await journal.intent('one', 3))?.state, (await journal.batch('one'))?.state]).toEqual([
+      'planned',
+      'stopped',
+    ]);
+    expect(await journal.lockOwner('one')).toBeUndefined();
+  });
+
+  test('is refused where another batch has taken the row back', async () => {
+    const { journal, batch } = await world(['unknown']);
+    await journal.releaseLock('one');
+    const taken: Journal = { ...journal, move: () => Promise.resolve(false) };
+    const said = { row: 2, outcome: 'applied', resend: false, reason: 'x' } as const;
+    await expect(resolveRow(taken, batch, said)).rejects.toThrow(/was taken back by another batch/);
+  });
+
+  test.each([
+    [['applied', 'skipped', 'rejected', 'not_applied'], false],
+    [['applied', 'planned'], true],
+    [['applied', 'blocked'], true],
+    [['applied', 'unknown'], true],
+    [['needs_human'], true],
+  ] as const)('there is more to do with rows that are %j: %s', async (states, rest) => {
+    const { journal } = await world(states);
+    expect(await restOf(journal, 'one')).toBe(rest);
+  });
+});
+
+describe('what a sync brings', () => {
+  const directory = (known: Readonly<Record<number, readonly object[]>>) =>
+    ({ transactions: (user: number) => known[user] }) as unknown as UserDirectory;
+
+  test('of rows that count as not applied is recorded, and of no others', async () => {
+    const { journal, intent, states } = await world([
+      'not_applied',
+      'not_applied',
+      'not_applied',
+      'unknown',
+      'not_applied',
+    ]);
+    await journal.releaseLock('one');
+    const known = directory({ 2: [made(2)], 3: [], 4: [made(4), made(4)], 5: [made(5)] });
+    expect(await recordLate(journal, known)).toEqual([
+      { batch: 'one', row: 2, state: 'applied' },
+      { batch: 'one', row: 4, state: 'needs_human' },
+    ]);
+    expect(await states()).toEqual(['applied', 'not_applied', 'needs_human', 'unknown', 'not_applied']);
+    expect(await intent(2)).toMatchObject({ evidence: 'token', problem: null, discrepancy: null });
+    expect(await intent(4)).toMatchObject({
+      discrepancy: 'over_applied',
+      problem: expect.stringMatching(/^over-applied/),
+    });
+    const notes = (await Array.fromAsync(journal.audit({}))).map(({ note }) => note);
+    expect(notes).toContainEqual(expect.stringMatching(/^found by a sync: the transaction with/));
+    expect(await journal.lockOwner('one')).toBeUndefined();
+  });
+
+  test('is left to whoever is at the batch, and of other actions and other batches nothing is looked for', async () => {
+    const { journal } = await world(['not_applied']);
+    const known = directory({ 2: [made(2)] });
+    expect(await recordLate(journal, known)).toEqual([]);
+    await journal.releaseLock('one');
+    const broken: Journal = { ...journal, acquireLock: () => Promise.reject(new TypeError('a bug')) };
+    await expect(recordLate(broken, known)).rejects.toThrow(/a bug/);
+    const other = { ...(await journal.batch('one')), action: 'create' };
+    const elsewhere: Journal = { ...journal, batches: () => Promise.resolve([other as never]) };
+    expect(await recordLate(elsewhere, known)).toEqual([]);
+    const none = await world(['applied']);
+    const unlocked: Journal = { ...none.journal, acquireLock: () => Promise.reject(new TypeError('not wanted')) };
+    expect(await recordLate(unlocked, known)).toEqual([]);
+    expect(await recordLate(journal, known)).toHaveLength(1);
+  });
+});

@@ -73,7 +73,14 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
   if (batch === undefined) throw new Error('the batch is gone');
   const stop = new AbortController();
   const sending = {
-    ...{ journal, memory: null, client, clock, batch, action: balance, options: defaultOptions, signal: stop.signal },
+    journal,
+    memory: null,
+    client,
+    clock,
+    batch,
+    action: balance,
+    options: defaultOptions,
+    signal: stop.signal,
     sleep: (ms: number) => {
       waits.push(ms);
       return Promise.resolve();
@@ -328,7 +335,7 @@ describe('the word of a person', () => {
     const { journal, batch } = await world(['unknown', 'blocked']);
     await expect(
       resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' }),
-    ).rejects.toThrow();
+    ).rejects.toThrow(/in other hands/);
     await journal.releaseLock('one');
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' });
     expect([(await journal.intent('one', 3))?.state, (await journal.batch('one'))?.state]).toEqual([

@@ -65,23 +65,20 @@ function failureWords(report: unknown): string {
 
 async function examine(context: CliContext, probe: boolean): Promise<Findings> {
   const reading = context.reading();
-  const first = [about.checkNode(), ...about.checkSettings(reading, context.folder)];
   const settings = reading.rest;
-  const address = about.checkAddress(reading, settings);
-  const key = about.checkKey(reading, settings);
-  const network = about.checkNetwork(reading, settings);
   const server = await examineServer(context, settings, probe);
-  const files = [
-    ...(await Promise.all((await filesOf(settings)).map(about.checkFile))).flat(),
+  const checks = [
+    ok('node', process.versions.node),
+    ...about.checkSettings(reading, context.folder),
+    ...(await about.checkAccess(reading, settings)),
+    ...server.checks,
+    ...(await Promise.all(filesOf(settings).map(about.checkFile))).flat(),
     ...(settings.store.shared === undefined ? [] : await about.checkSharedStore(settings)),
+    ...(await about.checkApproval(settings)),
+    ...(await about.checkReports(settings)),
+    ...(await checkNights(context, settings, orNone(() => networkOf(settings)) ?? {})),
   ];
-  const approval = await about.checkApproval(settings);
-  const reports = await about.checkReports(settings);
-  const nights = await checkNights(context, settings, networkOrNone(settings));
-  return {
-    checks: [...first, ...address, ...key, ...network, ...server.checks, ...files, ...approval, ...reports, ...nights],
-    capabilities: server.capabilities,
-  };
+  return { checks, capabilities: server.capabilities };
 }
 
 async function examineServer(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
@@ -90,8 +87,8 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
     return { checks: [skipped('server', 'there is no base address')], capabilities: {} };
   }
   const { signal } = context;
-  const key = keyOrNone(settings);
-  const network = networkOrNone(settings);
+  const key = orNone(() => keyOf(settings).key);
+  const network = orNone(() => networkOf(settings)) ?? {};
   const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock: systemClock, signal });
   if (!usable) {
     return { checks: [...checks, skipped('lists', 'the server and the key must be right first')], capabilities: {} };
@@ -113,52 +110,32 @@ async function examineLists(context: CliContext, settings: Settings, probe: bool
   });
 }
 
-function keyOrNone(settings: Settings) {
+/** What is wrong with the key or the certificates has a check of its own. */
+function orNone<T>(read: () => T): T | undefined {
   try {
-    return keyOf(settings).key;
+    return read();
   } catch {
-    // What is wrong with it has a check of its own.
     return undefined;
   }
 }
 
-function networkOrNone(settings: Settings) {
-  try {
-    return networkOf(settings);
-  } catch {
-    // What is wrong with the certificates has a check of its own.
-    return {};
-  }
-}
-
-async function filesOf(settings: Settings): Promise<FileToCheck[]> {
-  return [
-    {
-      name: 'mirror',
-      path: settings.store.mirror,
-      places: '--db, ADMIN_MIRROR_DB or store.mirror',
-      madeBy: '`sync`',
-      open: () =>
-        withReleases(async (releases) => {
-          openReading(settings, releases).snapshot().release();
-        }),
-    },
-    // What is shared has a check of its own.
-    ...(settings.store.shared === undefined ? [journalFileOf(settings)] : []),
-  ];
-}
-
-function journalFileOf(settings: Settings): FileToCheck {
-  return {
+function filesOf(settings: Settings): FileToCheck[] {
+  const mirror: FileToCheck = {
+    name: 'mirror',
+    path: settings.store.mirror,
+    places: '--db, ADMIN_MIRROR_DB or store.mirror',
+    madeBy: '`sync`',
+    open: () => withReleases((releases) => openReading(settings, releases).snapshot().release()),
+  };
+  const journal: FileToCheck = {
     name: 'journal',
     path: settings.store.journal,
     places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
     madeBy: '`bulk plan`',
-    open: () =>
-      withReleases(async (releases) => {
-        await openJournalForReading(settings, systemClock, releases);
-      }),
+    open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
   };
+  // What is shared has a check of its own.
+  return settings.store.shared === undefined ? [mirror, journal] : [mirror];
 }
 
 function documentOf(context: CliContext, checks: readonly Check[]) {
@@ -177,12 +154,9 @@ function linesOf(context: CliContext, checks: readonly Check[]): string[] {
   const lines = checkLines(context, checks, context.stdout);
   const count = (state: Check['state']) => checks.filter((each) => each.state === state).length;
   const problems = count('fail');
-  return [
-    ...lines,
-    '',
-    `${problems === 0 ? 'nothing is' : `${problems} of ${counted(checks.length, 'check')} ${problems === 1 ? 'is' : 'are'}`} wrong` +
-      (count('warn') > 0 ? `, ${count('warn')} to look at` : ''),
-  ];
+  const of = `${problems} of ${counted(checks.length, 'check')} ${problems === 1 ? 'is' : 'are'}`;
+  const rest = count('warn') > 0 ? `, ${count('warn')} to look at` : '';
+  return [...lines, '', `${problems === 0 ? 'nothing is' : of} wrong${rest}`];
 }
 
 /** What is on record of each list; nothing where there is no mirror that can be read. */

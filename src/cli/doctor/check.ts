@@ -32,6 +32,15 @@ export function failed(name: string, error: unknown): Check {
   return { name, state: 'fail', finding: error.message, advice: error.advice, exitCode: error.exitCode };
 }
 
+/** What the look finds; an OperatorError is a failed check. */
+export async function checking(name: string, look: () => Check[] | Promise<Check[]>): Promise<Check[]> {
+  try {
+    return await look();
+  } catch (error) {
+    return [failed(name, error)];
+  }
+}
+
 const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as const;
 
 /** A line a check, and what to do about it below. */

@@ -1,7 +1,7 @@
 /** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { type Check, failed, ok, warn } from './check.ts';
+import { type Check, checking, failed, ok, warn } from './check.ts';
 import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
 import { switchOn } from '../../data/reports/run.ts';
 import { journalKind } from '../../journal/schema.ts';
@@ -38,16 +38,18 @@ export interface FileToCheck {
   /** What makes it: `sync`. */
   readonly madeBy: string;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
-  readonly open?: () => Promise<void>;
+  readonly open?: () => Promise<unknown>;
 }
 
-export async function checkFile(file: FileToCheck): Promise<Check[]> {
-  try {
-    refuseUnfit(file.path);
-    return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
-  } catch (error) {
-    return [failed(file.name, explainFileError(error, 'look at', file.path) ?? error)];
-  }
+export function checkFile(file: FileToCheck): Promise<Check[]> {
+  return checking(file.name, async () => {
+    try {
+      refuseUnfit(file.path);
+      return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
+    } catch (error) {
+      throw explainFileError(error, 'look at', file.path) ?? error;
+    }
+  });
 }
 
 async function checkExisting(file: FileToCheck): Promise<Check[]> {
@@ -93,9 +95,9 @@ export function checkFolder({ name, folder, places }: { name: string; folder: st
 }
 
 /** The store that several machines share: there, safe, ours, and its password in no other hands. */
-export async function checkSharedStore(settings: Settings): Promise<Check[]> {
+export function checkSharedStore(settings: Settings): Promise<Check[]> {
   const name = 'shared store';
-  try {
+  return checking(name, async () => {
     const store = sharedStoreOf(settings);
     if (store === undefined) return [];
     const { lookAtShared } = await import('../../store/postgres-schema.ts');
@@ -113,9 +115,7 @@ export async function checkSharedStore(settings: Settings): Promise<Check[]> {
         ? [warn(name, `${file} holds the password and can be read by others`, `Run: chmod 600 ${file}`)]
         : []),
     ];
-  } catch (error) {
-    return [failed(name, error)];
-  }
+  });
 }
 
 const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or make the schema for that user.';
@@ -155,79 +155,57 @@ function megabytes(bytes: number): string {
   return mega >= 1024 ? `${(mega / 1024).toFixed(1)} GiB` : `${mega.toFixed(mega < 10 ? 1 : 0)} MiB`;
 }
 
-export function checkNode(): Check {
-  return ok('node', process.versions.node);
-}
-
 /** The config file and every setting in it or elsewhere that is wrong. */
 export function checkSettings(reading: SettingsReading, folder: string): Check[] {
   const { value } = valueOf(reading, 'config');
+  const profile = valueOf(reading, 'profile');
   const none = ok('config file', 'none; flags, environment and defaults are used');
   const there = value !== null && existsSync(resolve(folder, String(value)));
   const problems = reading.problems.map((problem) => failed('settings', problem));
   return [
     // One that was named and is not there is among the problems.
     ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
-    ...profileChecks(reading),
+    ...(reading.rest.profile === undefined ? [] : [ok('profile', `${String(profile.value)} (${profile.origin})`)]),
     ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
     ...reading.warnings.map((each) => warn('settings', each)),
   ];
 }
 
-/** Which of several servers it is about. */
-function profileChecks(reading: SettingsReading): Check[] {
-  const { value, origin } = valueOf(reading, 'profile');
-  return reading.rest.profile === undefined ? [] : [ok('profile', `${String(value)} (${origin})`)];
-}
-
-export function checkAddress(reading: SettingsReading, settings: Settings): Check[] {
-  const { value, origin } = valueOf(reading, 'api.base_url');
+/** The address of the server, the key, and the proxy and the certificates of one's own, where there are any. */
+export async function checkAccess(reading: SettingsReading, settings: Settings): Promise<Check[]> {
+  const address = valueOf(reading, 'api.base_url');
+  const { api, network } = settings;
   // One that was refused is among the problems of the settings.
-  if (value !== null && settings.api.baseUrl === undefined) return [];
-  try {
-    return [ok('base address', `${baseUrlOf(settings)} (${origin})`)];
-  } catch (error) {
-    return [failed('base address', error)];
-  }
-}
-
-export function checkKey(reading: SettingsReading, settings: Settings): Check[] {
-  try {
-    const { key, warnings } = keyOf(settings);
-    const from = settings.api.key === undefined ? 'api.key_file' : 'api.key';
-    const found = ok('key', `${key.toString()} (${valueOf(reading, from).origin})`);
-    return [found, ...warnings.map((each) => warn('key', each))];
-  } catch (error) {
-    return [failed('key', error)];
-  }
-}
-
-/** The proxy and the certificates of one's own, where there are any. */
-export function checkNetwork(reading: SettingsReading, settings: Settings): Check[] {
-  const { proxy, noProxy, caFile } = settings.network;
-  const from = (key: 'network.proxy' | 'network.ca_file') => valueOf(reading, key).origin;
-  const without = noProxy === undefined ? '' : `, but for ${noProxy}`;
+  const isRefused = address.value !== null && api.baseUrl === undefined;
   return [
-    ...(proxy === undefined
-      ? []
-      : [ok('proxy', `${proxy.host} for https addresses${without} (${from('network.proxy')})`)]),
-    ...(caFile === undefined ? [] : [checkCertificates(caFile, from('network.ca_file'))]),
+    ...(await checking('base address', () =>
+      isRefused ? [] : [ok('base address', `${baseUrlOf(settings)} (${address.origin})`)],
+    )),
+    ...(await checking('key', () => {
+      const { key, warnings } = keyOf(settings);
+      const from = api.key === undefined ? 'api.key_file' : 'api.key';
+      const found = ok('key', `${key.toString()} (${valueOf(reading, from).origin})`);
+      return [found, ...warnings.map((each) => warn('key', each))];
+    })),
+    ...checkProxy(reading, network),
+    ...(await checking('certificates', () => {
+      if (network.caFile === undefined) return [];
+      const count = counted(certificatesIn(network.caFile).length, 'more certificate');
+      return [ok('certificates', `${count} to trust (${valueOf(reading, 'network.ca_file').origin})`)];
+    })),
   ];
 }
 
-function checkCertificates(file: string, origin: string): Check {
-  try {
-    return ok('certificates', `${counted(certificatesIn(file).length, 'more certificate')} to trust (${origin})`);
-  } catch (error) {
-    return failed('certificates', error);
-  }
+function checkProxy(reading: SettingsReading, { proxy, noProxy }: Settings['network']): Check[] {
+  if (proxy === undefined) return [];
+  const without = noProxy === undefined ? '' : `, but for ${noProxy}`;
+  return [ok('proxy', `${proxy.host} for https addresses${without} (${valueOf(reading, 'network.proxy').origin})`)];
 }
 
-const name = 'reports';
-
 /** A failed check for each that is broken, and one line on all others. Runs none of them. */
-export async function checkReports(settings: Settings): Promise<Check[]> {
-  try {
+export function checkReports(settings: Settings): Promise<Check[]> {
+  const name = 'reports';
+  return checking(name, async () => {
     const { reports, broken, replaced } = await openReports(settings);
     return await withReleases(async (releases) => {
       const blank = blankSnapshot();
@@ -246,9 +224,7 @@ export async function checkReports(settings: Settings): Promise<Check[]> {
         ),
       ];
     });
-  } catch (error) {
-    return [failed(name, error)];
-  }
+  });
 }
 
 /** undefined where there is none that can be read; that has a check of its own. */
@@ -270,10 +246,10 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
 }
 
 /** Whether there are enough people for the policy. Throws nothing but bugs. */
-export async function checkApproval(settings: Settings): Promise<Check[]> {
+export function checkApproval(settings: Settings): Promise<Check[]> {
   const policies = Object.entries(settings.bulk.approval);
-  if (policies.length === 0) return [];
-  try {
+  return checking('approval', async () => {
+    if (policies.length === 0) return [];
     const accounts = await withReleases(
       async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
     );
@@ -283,7 +259,5 @@ export async function checkApproval(settings: Settings): Promise<Check[]> {
     if (able >= wanted) return [ok('approval', finding)];
     const advice = 'Add approvers with `admin-mirror people add`, and give each a password.';
     return [warn('approval', `${finding}, so that some batches can never be sent`, advice)];
-  } catch (error) {
-    return [failed('approval', error)];
-  }
+  });
 }

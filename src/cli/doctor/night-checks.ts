@@ -16,7 +16,7 @@ import type { SecretAddress } from '../../model/secret.ts';
 import { secondMs, systemClock } from '../../model/time.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
-import { type Check, failed, ok, skipped, warn } from './check.ts';
+import { type Check, checking, failed, ok, skipped, warn } from './check.ts';
 import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
 import { openReports } from '../../data/open.ts';
@@ -32,13 +32,7 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
   return [
     ...(await checkJobs(jobs, settings, folder)),
     ...checkFolder({ name: 'backups', folder: backup.folder, places: 'ADMIN_MIRROR_BACKUP_FOLDER or backup.folder' }),
-    ...(log.file === undefined
-      ? []
-      : checkFolder({
-          name: 'log',
-          folder: dirname(log.file),
-          places: '--log-file, ADMIN_MIRROR_LOG_FILE or log.file',
-        })),
+    ...(log.file === undefined ? [] : checkFolder({ name: 'log', folder: dirname(log.file), places: logPlaces })),
     ...(await checkPublishing(context, settings)),
     ...alerted.flat(),
     ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
@@ -48,17 +42,16 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
   ];
 }
 
+const logPlaces = '--log-file, ADMIN_MIRROR_LOG_FILE or log.file';
+
 /** Connects, and looks; writes nothing. */
-async function checkPublishing(context: CliContext, settings: Settings): Promise<Check[]> {
-  if (settings.publish.address === undefined) return [];
-  const { openPublisher } = await import('../../data/open-publish.ts');
-  try {
-    const surroundings = { settings, clock: systemClock, signal: context.signal, log: silentLog };
-    const at = await openPublisher(surroundings, () => {}).publishedAt();
+function checkPublishing({ signal }: CliContext, settings: Settings): Promise<Check[]> {
+  return checking('publish', async () => {
+    if (settings.publish.address === undefined) return [];
+    const { openPublisher } = await import('../../data/open-publish.ts');
+    const at = await openPublisher({ settings, clock: systemClock, signal, log: silentLog }, () => {}).publishedAt();
     return [ok('publish', at === null ? 'the database answers; nothing is published there yet' : `published ${at}`)];
-  } catch (error) {
-    return [failed('publish', error)];
-  }
+  });
 }
 
 async function checkJobs(jobs: readonly Job[], settings: Settings, folder: string): Promise<Check[]> {

@@ -2,8 +2,7 @@
 import type { Command } from 'commander';
 import { defineApproving } from './bulk/approve.ts';
 import { defineLooking } from './bulk/look.ts';
-import { defineMaking } from './bulk/make.ts';
-import { definePlanning } from './bulk/plan.ts';
+import { defineMaking, definePlanning } from './bulk/plan.ts';
 import { defineReceipt } from './bulk/receipt.ts';
 import { defineReconcile } from './bulk/reconcile.ts';
 import { defineSending } from './bulk/send.ts';

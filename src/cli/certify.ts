@@ -15,10 +15,9 @@ import { systemClock } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { checkingKey, signingKey } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
-import { removeOlder, targetOf } from './export-flags.ts';
 import { toCount } from './flag-values.ts';
 import { paint, printJson, printLine, printLines, printResult } from './output.ts';
-import { refuseOwnFiles } from './own-files.ts';
+import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 
 interface Flags {
   readonly output?: string;

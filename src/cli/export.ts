@@ -1,28 +1,28 @@
 /** `export`: rows of the mirror into a file or to standard output. */
-import { type Command, Option } from 'commander';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CliContext } from './context.ts';
-import { checkAll, type ExportFlags, formOf, partOf, removeOlder, targetOf, whatOf } from './export-flags.ts';
-import { toCount, toMoment } from './flag-values.ts';
-import { printJson, printNote, printWarning } from './output.ts';
-import { refuseOwnFiles } from './own-files.ts';
-import { toParameter } from './report-request.ts';
-import { exportFormats, isPacked } from '../data/formats.ts';
-import { isWhole } from '../data/selection.ts';
-import { counted } from '../model/counted.ts';
-import { UsageError } from '../model/errors.ts';
-import { systemClock, timestampOf } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
-import { drawReport } from './reports.ts';
+import { type Command, Option } from 'commander';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
+import { type Compression, type ExportFormat, exportFormats, formatOfName, isPacked } from '../data/formats.ts';
 import { openCertified, openReading, openReadingProcess } from '../data/open.ts';
 import { maskedStore } from '../data/personal.ts';
+import { isWhole } from '../data/selection.ts';
+import type { SourceRequest } from '../data/source.ts';
 import { writeToStream } from '../data/stream-output.ts';
+import { counted } from '../model/counted.ts';
+import { UsageError } from '../model/errors.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
+import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
+import type { StatementPart } from '../store/reading-types.ts';
+import type { CliContext } from './context.ts';
+import { toCount, toMoment } from './flag-values.ts';
+import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
+import { printJson, printNote, printWarning } from './output.ts';
+import { drawReport, isReport, reportRequest, toParameter } from './reports.ts';
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -109,9 +109,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
       signal,
       writesAtOnce: target !== undefined,
       onRows: (more) => void (rows += more),
-      onCursor: (of) => {
-        cursor = of;
-      },
+      onCursor: (of) => void (cursor = of),
       onWarning: (warning) => printWarning(context, warning),
     });
     if (target === undefined) {
@@ -124,25 +122,17 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
     noteCursor(context, flags, cursor);
     const older = await removeOlder(context, target, 'files');
-    const { format, compression } = request.form;
-    const asOf = flags.asOf === undefined ? {} : { as_of: timestampOf(flags.asOf) };
     if (!context.json()) return;
-    const since = flags.changedSince === undefined ? {} : { changed_since: flags.changedSince };
+    const { format, compression } = request.form;
+    const asked = {
+      as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
+      changed_since: flags.changedSince,
+    };
     // The same before and after: no run has begun meanwhile, and the rows are of this state.
     const after = certifiedOf(context);
     const certificate = before?.written_at === after?.written_at ? after : null;
-    printJson(context, {
-      file: target.path,
-      format,
-      compression,
-      rows,
-      bytes,
-      ...asOf,
-      ...since,
-      cursor,
-      certificate,
-      ...older,
-    });
+    const written = { file: target.path, format, compression, rows, bytes };
+    printJson(context, { ...written, ...asked, cursor, certificate, ...older });
   });
 }
 
@@ -234,4 +224,135 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
 /** Whether what is written takes less room than the same rows in the mirror. */
 function isSmall({ format, compression }: FileForm): boolean {
   return compression !== null || isPacked(format);
+}
+
+interface ExportFlags {
+  readonly all?: boolean;
+  readonly sql?: string;
+  readonly output?: string;
+  readonly keep?: number;
+  readonly format?: ExportFormat;
+  readonly columns?: string;
+  readonly where?: string;
+  readonly order?: string;
+  readonly asOf?: number;
+  readonly changedSince?: string;
+  readonly gzip?: boolean;
+  readonly zstd?: boolean;
+  readonly raw?: boolean;
+  readonly bom?: boolean;
+  readonly meta?: boolean;
+  readonly mask?: boolean;
+  readonly param?: ReadonlyMap<string, string>;
+  readonly chart?: string;
+}
+
+/** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
+export function formOf(flags: ExportFlags, file: string | undefined): FileForm {
+  const named = file === undefined ? undefined : formatOfName(file);
+  if (flags.format === undefined && named?.ending !== undefined && named.format === undefined) {
+    throw new UsageError(`no format is written as "${named.ending}" (${file})`, {
+      advice: `Let the name end in ${exportFormats.map((each) => `.${each}`).join(', ')}, or say which with --format.`,
+    });
+  }
+  const format = flags.format ?? named?.format ?? 'csv';
+  const compression = compressionOf(flags, named?.compression ?? null);
+  if (compression !== null && isPacked(format)) {
+    throw new UsageError(
+      `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,
+    );
+  }
+  if (flags.bom === true && format !== 'csv' && format !== 'tsv') {
+    throw new UsageError(`--bom is for csv and tsv, not for ${format}`);
+  }
+  return { format, raw: flags.raw === true, compression, bom: flags.bom === true };
+}
+
+function compressionOf({ gzip, zstd }: ExportFlags, named: Compression | null): Compression | null {
+  if (gzip === true && zstd === true) throw new UsageError('--gzip and --zstd: give one of them');
+  if (gzip === true) return 'gzip';
+  return zstd === true ? 'zstd' : named;
+}
+
+const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta', 'changedSince'] as const;
+
+function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {
+  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}
+
+/** Throws a UsageError where something was said that is of one table, and all are asked for. */
+export function checkAll(what: string | undefined, flags: ExportFlags): void {
+  if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
+  const other = [...tableFlags.filter((name) => name !== 'meta' && name !== 'changedSince'), 'sql' as const].find(
+    (name) => flags[name] !== undefined,
+  );
+  if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
+  const ofReport = (['param', 'chart'] as const).find((name) => flags[name] !== undefined);
+  if (ofReport !== undefined) throw new UsageError(`--${ofReport} is for a report, and --all is every table`);
+}
+
+/** The rows that are asked for. Throws a UsageError. */
+export async function whatOf(
+  context: CliContext,
+  what: string | undefined,
+  flags: ExportFlags,
+): Promise<SourceRequest> {
+  if (flags.changedSince !== undefined) checkChanged(what, flags);
+  if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
+  if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
+  return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
+}
+
+function queryOf(what: string | undefined, sql: string, flags: ExportFlags): SourceRequest {
+  if (what !== undefined) throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  const other = tableFlags.find((name) => flags[name] !== undefined);
+  if (other === undefined) return { sql };
+  throw new UsageError(`${flagOf(other)} is for tables and views; with --sql, say it in the SQL`);
+}
+
+function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
+  if (what === undefined) {
+    throw new UsageError('nothing to export was named', {
+      advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
+    });
+  }
+  const since = flags.changedSince === undefined ? {} : { changedSince: flags.changedSince };
+  return { relation: what, meta: flags.meta === true, ...partOf(flags), ...since };
+}
+
+/** Throws a UsageError for what would leave out changes that a copy needs. */
+function checkChanged(what: string | undefined, flags: ExportFlags): void {
+  if (isReport(what)) throw new UsageError('--changed-since is for tables, and a report is computed from all rows');
+  if (flags.where !== undefined) {
+    throw new UsageError('--changed-since gives every change: a row that --where no longer meets would not be told', {
+      advice: 'Leave one of them out.',
+    });
+  }
+  if (flags.order !== undefined)
+    throw new UsageError('--changed-since gives changes in their own order, and no --order');
+  if (flags.asOf !== undefined) throw new UsageError('--changed-since goes up to now, and --as-of is for then');
+}
+
+/** What of the rows is wanted. Throws a UsageError. */
+export function partOf(flags: ExportFlags): StatementPart {
+  const columns = flags.columns === undefined ? undefined : namesOfFlag('--columns', flags.columns);
+  return {
+    ...(columns === undefined ? {} : { columns }),
+    ...(flags.where === undefined ? {} : { where: flags.where }),
+    ...(flags.order === undefined ? {} : { order: flags.order }),
+    ...(flags.asOf === undefined ? {} : { asOf: past(flags.asOf) }),
+  };
+}
+
+function past(moment: number): Timestamp {
+  const at = timestampOf(moment);
+  if (moment <= systemClock.now()) return at;
+  throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
+}
+
+/** The names in a list such as `a,b`. Throws a UsageError where one is empty. */
+function namesOfFlag(flag: string, list: string): string[] {
+  const names = list.split(',').map((name) => name.trim());
+  if (names.includes('')) throw new UsageError(`${flag} has an empty name: "${list}"`);
+  return names;
 }

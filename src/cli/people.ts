@@ -13,7 +13,7 @@ import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printLines, printNote, printResult } from './output.ts';
-import { newPassword } from './sign-in.ts';
+import { newPassword } from './prompts.ts';
 
 interface AddFlags {
   readonly role: readonly Role[];

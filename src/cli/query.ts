@@ -1,5 +1,4 @@
 /** `query`: one statement that reads, run on the mirror. */
-import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
@@ -7,12 +6,10 @@ import type { ReadingJob } from '../data/reading-child.ts';
 import { styleWord } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { readInput, toDuration } from './flag-values.ts';
-import { printJson, printNote } from './output.ts';
-import { refuseOwnFiles } from './own-files.ts';
+import { writePicture } from './files.ts';
 import { tableRoom, writePaged } from './pager.ts';
 import { openReadingProcess } from '../data/open.ts';
 import { withReleases } from '../model/releases.ts';
-import { writeDurableFile } from '../store/files/durable-file.ts';
 
 interface QueryFlags {
   readonly format: QueryFormat;
@@ -65,15 +62,8 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
     const run = { signal: context.signal, timeoutMs: flags.timeout };
     const job = { ...jobOf(context, sql, flags, file), isMasked: flags.mask === true };
     const chunks = reading.chunks(settings.store.mirror, job, run);
-    if (file === undefined) {
-      await writePaged(context, chunks, flags.pager);
-      return;
-    }
-    const path = resolve(context.folder, file);
-    refuseOwnFiles(path, settings);
-    const bytes = await writeDurableFile(path, chunks, context.signal);
-    if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
-    else printNote(context, `drawn to ${file}`);
+    if (file === undefined) return writePaged(context, chunks, flags.pager);
+    await writePicture(context, file, chunks);
   });
 }
 

@@ -1,22 +1,15 @@
-/** `reports`: which saved reports there are, and what each shows and needs. Needs no mirror. */
-import type { Command } from 'commander';
-import { resolve } from 'node:path';
-import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, printNote, printWarning } from './output.ts';
-import { refuseOwnFiles } from './own-files.ts';
-import { isReport, type ReportFlags, reportRequest } from './report-request.ts';
-import { UsageError } from '../model/errors.ts';
-import type { StatementPart } from '../store/reading-types.ts';
+/** `reports`: the saved reports; and `report:NAME` on the command line, as rows or as a picture. */
+import { type Command, InvalidArgumentError } from 'commander';
 import { openReadingProcess, openReports } from '../data/open.ts';
-import {
-  type BrokenReport,
-  type Report,
-  reportNamed,
-  type ReportParameter,
-  type Reports,
-} from '../data/reports/reports.ts';
+import { type Report, reportNamed, type ReportParameter, type Reports } from '../data/reports/reports.ts';
+import { assumptionsWith, boundValues, type ReportRequest } from '../data/reports/run.ts';
+import { UsageError } from '../model/errors.ts';
 import { withReleases } from '../model/releases.ts';
-import { writeDurableFile } from '../store/files/durable-file.ts';
+import { systemClock } from '../model/time.ts';
+import type { StatementPart } from '../store/reading-types.ts';
+import type { CliContext } from './context.ts';
+import { alignedLines, paint, printNote, printResult, printWarning } from './output.ts';
+import { writePicture } from './files.ts';
 
 /** Draws the report into the file, which appears whole or not at all. */
 export async function drawReport(
@@ -41,18 +34,13 @@ export async function drawReport(
   }
   await withReleases(async (releases) => {
     const reading = openReadingProcess(releases);
-    const settings = context.settings();
-    const path = resolve(context.folder, file);
-    refuseOwnFiles(path, settings);
     const request = await reportRequest(context, what, flags, part);
     const chunks = reading.chunks(
-      settings.store.mirror,
+      context.settings().store.mirror,
       { kind: 'chart', what: request, to: 'svg' },
       { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
     );
-    const bytes = await writeDurableFile(path, chunks, context.signal);
-    if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
-    else printNote(context, `drawn to ${file}`);
+    await writePicture(context, file, chunks);
   });
 }
 
@@ -79,16 +67,12 @@ async function run(context: CliContext, name: string | undefined): Promise<void>
   const found = await openReports(context.settings());
   if (name !== undefined) {
     const report = reportNamed(found, name);
-    if (context.json()) printJson(context, documentOf(report));
-    else for (const line of linesOf(context, report)) printLine(context, line);
-    return;
+    return printResult(context, documentOf(report), linesOf(context, report));
   }
-  if (context.json()) {
-    printJson(context, { reports: found.reports.map(documentOf), broken: found.broken });
-    return;
-  }
-  for (const line of listOf(context, found)) printLine(context, line);
-  for (const each of found.broken) printWarning(context, brokenWords(each));
+  const { reports, broken } = found;
+  printResult(context, { reports: reports.map(documentOf), broken }, listOf(context, found));
+  if (context.json()) return;
+  for (const { file, problems } of broken) printWarning(context, `${file} is no report: ${problems.join('; ')}`);
 }
 
 function documentOf({ sql, parameters, needs, ...rest }: Report) {
@@ -126,6 +110,7 @@ function shortly({ name, default: standing }: ReportParameter): string {
 
 function linesOf(context: CliContext, report: Report): string[] {
   const { parameters, columns, needs, assumptions, chart } = report;
+  const needed = parameters.filter((each) => each.default === undefined);
   return [
     `${paint(context, 'bold', report.name)}: ${report.title}`,
     ...wrapped(report.description),
@@ -143,10 +128,7 @@ function linesOf(context: CliContext, report: Report): string[] {
       columns.map(({ name, type, meaning }) => [name, type, meaning]),
     ),
     '',
-    `admin-mirror export report:${report.name}${parameters
-      .filter((each) => each.default === undefined)
-      .map(({ name }) => ` --param ${name}=…`)
-      .join('')}`,
+    `admin-mirror export report:${report.name}${needed.map(({ name }) => ` --param ${name}=…`).join('')}`,
   ];
 }
 
@@ -160,13 +142,56 @@ function defaultWords(standing: string | null | undefined): string {
 }
 
 function table(title: string, rows: readonly (readonly string[])[]): string[] {
-  const widths = (rows[0] ?? []).map((_, index) => Math.max(...rows.map((row) => row[index]?.length ?? 0)));
-  const lines = rows.map((row) =>
-    `  ${row.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ')}`.trimEnd(),
-  );
-  return rows.length === 0 ? [] : ['', `${title}:`, ...lines];
+  return rows.length === 0 ? [] : ['', `${title}:`, ...alignedLines(rows).map((line) => `  ${line}`)];
 }
 
-function brokenWords({ file, problems }: BrokenReport): string {
-  return `${file} is no report: ${problems.join('; ')}`;
+const prefix = 'report:';
+
+export function isReport(what: string | undefined): what is string {
+  return what?.startsWith(prefix) === true;
+}
+
+/** A flag `name=value` that may be given several times, each name once. */
+export function toParameter(
+  text: string,
+  before: ReadonlyMap<string, string> = new Map<string, string>(),
+): ReadonlyMap<string, string> {
+  const [, name = '', value = ''] = /^([^=]+)=([^]*)$/.exec(text) ?? [];
+  if (name === '') throw new InvalidArgumentError('It must be name=value, as in from=2026-10-01.');
+  if (before.has(name)) throw new InvalidArgumentError(`The parameter "${name}" is given twice.`);
+  return new Map([...before, [name, value]]);
+}
+
+export interface ReportFlags {
+  readonly param?: ReadonlyMap<string, string>;
+  readonly sql?: string;
+  readonly meta?: boolean;
+}
+
+/**
+ * The report to run. Says on standard error what its numbers rest on, and where an own report stands in the place of a
+ * shipped one. Throws a UsageError or FileError where it cannot be run so.
+ */
+export async function reportRequest(
+  context: CliContext,
+  what: string,
+  flags: ReportFlags,
+  part: StatementPart = {},
+): Promise<ReportRequest> {
+  if (flags.sql !== undefined)
+    throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  if (flags.meta === true) throw new UsageError('--meta is for tables and views; a report has the columns that it has');
+  const reports = await openReports(context.settings());
+  const report = reportNamed(reports, what.slice(prefix.length));
+  // At an earlier time, today and 30d ago are those of then.
+  const now = part.asOf === undefined ? systemClock.now() : Date.parse(part.asOf);
+  const values = boundValues(report, flags.param ?? new Map<string, string>(), now);
+  if (reports.replaced.includes(report.name)) {
+    printNote(
+      context,
+      `report ${report.name} is your own, ${report.file}, in the place of the one that comes with the program`,
+    );
+  }
+  for (const words of assumptionsWith(report, values)) printNote(context, `assumed: ${words}`);
+  return { report, values, part };
 }

@@ -10,7 +10,7 @@ import { type Resource, resourceNames, resourceOf, type UserRelation } from '../
 import { passwordsIn } from '../model/secret-words.ts';
 import { harmless } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
-import { promptForConsent, noteProfile } from './consent.ts';
+import { promptForConsent, noteProfile } from './prompts.ts';
 import type { CliContext } from './context.ts';
 import {
   addListFlags,

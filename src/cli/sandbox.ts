@@ -9,7 +9,7 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
 import type { CliContext } from './context.ts';
-import { paint, printJson, printLine, printNote } from './output.ts';
+import { alignedLines, paint, printLine, printLines, printNote, printResult } from './output.ts';
 import { readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -83,17 +83,11 @@ export function define(program: Command, context: CliContext): void {
 }
 
 function printSwitches(context: CliContext): void {
-  if (context.json()) {
-    printJson(context, switches);
-    return;
-  }
-  const rows: [string, Switch][] = Object.entries(switches);
-  const width = Math.max(...rows.map(([name]) => name.length));
-  for (const [name, each] of rows) {
-    const values = each.values.length > 0 ? each.values.join('|') : each.kind;
-    const shown = paint(context, 'dim', `(${values}, default ${each.default === '' ? 'empty' : String(each.default)})`);
-    printLine(context, `${name.padEnd(width)}  ${each.meaning} ${shown}`);
-  }
+  const rows = Object.entries<Switch>(switches).map(([name, { values, kind, meaning, default: usual }]) => {
+    const choice = `(${values.length > 0 ? values.join('|') : kind}, default ${usual === '' ? 'empty' : String(usual)})`;
+    return [name, `${meaning} ${paint(context, 'dim', choice)}`];
+  });
+  printResult(context, switches, alignedLines(rows));
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
@@ -124,14 +118,16 @@ function announce(context: CliContext, sandbox: Sandbox, controlKey: string, fla
     return;
   }
   const count = (resource: 'users' | 'packages' | 'emails' | 'coupons'): string =>
-    `${sandbox.control.count(resource).toLocaleString('en')} ${resource}`;
-  printLine(context, `The sandbox serves ${paint(context, 'bold', sandbox.url)} (${flags.chaos})`);
-  printLine(context, `with ${count('users')}, ${count('packages')}, ${count('emails')}, ${count('coupons')}.`);
-  printLine(context, '');
-  printLine(context, 'In another terminal:');
-  printLine(context, `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`);
-  printLine(context, '  npx admin-mirror sync');
-  printLine(context, '');
-  printLine(context, `Its control routes (docs/sandbox.md) want another key: ${controlKey}`);
-  printLine(context, 'It stops with Ctrl+C.');
+    `${grouped(sandbox.control.count(resource))} ${resource}`;
+  printLines(context, [
+    `The sandbox serves ${paint(context, 'bold', sandbox.url)} (${flags.chaos})`,
+    `with ${count('users')}, ${count('packages')}, ${count('emails')}, ${count('coupons')}.`,
+    '',
+    'In another terminal:',
+    `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`,
+    '  npx admin-mirror sync',
+    '',
+    `Its control routes (docs/sandbox.md) want another key: ${controlKey}`,
+    'It stops with Ctrl+C.',
+  ]);
 }

@@ -2,12 +2,13 @@
 import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
 import { basename, extname } from 'node:path';
+import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
 import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { paint, printNote, printWarning } from './output.ts';
+import { alignedLines, paint, printNote, printWarning } from './output.ts';
 import { writePaged } from './pager.ts';
 import { datasetteMetadata, dictionaryMarkdown } from '../data/dictionary-markdown.ts';
 import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
@@ -49,31 +50,20 @@ async function run(context: CliContext, table: string | undefined, flags: Schema
   const file = context.settings().store.mirror;
   const all = inventory(await relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
-  const text = await textOf(context, context.json() ? 'json' : flags.format, file, shown);
-  await writePaged(context, once(text), flags.pager);
+  const text = textOf(context, context.json() ? 'json' : flags.format, file, shown);
+  await writePaged(context, Readable.from([Buffer.from(text)]), flags.pager);
 }
 
-async function* once(text: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text);
-}
-
-async function textOf(
-  context: CliContext,
-  format: SchemaFormat,
-  file: string,
-  tables: readonly InventoryTable[],
-): Promise<string> {
+function textOf(context: CliContext, format: SchemaFormat, file: string, tables: readonly InventoryTable[]): string {
   switch (format) {
     case 'text':
       return tables.map((table) => `${linesOf(context, table).join('\n')}\n`).join('\n');
-    case 'markdown': {
+    case 'markdown':
       return dictionaryMarkdown(tables);
-    }
     case 'json':
       return jsonText({ file, tables });
-    case 'datasette': {
+    case 'datasette':
       return jsonText(datasetteMetadata(basename(file, extname(file)), tables));
-    }
   }
 }
 
@@ -108,11 +98,10 @@ function linesOf(context: CliContext, table: InventoryTable): string[] {
     column.source,
     `${column.in_file === false ? '(not in this file) ' : ''}${column.meaning}`,
   ]);
-  const widths = [0, 1, 2, 3].map((index) => Math.max(...rows.map((row) => row[index]?.length ?? 0)));
   const missing = table.in_file === false ? ' (not in this file)' : '';
   return [
     `${paint(context, 'bold', table.name)} ${table.kind}${missing}: ${table.summary}`,
-    ...rows.map((row) => `  ${row.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join('  ')}`.trimEnd()),
+    ...alignedLines(rows).map((line) => `  ${line}`),
     `  ${paint(context, 'dim', 'example:')} ${table.example}`,
   ];
 }

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { grouped } from '../model/counted.ts';
 import type { CliContext } from './context.ts';
 import { printResult } from './output.ts';
-import { refuseOwnFiles } from './own-files.ts';
+import { refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
 import { openMirrorToCopy } from '../data/open-copies.ts';
 import { makeSnapshot } from '../data/copy-source.ts';

@@ -1,7 +1,9 @@
-/** The frame around every page. */
+/** The frame around every page, and the files that come with it. */
+import { createHash } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { readRegularFile } from '../model/read-file.ts';
 import { version } from '../model/version.ts';
 import { html, type Html, type Part } from './html.ts';
-import type { Asset } from './assets.ts';
 import { isAllowed, type Route, type Visit } from './route.ts';
 
 /** Pages that the head of every page leads to, in this order, where the caller may see them. */
@@ -75,4 +77,38 @@ function whoTag({ caller, link }: Visit): Part {
   return html`<form class="who" method="post" action="${link('/sign-out')}">
     <a href="${link('/me')}">${caller?.account.name}</a> <button class="quiet">Sign out</button>
   </form>`;
+}
+
+export interface Asset {
+  /** `/assets/console-1f3a….css` */
+  readonly path: string;
+  readonly type: string;
+  readonly bytes: Buffer;
+}
+
+const types = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  svg: 'image/svg+xml',
+} as const;
+
+function asset(name: string, kind: keyof typeof types, isNamedByContent: boolean): Asset {
+  const { bytes } = readRegularFile(fileURLToPath(new URL(`./assets/${name}.${kind}`, import.meta.url)));
+  const mark = isNamedByContent ? `-${createHash('sha256').update(bytes).digest('hex').slice(0, 12)}` : '';
+  return { path: `/assets/${name}${mark}.${kind}`, type: types[kind], bytes };
+}
+
+interface Assets {
+  readonly style: Asset;
+  readonly script: Asset;
+  readonly icon: Asset;
+}
+
+/** Reads them from beside this file. */
+export function loadAssets(): Assets {
+  return {
+    style: asset('console', 'css', true),
+    script: asset('console', 'js', true),
+    icon: asset('icon', 'svg', false),
+  };
 }

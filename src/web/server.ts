@@ -16,9 +16,8 @@ import { isLoopback } from '../model/loopback.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
-import { loadAssets } from './assets.ts';
+import { documentOf, type Frame, loadAssets } from './layout.ts';
 import { html, problemTag } from './html.ts';
-import { documentOf, type Frame } from './layout.ts';
 import {
   type Caller,
   type ConsolePorts,

@@ -5,7 +5,7 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import { readSheet } from '../../src/bulk/sheet/sheet.ts';
-import type { WholePlan } from '../../src/cli/bulk/review.ts';
+import type { WholePlan } from '../../src/cli/bulk/words.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { invoke, type Invocation } from '../support/invoke.ts';

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CommandRow, groups } from '../../src/cli/commands.ts';
-import { signIn } from '../../src/cli/sign-in.ts';
+import { signIn } from '../../src/cli/prompts.ts';
 import { withReleases } from '../../src/model/releases.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { openPeople } from '../../src/people/open.ts';

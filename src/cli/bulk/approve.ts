@@ -11,7 +11,7 @@ import { systemClock } from '../../model/time.ts';
 import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
 import { printNote, printResult } from '../output.ts';
-import { signIn } from '../sign-in.ts';
+import { signIn } from '../prompts.ts';
 import { addAgainFlags, type AgainFlags, againOf, withBatch } from './shared.ts';
 import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
 

@@ -15,9 +15,17 @@ import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { toCount } from '../flag-values.ts';
 import { printJson, printLine, printLines, printResult, printWarning } from '../output.ts';
-import { printRows, wholePlan } from './review.ts';
+import {
+  approvalLines,
+  batchLine,
+  peopleLines,
+  printRows,
+  problemLines,
+  reportLines,
+  totalLines,
+  wholePlan,
+} from './words.ts';
 import { addPagerFlag, exitOf, named, withBatch, withJournal } from './shared.ts';
-import { approvalLines, batchLine, peopleLines, problemLines, reportLines, totalLines } from './words.ts';
 
 interface StatusFlags {
   readonly rows?: true;

@@ -10,8 +10,9 @@ import { onOneLine } from '../../model/terminal-text.ts';
 import { systemClock } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { CliContext } from '../context.ts';
+import { newFile } from '../files.ts';
 import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
-import { newFile } from './review.ts';
+
 import { exitOf, named, withJournal } from './shared.ts';
 
 interface ReceiptFlags {

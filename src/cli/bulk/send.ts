@@ -23,13 +23,12 @@ import { Secret } from '../../model/secret.ts';
 import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/durable-file.ts';
-import { noteProfile, promptForConsent } from '../consent.ts';
+import { noteProfile, promptForConsent } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLines, printNote, printResult } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
-import { actionArgument } from './make.ts';
-import { isValid, notePlan, planFile, readFile } from './plan.ts';
-import { printRows } from './review.ts';
+import { actionArgument, isValid, notePlan, planFile, readFile } from './plan.ts';
+import { printRows, problemLines, reportLines, totalLines } from './words.ts';
 import {
   acceptedOf,
   addAgainFlags,
@@ -42,7 +41,6 @@ import {
   type SendFlags,
   withJournal,
 } from './shared.ts';
-import { problemLines, reportLines, totalLines } from './words.ts';
 
 export function defineSending(bulk: Command, context: CliContext): void {
   const apply = bulk

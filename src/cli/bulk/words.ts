@@ -1,15 +1,24 @@
-/** A batch in words: what a person reads where a script reads `--json`. */
+/** A batch and its rows as a person reads them: in words, through the pager, as a sheet; and every row in `--json`. */
+import { extname } from 'node:path';
+import type { Command } from 'commander';
 import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
-import { parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
+import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
+import { tableWriter } from '../../data/table-file.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
-import type { ApprovalState, Intent } from '../../journal/port.ts';
+import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted } from '../../model/counted.ts';
+import { UsageError } from '../../model/errors.ts';
+import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { onOneLine } from '../../model/terminal-text.ts';
 import type { Timestamp } from '../../model/time.ts';
+import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { paint } from '../output.ts';
+import { paint, printNote, printWarning } from '../output.ts';
+import { newFile } from '../files.ts';
+import { tableRoom, writePaged } from '../pager.ts';
+import { addPagerFlag } from './shared.ts';
 
 const number = new Intl.NumberFormat('en-US');
 
@@ -212,4 +221,69 @@ async function* taken<T>(all: AsyncIterable<T>, most: number): AsyncGenerator<T>
     count += 1;
     if (count === most) return;
   }
+}
+
+export interface ReviewFlags {
+  readonly output?: string;
+  readonly force?: true;
+  readonly pager: boolean;
+}
+
+/** How a whole plan is read. */
+export function addReviewFlags(command: Command): Command {
+  return addPagerFlag(command)
+    .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
+    .option('--force', 'replace the file if it is there');
+}
+
+/** What `--json` has beside the report. */
+export interface WholePlan {
+  /** Rows that deserve a look, the largest changes first. */
+  readonly look_at: readonly number[];
+  /** Every row, in the order of the file. */
+  readonly plan: readonly ReviewRow[];
+}
+
+export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
+  return {
+    look_at: (await notedRows(journal, batch)).map(({ row }) => row),
+    plan: await Array.fromAsync(journal.intents(batch), reviewRow),
+  };
+}
+
+/** What deserves a look, then every row. */
+export async function printRows(
+  context: CliContext,
+  journal: Journal,
+  { batch }: Batch,
+  pager: boolean,
+): Promise<void> {
+  const room = tableRoom(context, pager);
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    for (const line of lookLines(context, await notedRows(journal, batch))) yield Buffer.from(`${line}\n`);
+    for await (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
+  }
+  await writePaged(context, chunks(), pager);
+}
+
+export type ReviewFile = ReturnType<typeof reviewFile>;
+
+/** What writes the sheet that the flags name; undefined where they name none. Throws a UsageError for a file that must not be written. */
+export function reviewFile(context: CliContext, { output, force }: ReviewFlags) {
+  if (output === undefined) return undefined;
+  const format = formatOf(output);
+  const path = newFile(context, output, force === true);
+  return async (journal: Journal, batch: Batch): Promise<void> => {
+    const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
+    await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
+    printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);
+  };
+}
+
+function formatOf(output: string): TableFormat {
+  const format = tableFormats.find((each) => extname(output).toLowerCase() === `.${each}`);
+  if (format !== undefined) return format;
+  throw new UsageError(`${output} does not end in .csv or .xlsx`, {
+    advice: 'Name a file for the sheet: -o review.xlsx',
+  });
 }

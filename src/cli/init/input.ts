@@ -3,7 +3,7 @@ import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSy
 import { dirname, resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
-import { onTerminal } from '../consent.ts';
+import { onTerminal } from '../prompts.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder } from '../../model/folder.ts';

@@ -1,0 +1,88 @@
+/** Files that commands write: never over one of our own, named by the time, so many of them kept, whole or not at all. */
+import { existsSync, statSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { datedName, isDated, keepNewest, type KeptNames } from '../data/dated-files.ts';
+import { keyFiles } from '../journal/signing-key.ts';
+import { UsageError } from '../model/errors.ts';
+import { systemClock } from '../model/time.ts';
+import type { Settings } from '../settings/settings.ts';
+import { writeDurableFile } from '../store/files/durable-file.ts';
+import type { CliContext } from './context.ts';
+import { printJson, printNote, printWarning } from './output.ts';
+
+/** A slip of the hand must not put an export in the place of the mirror, or of the journal, which nothing can rebuild. */
+export function refuseOwnFiles(path: string, { store }: Settings): void {
+  const target = statSync(path, { throwIfNoEntry: false });
+  const files = [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`]);
+  for (const own of [...files, ...Object.values(keyFiles(store.journal))]) {
+    const found = statSync(own, { throwIfNoEntry: false });
+    const same = target !== undefined && found !== undefined && target.ino === found.ino && target.dev === found.dev;
+    // Also one that is not there yet, such as the journal before the first write.
+    if (!same && resolve(path) !== resolve(own)) continue;
+    throw new UsageError(`${path} is a file of admin-mirror itself, and would be replaced`, {
+      advice: 'Name another file.',
+    });
+  }
+}
+
+/** The path of a file that may be written. Throws a UsageError where it is there already, or is one of ours. */
+export function newFile(context: CliContext, output: string, force: boolean): string {
+  const path = resolve(context.folder, output);
+  refuseOwnFiles(path, context.settings());
+  if (force || !existsSync(path)) return path;
+  throw new UsageError(`${output} is there already`, { advice: 'Name another file, or replace it with --force.' });
+}
+
+/** Writes a picture, whose chunks are an SVG, and says so. */
+export async function writePicture(context: CliContext, file: string, svg: AsyncIterable<Uint8Array>): Promise<void> {
+  const path = resolve(context.folder, file);
+  refuseOwnFiles(path, context.settings());
+  const bytes = await writeDurableFile(path, svg, context.signal);
+  if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
+  else printNote(context, `drawn to ${file}`);
+}
+
+interface ExportTarget {
+  readonly path: string;
+  /** As a person sees it. */
+  readonly shown: string;
+  readonly pattern: string;
+  readonly keep: number | undefined;
+}
+
+/** Throws a UsageError where older ones are to go and the name does not tell which those are, or whose. */
+export function targetOf(context: CliContext, output: string, keep: number | undefined): ExportTarget {
+  const now = systemClock.now();
+  const pattern = resolve(context.folder, output);
+  if (keep !== undefined && !(isDated(basename(pattern)) && datedName(dirname(pattern), now) === dirname(pattern))) {
+    throw new UsageError('--keep removes what {date} in the last part of the name tells apart, and there alone', {
+      advice: 'Give a name such as -o users-{date}.csv.',
+    });
+  }
+  const { profile } = context.settings();
+  if (keep !== undefined && profile !== undefined && !namesProfile(output, profile)) {
+    throw new UsageError(`--keep removes older files, and "${output}" does not say that they are of ${profile}`, {
+      advice: `Name the profile in it, such as -o ${join(dirname(output), profile, basename(output))}.`,
+    });
+  }
+  return { path: datedName(pattern, now), shown: datedName(output, now), pattern, keep };
+}
+
+/** Whether the profile is a word of the path: files of another profile are then of another pattern. */
+function namesProfile(path: string, profile: string): boolean {
+  return new RegExp(`(?:^|[^A-Za-z0-9])${profile}(?:[^A-Za-z0-9]|$)`).test(path);
+}
+
+/** Removes the older ones, once the new one is on the disk; gives the paths that are gone, where --keep was given. */
+export async function removeOlder(
+  context: CliContext,
+  { path, pattern, keep }: ExportTarget,
+  of: KeptNames['of'],
+): Promise<{ readonly removed?: readonly string[] }> {
+  if (keep === undefined) return {};
+  const { removed, left } = await keepNewest({ pattern, written: path, keep, of });
+  for (const each of removed) printNote(context, `removed ${relative(context.folder, each)}`);
+  for (const each of left)
+    printWarning(context, `${relative(context.folder, each)} is older, and could not be removed`);
+  return { removed };
+}

@@ -1,0 +1,156 @@
+/** What people are asked on the terminal: consent before something is sent that cannot be taken back, accounts and passwords. */
+import { emitKeypressEvents, type Key } from 'node:readline';
+import type { Account } from '../model/account.ts';
+import { InterruptedError, UsageError } from '../model/errors.ts';
+import { isSameTotal } from '../model/money.ts';
+import { harmless } from '../model/terminal-text.ts';
+import type { People } from '../people/port.ts';
+import { leastPassword, passwordProblem } from '../people/rules.ts';
+import { authenticate } from '../people/sign-in.ts';
+import type { CliContext } from './context.ts';
+import { readInput } from './flag-values.ts';
+import { printNote } from './output.ts';
+import { screenOf } from './sieve.ts';
+
+interface Terminal {
+  readonly input: NodeJS.ReadStream;
+  readonly output: NodeJS.WriteStream;
+  /** Aborted where the command is stopped, and where Ctrl+D ends the input. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * What is given at a prompt, whose words must be harmless (src/model/terminal-text.ts). A prompt alone does not end where its
+ * input does: the process would end without a word. Throws an InterruptedError where it is broken off.
+ */
+export async function onTerminal<T>(
+  context: CliContext,
+  prompt: (terminal: Terminal) => Promise<T>,
+): Promise<Exclude<T, symbol>> {
+  const { stdin: input, signal } = context;
+  const output = screenOf(context.stderr);
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
+  const onKey = (_: string | undefined, key: Key): void => {
+    if (key.ctrl === true && key.name === 'd') end();
+  };
+  emitKeypressEvents(input);
+  input.on('keypress', onKey).once('end', end);
+  const prompted = prompt({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
+  const given = await prompted.finally(() => input.off('keypress', onKey).off('end', end));
+  signal.throwIfAborted();
+  if (typeof given === 'symbol') throw new InterruptedError('SIGINT');
+  return given as Exclude<T, symbol>;
+}
+
+interface Question {
+  /** What is about to be done, to whom and where: `email user 7 at https://…`. */
+  readonly doing: string;
+  /** What must be typed for it; without it, yes or no. */
+  readonly typed?: string;
+}
+
+/**
+ * Asks on the terminal; `yes` is consent given beforehand. Throws a UsageError where it is refused, or where nobody can
+ * be asked, and an InterruptedError where the prompt is broken off. Names the profile where there are several.
+ */
+export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
+  const { typed } = question;
+  if (yes) return noteProfile(context, question.doing);
+  const doing = `${question.doing}${profileWords(context)}`;
+  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+    throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
+      advice: 'Run it on a terminal, or add --yes.',
+    });
+  }
+  const { confirm, text } = await import('@clack/prompts');
+  const given = await onTerminal<boolean | string | symbol>(context, (terminal) =>
+    typed === undefined
+      ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
+      : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
+  );
+  const isConfirmed = typeof given === 'string' ? isSameTotal(given, typed ?? '') : given;
+  if (!isConfirmed) throw new UsageError('it was not confirmed; nothing was done');
+}
+
+/** ` (profile staging)`; nothing where there are no profiles. */
+function profileWords(context: CliContext): string {
+  const { profile } = context.settings();
+  return profile === undefined ? '' : ` (profile ${profile})`;
+}
+
+/** Says to which of several servers something goes that is done without consent. */
+export function noteProfile(context: CliContext, doing: string): void {
+  const words = profileWords(context);
+  if (words !== '') printNote(context, `${doing}${words}`);
+}
+
+/** A password that the account shall have: on a terminal it is typed twice. Throws where nobody gives one. */
+export async function newPassword(context: CliContext, name: string): Promise<string> {
+  if (!context.stdin.isTTY) return givenPassword(context, `the new password of ${name}`);
+  const first = await typedPassword(context, `New password of ${name}`, (given) => passwordProblem(given, name));
+  await typedPassword(context, 'The same again', (given) => (given === first ? undefined : 'It is not the same.'));
+  return first;
+}
+
+/**
+ * Signs somebody in: on a terminal, account and password are asked for; elsewhere `as` must say who it is, and standard input
+ * holds the password. Throws SignInRefused, a UsageError where nobody can be asked, an InterruptedError.
+ * @param as the account, where it is known already
+ */
+export async function signIn(context: CliContext, people: People, as: string | undefined): Promise<Account> {
+  if (!context.stdin.isTTY && as === undefined) {
+    throw new UsageError('it was not said whose account it is, and nobody can be asked here', {
+      advice: 'Say it with --as NAME, and give the password on standard input.',
+    });
+  }
+  const name = as ?? (await typedName(context));
+  const password = context.stdin.isTTY
+    ? await typedPassword(context, `Password of ${name}`, (given) => (given === '' ? 'Type it.' : undefined))
+    : await givenPassword(context, `the password of ${name}`);
+  return authenticate(people, name, password);
+}
+
+async function typedName(context: CliContext): Promise<string> {
+  const { text } = await import('@clack/prompts');
+  const validate = (given = '') => (given.trim() === '' ? 'Type its name.' : undefined);
+  return (await onTerminal(context, (terminal) => text({ ...terminal, message: 'Your account', validate }))).trim();
+}
+
+async function typedPassword(
+  context: CliContext,
+  message: string,
+  problemOf: (given: string) => string | undefined,
+): Promise<string> {
+  if (!context.stderr.isTTY) {
+    throw new UsageError('a password is needed, and nobody can be asked here', {
+      advice: 'Do not redirect standard error, or give the password on standard input.',
+    });
+  }
+  const { password } = await import('@clack/prompts');
+  const validate = (given = '') => problemOf(given);
+  // Not even how long it is.
+  const given = await onTerminal(context, (terminal) =>
+    password({ ...terminal, message: harmless(message), mask: '', validate }),
+  );
+  keep(context, given);
+  return given;
+}
+
+/** @param what `the password of anna` */
+async function givenPassword(context: CliContext, what: string): Promise<string> {
+  const password = (await readInput(context.stdin)).replace(/\r?\n$/, '');
+  if (password === '') {
+    throw new UsageError(`standard input is empty; ${what} was expected on it`, {
+      advice: 'Run it on a terminal, or give the password as one line, as in `… < password.txt`.',
+    });
+  }
+  keep(context, password);
+  if (!/[\r\n]/.test(password)) return password;
+  throw new UsageError(`standard input has more than one line; ${what} was expected on it, and nothing else`);
+}
+
+/** What is too short to be one may be a word of our own, and its place in a message would tell it. */
+function keep(context: CliContext, password: string): void {
+  if (password.length >= leastPassword) context.keepSecret(password);
+}

@@ -19,14 +19,11 @@ interface CommandWords {
   readonly argument: Values | undefined;
 }
 
-/** Every command that is not hidden, the program first. */
-function wordsOf(program: Command): CommandWords[] {
-  return collect(program, '', []);
-}
-
-function collect(command: Command, path: string, globals: readonly Option[]): CommandWords[] {
+/** Every command that is not hidden, this one first. */
+function wordsOf(command: Command, path = '', globals: readonly Option[] = []): CommandWords[] {
   const help = command.createHelp();
-  const options = [...help.visibleOptions(command), ...globals];
+  const visible = help.visibleOptions(command);
+  const options = [...visible, ...globals];
   const parts = help.visibleCommands(command);
   const own: CommandWords = {
     path,
@@ -37,9 +34,9 @@ function collect(command: Command, path: string, globals: readonly Option[]): Co
       .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
     argument: path === 'help' ? commandNames(command) : argumentValues(command.registeredArguments),
   };
-  const below = parts.flatMap((each) =>
-    collect(each, path === '' ? each.name() : `${path} ${each.name()}`, [...globals, ...visibleGlobals(command, path)]),
-  );
+  // The program's flags belong to every command; those of a command in between are its own.
+  const inherited = path === '' ? visible.filter(({ long }) => long !== '--help' && long !== '--version') : globals;
+  const below = parts.flatMap((each) => wordsOf(each, `${path} ${each.name()}`.trim(), inherited));
   return [...withChoices(own, command.registeredArguments), ...below];
 }
 
@@ -54,32 +51,14 @@ function withChoices(own: CommandWords, [first, second]: readonly Argument[]): C
   ];
 }
 
-/** The program's flags belong to every command; those of a command in between are its own. */
-function visibleGlobals(command: Command, path: string): Option[] {
-  return path === ''
-    ? command
-        .createHelp()
-        .visibleOptions(command)
-        .filter((each) => !isHelp(each))
-    : [];
-}
-
-function isHelp(option: Option): boolean {
-  return option.long === '--help' || option.long === '--version';
-}
-
 function namesOf(option: Option): string[] {
   return [option.long, option.short].filter((each) => each !== undefined && each !== null);
 }
 
 function commandNames(command: Command): Values {
   const program = command.parent ?? command;
-  return {
-    words: program
-      .createHelp()
-      .visibleCommands(program)
-      .map((each) => each.name()),
-  };
+  const visible = program.createHelp().visibleCommands(program);
+  return { words: visible.map((each) => each.name()) };
 }
 
 function argumentValues(given: readonly Argument[]): Values | undefined {

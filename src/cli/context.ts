@@ -18,7 +18,29 @@ import { sharedStoreOf } from '../settings/shared.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './sieve.ts';
 
-export interface CliContext {
+/** What the process, or a test, brings. */
+export interface CliWorld {
+  /** In a context behind a sieve where it is a terminal, as is the next. */
+  readonly stdout: NodeJS.WriteStream;
+  readonly stderr: NodeJS.WriteStream;
+  readonly stdin: NodeJS.ReadStream;
+  /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
+  readonly signal: AbortSignal;
+  /** Waits before a row is looked at, or sent, again; real time where it is left out. */
+  readonly sleep?: Sleep;
+  /** Where it is left out, nothing hangs up. */
+  readonly onHangUp?: CliContext['onHangUp'];
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly folder: string;
+  /** What the process knows and must not show; where it is not given, the command's own. */
+  readonly secrets?: SecretWords;
+  /** Called before the first write goes to a server. */
+  readonly onSend?: () => void;
+  /** Dispatches `reopen` when log files are to be opened again. */
+  readonly events?: EventTarget;
+}
+
+export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'events'> {
   /** Read and checked at the first call; throws a UsageError. */
   readonly settings: () => Settings;
   /** Of every server of the config file, for a command that works for all. Throws a UsageError where a flag is of one of them. */
@@ -29,20 +51,10 @@ export interface CliContext {
   readonly reading: () => SettingsReading;
   /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
   readonly readAgain: () => SettingsReading;
-  /** Behind a sieve where it is a terminal, as is the next. */
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
-  readonly stdin: NodeJS.ReadStream;
-  /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
-  readonly signal: AbortSignal;
-  /** Waits before a row is looked at, or sent, again; real time where it is left out. */
-  readonly sleep?: Sleep;
   /** Calls the listener at each SIGHUP, until what it gives is called. */
   readonly onHangUp: (listener: () => void) => () => void;
-  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Who runs the command. */
   readonly actor: () => Actor;
-  readonly folder: string;
   /** What the command was given, its own name first or after global flags. */
   readonly argv: readonly string[];
   readonly flags: () => GlobalFlags;
@@ -63,26 +75,6 @@ export interface CliContext {
   readonly onReopen: (open: () => void) => () => void;
   /** Calls it when the command has ended, with what it failed with; what was added last is called first. */
   readonly atEnd: (act: (error: unknown) => void) => void;
-}
-
-/** What the process, or a test, brings. */
-export interface CliWorld {
-  readonly stdout: NodeJS.WriteStream;
-  readonly stderr: NodeJS.WriteStream;
-  readonly stdin: NodeJS.ReadStream;
-  readonly signal: AbortSignal;
-  /** Real time where it is left out. */
-  readonly sleep?: Sleep;
-  /** Where it is left out, nothing hangs up. */
-  readonly onHangUp?: CliContext['onHangUp'];
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly folder: string;
-  /** What the process knows and must not show; where it is not given, the command's own. */
-  readonly secrets?: SecretWords;
-  /** Called before the first write goes to a server. */
-  readonly onSend?: () => void;
-  /** Dispatches `reopen` when log files are to be opened again. */
-  readonly events?: EventTarget;
 }
 
 /** The global flags as commander has read them. */

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { CliContext } from './context.ts';
-import { paint } from './output.ts';
+import { paint, printLine, printLines } from './output.ts';
 import { grouped } from '../model/counted.ts';
 import { type ExitCode, OperatorError } from '../model/errors.ts';
 import { makeFolder } from '../model/folder.ts';
@@ -15,64 +15,27 @@ import { withReleases } from '../model/releases.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
 import { readSettings, settingsFrom } from '../settings/settings.ts';
 
-interface BulkDemo {
-  readonly context: CliContext;
-  readonly sandbox: Sandbox;
-  readonly folder: string;
-  /** Runs a command that is to end with the code. */
-  readonly shell: (endsWith: 0 | 2 | 8, ...words: string[]) => Promise<void>;
-  /** The newest batch of the demo's journal. */
-  readonly batch: () => Promise<string>;
-  readonly say: (text: string) => void;
-}
-
-const header = 'email,type,amount,description\n';
-const amounts = ['5.00', '5.00', '7.50', '5.00', '12.00', '5.00', '2.50', '5.00', '5.00', '30.00', '5.00', '5.00'];
-/** As it is typed in half of Europe: no computer should guess what it means. */
-const ambiguous = '12,00';
-
-async function showBulk({ context, sandbox, folder, shell, batch, say }: BulkDemo): Promise<void> {
-  const place = relative(context.folder, folder);
-  const file = join(place, 'credit.csv');
-  const results = join(place, 'credit-results');
-  const { control } = sandbox;
-  const people = control.dump('users').slice(20, 20 + amounts.length);
-  const rows = people.map(({ email }, at) => [email, 'add', amounts[at], 'Credit for the outage']);
-  const write = (lines: readonly (readonly unknown[])[]): void =>
-    writeFileSync(join(folder, 'credit.csv'), header + lines.map((cells) => `${cells.join(',')}\n`).join(''));
-
-  say(`${file} has a dozen rows. In one, the amount was typed as ${ambiguous}:`);
-  write(rows.map((cells) => cells.map((cell) => (cell === '12.00' ? `"${ambiguous}"` : cell))));
-  await shell(2, 'bulk', 'plan', 'balance', file);
-
-  say('\nThe amount is corrected. On the way, the response to one request is lost, and the change comes later:');
-  write(rows);
-  control.setBehaviour({ late_commit_ms: hourMs });
-  const unlucky = Number(people[7]?.['id']);
-  control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${unlucky}/update-balance` } });
-  await shell(8, 'bulk', 'run', 'balance', file, '--yes');
-
-  say(
-    '\nEnds with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
-  );
-  control.commitLate();
-  const name = await batch();
-  await shell(0, 'bulk', 'resume', name);
-
-  await shell(0, 'bulk', 'results', name, '-o', results);
-  say(`\nHow that row was settled, in ${results}/applied.csv: by the mark that its transaction carries.`);
-  const [head, ...lines] = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8')
-    // Without the byte order mark before the first of them.
-    .trim()
-    .split('\n');
-  const settled = lines.find((line) => line.includes(String(people[7]?.['email'])));
-  say(`  ${head}\n  ${settled}`);
-
-  say('\nThe same file again pays nobody:');
-  await shell(2, 'bulk', 'run', 'balance', file, '--yes');
-}
-
 const size = { users: 1_000, packages: 40, emails: 3_000, coupons: 60, seed: 7 } as const;
+
+const config = `# The settings of the demo. Address and key are those of a server that is gone by now.
+store:
+  mirror: data/demo/mirror.db
+  journal: data/demo/journal.db
+jobs:
+  - name: sync
+    run: sync
+    cron: "15 2 * * *"
+    timezone: UTC
+  - name: exports
+    run: export
+    all: true
+    output: data/demo/exports
+    format: parquet
+    cron: "0 3 * * *"
+    timezone: UTC
+    after: sync
+    require: complete
+`;
 
 /** One of the demo's own commands failed; what failed has been said by it. */
 class DemoStoppedError extends OperatorError {
@@ -97,31 +60,37 @@ async function demo(context: CliContext): Promise<void> {
   // Each demo starts from nothing; only its own folder is touched.
   rmSync(folder, { recursive: true, force: true });
   makeFolder(folder);
-
   heading(context, 'A server to work with');
   const sandbox = await openSandbox({ ...size, signal: context.signal });
   try {
-    const counts = (['users', 'packages', 'emails', 'coupons'] as const)
-      .map((each) => `${grouped(size[each])} ${each}`)
-      .join(', ');
-    say(context, `The sandbox serves the whole Administration API at ${sandbox.url}, on this machine alone.`);
-    say(context, `Its seed data: ${counts}.`);
-    await mainJob(context, sandbox, folder);
+    const { users, packages, emails, coupons } = size;
+    printLines(context, [
+      `The sandbox serves the whole Administration API at ${sandbox.url}, on this machine alone.`,
+      `Its seed data: ${grouped(users)} users, ${packages} packages, ${grouped(emails)} emails, ${coupons} coupons.`,
+    ]);
+    const environment = environmentOf(context, sandbox, folder);
+    await showMirror(context, environment, sandbox, folder);
+    await showBulk(context, environment, sandbox, folder);
   } finally {
     await sandbox.close();
   }
   farewell(context, relative(context.folder, folder));
 }
 
-async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): Promise<void> {
-  const environment = environmentOf(context, sandbox, folder);
-  const shell = shellOf(context, environment);
+async function showMirror(
+  context: CliContext,
+  environment: CliContext['environment'],
+  sandbox: Sandbox,
+  folder: string,
+): Promise<void> {
+  const shell = (...words: string[]) => runShown(context, environment, 0, words);
+  const place = relative(context.folder, folder);
   heading(context, 'The first sync reads everything');
   await shell('sync');
 
   const between = new Date().toISOString();
   heading(context, 'Then the server changes');
-  say(context, `${changeServer(sandbox).join(', ')}.`);
+  printLine(context, changeServer(sandbox));
 
   heading(context, 'The second sync finds what is new, what changed and what is gone');
   await shell('sync');
@@ -134,7 +103,6 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   heading(context, 'An analyst queries the mirror, not the server');
   await shell('query', 'SELECT status, count(*) AS users, round(sum(balance), 2) AS balance FROM users GROUP BY 1');
 
-  const place = relative(context.folder, folder);
   heading(context, 'A saved report, as a picture and as rows');
   await shell('export', 'report:signups-by-month', '--chart', join(place, 'signups.svg'));
   await shell('export', 'report:balance-liability');
@@ -145,25 +113,66 @@ async function mainJob(context: CliContext, sandbox: Sandbox, folder: string): P
   await shell('export', 'emails', '--where', 'is_sent = 0', '--order', 'id', '-o', join(place, 'unsent-emails.csv'));
   await shell('export', 'coupons', '--format', 'jsonl', '-o', join(place, 'coupons.jsonl'));
   await shell('export', 'packages', '-o', join(place, 'packages.xlsx'));
-  say(context, `\nThe first lines of ${join(place, 'users.csv')}:`);
-  for (const line of readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4)) say(context, `  ${line}`);
+  const first = readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4);
+  printLines(context, [`\nThe first lines of ${join(place, 'users.csv')}:`, ...first.map((line) => `  ${line}`)]);
 
   heading(context, 'Each night, by itself');
   await shell('schedule', '--list');
+}
+
+const amounts = ['5.00', '5.00', '7.50', '5.00', '12.00', '5.00', '2.50', '5.00', '5.00', '30.00', '5.00', '5.00'];
+/** As it is typed in half of Europe: no computer should guess what it means. */
+const ambiguous = '12,00';
+
+async function showBulk(
+  context: CliContext,
+  environment: CliContext['environment'],
+  { control }: Sandbox,
+  folder: string,
+): Promise<void> {
+  // One story: what is said of a batch stands between its commands, and errors are part of it.
+  const together = { ...context, stderr: context.stdout };
+  const shell = (endsWith: 0 | 2 | 8, ...words: string[]) =>
+    runShown(together, { ...environment, ADMIN_MIRROR_LOG_LEVEL: 'error' }, endsWith, words);
+  const say = (text: string) => printLine(context, text);
+  const place = relative(context.folder, folder);
+  const file = join(place, 'credit.csv');
+  const results = join(place, 'credit-results');
+  const people = control.dump('users').slice(20, 20 + amounts.length);
+  const write = (amountOf: (amount: string | undefined) => string | undefined): void => {
+    const rows = people.map(({ email }, at) => [email, 'add', amountOf(amounts[at]), 'Credit for the outage']);
+    const lines = [['email', 'type', 'amount', 'description'], ...rows].map((cells) => `${cells.join(',')}\n`);
+    writeFileSync(join(folder, 'credit.csv'), lines.join(''));
+  };
 
   heading(context, 'Finance credits a dozen people from a file');
-  await showBulk({
-    context,
-    sandbox,
-    folder,
-    shell: (endsWith, ...words) => {
-      // One story: what is said of a batch stands between its commands, and errors are part of it.
-      const together = { ...context, stderr: context.stdout };
-      return shellOf(together, { ...environment, ADMIN_MIRROR_LOG_LEVEL: 'error' }, endsWith)(...words);
-    },
-    batch: () => newestBatch(context, environment),
-    say: (text) => say(context, text),
-  });
+  say(`${file} has a dozen rows. In one, the amount was typed as ${ambiguous}:`);
+  write((amount) => (amount === '12.00' ? `"${ambiguous}"` : amount));
+  await shell(2, 'bulk', 'plan', 'balance', file);
+
+  say('\nThe amount is corrected. On the way, the response to one request is lost, and the change comes later:');
+  write((amount) => amount);
+  control.setBehaviour({ late_commit_ms: hourMs });
+  const unlucky = people[7] ?? {};
+  const path = `/users/${Number(unlucky['id'])}/update-balance`;
+  control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path } });
+  await shell(8, 'bulk', 'run', 'balance', file, '--yes');
+
+  say(
+    '\nEnds with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
+  );
+  control.commitLate();
+  const name = await newestBatch(context, environment);
+  await shell(0, 'bulk', 'resume', name);
+
+  await shell(0, 'bulk', 'results', name, '-o', results);
+  say(`\nHow that row was settled, in ${results}/applied.csv: by the mark that its transaction carries.`);
+  // Without the byte order mark before the first of them.
+  const lines = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8').trim().split('\n');
+  say(`  ${lines[0]}\n  ${lines.find((line) => line.includes(String(unlucky['email'])))}`);
+
+  say('\nThe same file again pays nobody:');
+  await shell(2, 'bulk', 'run', 'balance', file, '--yes');
 }
 
 async function newestBatch(context: CliContext, environment: CliContext['environment']): Promise<string> {
@@ -176,7 +185,7 @@ async function newestBatch(context: CliContext, environment: CliContext['environ
 }
 
 /** Makes the changes that a day brings; says what they were. */
-function changeServer({ control }: Sandbox): string[] {
+function changeServer({ control }: Sandbox): string {
   const [first, second, third] = control.dump('users');
   for (let count = 0; count < 5; count += 1) control.insert('users');
   if (first) control.update('users', Number(first['id']), { balance: 99.5 });
@@ -184,36 +193,8 @@ function changeServer({ control }: Sandbox): string[] {
   if (third) control.remove('users', Number(third['id']));
   const coupon = control.dump('coupons')[0];
   if (coupon) control.remove('coupons', Number(coupon['id']));
-  return [
-    '5 users sign up',
-    'a balance becomes 99.5',
-    'a language becomes French',
-    'a user is deleted',
-    'a coupon is deleted',
-  ];
+  return '5 users sign up, a balance becomes 99.5, a language becomes French, a user is deleted, a coupon is deleted.';
 }
-
-type Shell = (...words: string[]) => Promise<void>;
-
-const config = `# The settings of the demo. Address and key are those of a server that is gone by now.
-store:
-  mirror: data/demo/mirror.db
-  journal: data/demo/journal.db
-jobs:
-  - name: sync
-    run: sync
-    cron: "15 2 * * *"
-    timezone: UTC
-  - name: exports
-    run: export
-    all: true
-    output: data/demo/exports
-    format: parquet
-    cron: "0 3 * * *"
-    timezone: UTC
-    after: sync
-    require: complete
-`;
 
 /** The sandbox's address and key, and the demo's own files. */
 function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): CliContext['environment'] {
@@ -233,36 +214,37 @@ function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): C
   };
 }
 
-/** Runs a command as if it had been typed. */
-function shellOf(context: CliContext, environment: CliContext['environment'], endsWith: ExitCode = 0): Shell {
-  return async (...words) => {
-    const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
-    context.stdout.write(`\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}\n`);
-    const code = await run(words, { ...context, environment });
-    context.signal.throwIfAborted();
-    if (code !== endsWith) throw new DemoStoppedError(String(words[0]), code);
-  };
+/** Runs a command as if it had been typed, which is to end with that code. */
+async function runShown(
+  context: CliContext,
+  environment: CliContext['environment'],
+  endsWith: ExitCode,
+  words: readonly string[],
+): Promise<void> {
+  const shown = words.map((word) => (/^[\w./:,=-]+$/.test(word) ? word : JSON.stringify(word)));
+  printLine(context, `\n${paint(context, 'bold', `$ npx admin-mirror ${shown.join(' ')}`)}`);
+  const code = await run(words, { ...context, environment });
+  context.signal.throwIfAborted();
+  if (code !== endsWith) throw new DemoStoppedError(String(words[0]), code);
 }
 
 function heading(context: CliContext, text: string): void {
-  context.stdout.write(`\n${paint(context, 'bold', paint(context, 'cyan', text))}\n`);
-}
-
-function say(context: CliContext, text: string): void {
-  context.stdout.write(`${text}\n`);
+  printLine(context, `\n${paint(context, 'bold', paint(context, 'cyan', text))}`);
 }
 
 function farewell(context: CliContext, place: string): void {
   heading(context, 'Done. What to try next');
-  say(context, 'The console shows all of this in a browser. It prints a link, by which you make your account:');
-  say(context, `  npx admin-mirror serve --config ${place}/admin-mirror.yaml`);
-  say(context, `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or query it here:`);
-  say(context, `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`);
-  say(context, `  npx admin-mirror schema users --db ${place}/mirror.db`);
-  say(context, 'A server to play with, that misbehaves as real ones do, in a second terminal:');
-  say(context, '  npx admin-mirror sandbox --chaos rough');
-  say(context, 'Your own server:');
-  say(context, '  export ADMIN_MIRROR_BASE_URL=https://… ADMIN_MIRROR_API_KEY_FILE=…');
-  say(context, '  npx admin-mirror doctor && npx admin-mirror sync');
-  say(context, 'Everything else: README.md');
+  printLines(context, [
+    'The console shows all of this in a browser. It prints a link, by which you make your account:',
+    `  npx admin-mirror serve --config ${place}/admin-mirror.yaml`,
+    `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or query it here:`,
+    `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`,
+    `  npx admin-mirror schema users --db ${place}/mirror.db`,
+    'A server to play with, that misbehaves as real ones do, in a second terminal:',
+    '  npx admin-mirror sandbox --chaos rough',
+    'Your own server:',
+    '  export ADMIN_MIRROR_BASE_URL=https://… ADMIN_MIRROR_API_KEY_FILE=…',
+    '  npx admin-mirror doctor && npx admin-mirror sync',
+    'Everything else: README.md',
+  ]);
 }

@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
@@ -41,25 +42,15 @@ import { openApi } from '../api/open.ts';
 async function tryServer(context: CliContext, base: Settings, baseUrl: string, key: Secret): Promise<readonly Check[]> {
   const { signal } = context;
   const { timeoutMs, pageSize } = base.api;
-  const { checks, usable } = await checkServer({
-    baseUrl,
-    key,
-    timeoutMs,
-    network: networkOf(base),
-    clock: systemClock,
-    signal,
-  });
+  const clock = systemClock;
+  const network = networkOf(base);
+  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock, signal });
   if (!usable) return checks;
   const settings = { ...base, api: { ...base.api, baseUrl, key } };
-  const lists = await withReleases(async (releases) =>
-    checkLists({
-      client: openApi({ settings, log: silentLog, clock: systemClock }, releases),
-      pageSize,
-      stored: () => null,
-      clock: systemClock,
-      signal,
-    }),
-  );
+  const lists = await withReleases(async (releases) => {
+    const client = openApi({ settings, log: silentLog, clock }, releases);
+    return checkLists({ client, pageSize, stored: () => null, clock, signal });
+  });
   return [...checks, ...lists.checks];
 }
 
@@ -247,16 +238,12 @@ async function write(context: CliContext, target: Target, input: InitInput): Pro
   try {
     makeFolder(dirname(path));
     // A service of another user may have to read it; nobody else may write it, or it would not be taken.
-    await writeDurableFile(path, chunksOf(text), context.signal, 0o644);
+    await writeDurableFile(path, Readable.from([Buffer.from(text)]), context.signal, 0o644);
   } catch (error) {
     takeBack();
     throw error;
   }
   return settingsNow(context, input);
-}
-
-async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
-  yield Buffer.from(text);
 }
 
 /** Says where something outranks what was written. */
@@ -303,20 +290,16 @@ function reportOf(
 }
 
 function endLines({ config, profile, common }: Target, { source, isNew }: InitInput): string[] {
-  const lines = [`written: ${config}`];
-  if (profile !== undefined && common !== undefined) lines.push(`without --profile, the server is ${common} as before`);
-  switch (source.kind) {
-    case 'file':
-      lines.push(isNew ? `written: ${source.file}, for its owner alone` : `the key is read from ${source.file}`);
-      break;
-    case 'environment':
-      lines.push(`the key is not kept: set ${keyVariable(profile)} where the commands run`);
-      break;
-    case 'credential':
-      lines.push(`the service needs LoadCredential=${source.name}:/path/to/the/key`);
-      break;
-    default:
-      source satisfies never;
-  }
-  return lines;
+  const isOther = profile !== undefined && common !== undefined;
+  return [
+    `written: ${config}`,
+    ...(isOther ? [`without --profile, the server is ${common} as before`] : []),
+    keyLine(source, profile, isNew),
+  ];
+}
+
+function keyLine(source: InitInput['source'], profile: string | undefined, isNew: boolean): string {
+  if (source.kind === 'environment') return `the key is not kept: set ${keyVariable(profile)} where the commands run`;
+  if (source.kind === 'credential') return `the service needs LoadCredential=${source.name}:/path/to/the/key`;
+  return isNew ? `written: ${source.file}, for its owner alone` : `the key is read from ${source.file}`;
 }

@@ -82,16 +82,8 @@ type KeySource =
 
 /** What `api.key_file` will be; null where there is none. */
 export function keyFileOf(source: KeySource): string | null {
-  switch (source.kind) {
-    case 'environment':
-      return null;
-    case 'file':
-      return source.file;
-    case 'credential':
-      return `${credentialsWord}/${source.name}`;
-    default:
-      return source satisfies never;
-  }
+  if (source.kind === 'environment') return null;
+  return source.kind === 'file' ? source.file : `${credentialsWord}/${source.name}`;
 }
 
 /** The variable that holds the key itself. */
@@ -237,19 +229,12 @@ async function promptedSource(
   profile: string | undefined,
   before: KeySource | undefined,
 ): Promise<KeySource> {
+  if (kind === 'environment') return { kind };
   const name = profile === undefined ? 'api-key' : `${profile}-key`;
-  switch (kind) {
-    case 'environment':
-      return { kind };
-    case 'file': {
-      const initial = before?.kind === 'file' ? before.file : `secrets/${name}`;
-      return { kind, file: (await questions.words('Which file?', initial)).trim() };
-    }
-    case 'credential': {
-      const initial = before?.kind === 'credential' ? before.name : name;
-      return { kind, name: (await questions.words('What is the credential called?', initial)).trim() };
-    }
-    default:
-      return kind satisfies never;
+  if (kind === 'file') {
+    const initial = before?.kind === 'file' ? before.file : `secrets/${name}`;
+    return { kind, file: (await questions.words('Which file?', initial)).trim() };
   }
+  const initial = before?.kind === 'credential' ? before.name : name;
+  return { kind, name: (await questions.words('What is the credential called?', initial)).trim() };
 }

@@ -103,24 +103,14 @@ export function approvalTag({ approval }: BatchReport): Html {
   const words = state.replaceAll('_', ' ');
   // In the order in which it happened: what was denied may have been handed over again, and approved.
   const said = [
-    ...(denied === null
-      ? []
-      : [{ at: denied.at, words: html`Denied by ${actorText(denied.by)}, ${timeTag(denied.at)}: ${denied.reason}` }]),
-    ...(submitted === null
-      ? []
-      : [
-          {
-            at: submitted.at,
-            words: html`Submitted by ${actorText(submitted.by)},
-            ${timeTag(submitted.at)}${submitted.note === null ? null : `: ${submitted.note}`}`,
-          },
-        ]),
-    ...approvals.map(({ by, at, problem }) => ({
-      at,
-      words: html`Approved by ${actorText(by)},
-      ${timeTag(at)}${problem === null ? null : `, which does not count: ${problem}`}`,
+    ...(denied === null ? [] : [{ ...denied, what: 'Denied', more: `: ${denied.reason}` }]),
+    ...(submitted === null ? [] : [{ ...submitted, what: 'Submitted', more: submitted.note && `: ${submitted.note}` }]),
+    ...approvals.map((each) => ({
+      ...each,
+      what: 'Approved',
+      more: each.problem && `, which does not count: ${each.problem}`,
     })),
-  ];
+  ].sort((one, other) => one.at.localeCompare(other.at));
   return html`<h2>Approval</h2>
     <p>
       ${stateTag(words, state in kinds ? kinds[state as keyof typeof kinds] : 'wait')}
@@ -129,7 +119,7 @@ export function approvalTag({ approval }: BatchReport): Html {
     </p>
     <ul>
       ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
-      ${said.sort((one, other) => one.at.localeCompare(other.at)).map(({ words: line }) => html`<li>${line}</li>`)}
+      ${said.map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
     </ul>`;
 }
 

@@ -18,14 +18,9 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
         ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
       : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
-  return page(
-    'Home',
-    html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
-    ${serversTag(await ports.servers(), ports)}`,
-    {
-      refresh: mirror instanceof FileError ? 10 : 60,
-    },
-  );
+  const whole = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
+  ${serversTag(await ports.servers(), ports)}`;
+  return page('Home', whole, { refresh: mirror instanceof FileError ? 10 : 60 });
 }
 
 /** All of the config file where there are several; each has a console of its own. */

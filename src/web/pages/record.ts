@@ -2,6 +2,7 @@
 import { isRecord, recordIn } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
+import { openStates } from '../../bulk/intent.ts';
 import type { ReportedChange } from '../../data/changes.ts';
 import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
 import { inventory } from '../../data/inventory.ts';
@@ -151,14 +152,7 @@ function relatedTag(
     <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
 }
 
-const openStates: ReadonlySet<string> = new Set([
-  'planned',
-  'blocked',
-  'sending',
-  'acknowledged',
-  'unknown',
-  'needs_human',
-]);
+const waitingStates: readonly string[] = ['planned', 'blocked', ...openStates];
 
 function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
   return html`<h2>Rows of batches</h2>
@@ -174,7 +168,8 @@ function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
         ['After', ({ after }) => after, 'number'],
         [
           'State',
-          ({ state }) => stateTag(state, openStates.has(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
+          ({ state }) =>
+            stateTag(state, waitingStates.includes(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
         ],
       ],
       rows,
@@ -234,13 +229,13 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
   const held = readers.read((snapshot) => recordOf(snapshot, resource, id, null))?.fields ?? null;
   await noteView(visit, ports, resource, personIn({ resource, id }, held));
   const back = html`<p><a href="${visit.link(dataPath(resource, id))}">Back to the record in the mirror</a></p>`;
-  if (served === null) {
+  const title = `${singular} ${id} on the server`;
+  if (served === null)
     return page(
-      `${singular} ${id} on the server`,
+      title,
       html`<p class="note">The server has no such ${singular}.</p>
         ${back}`,
     );
-  }
   const known = new Set(fields.map(({ name }) => name));
   const others = Object.keys(served).filter((name) => !known.has(name));
   const rows = [
@@ -269,7 +264,7 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
       rows,
     )}
     ${back}`;
-  return page(`${singular} ${id} on the server`, body);
+  return page(title, body);
 }
 
 /** Null where the server says that there is none. */

@@ -48,19 +48,15 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
   const { query, link } = visit;
   const { settings, clock } = ports;
   const [wanted, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
-  const syncs = await syncsOrWhy(ports);
+  const { syncs, problem } = await syncsOrWhy(ports);
   const jobs = await withReleases((releases) => openJobRuns(settings, lookedThrough, clock, releases));
   const isBy = (words: string) => words.toLowerCase().includes(by.toLowerCase());
-  const shown =
-    'problem' in syncs
-      ? []
-      : syncs.runs.filter((run) => (wanted === '' || run.status === wanted) && isBy(whoRan(run.actor)));
-  const states = [...new Set('problem' in syncs ? [] : syncs.runs.map(({ status }) => status))].sort();
-  const shownJobs = jobs.filter(
-    (job) => (wanted === '' || (job.outcome ?? 'running') === wanted) && isBy(whoBegan(job)),
-  );
-  const outcomes = [...new Set([...states, ...jobs.map(({ outcome }) => outcome ?? 'running')])].sort();
-  const body = html`${'problem' in syncs ? problemTag(syncs.problem, syncs.advice) : null} ${startLinks(visit)}
+  const isWanted = (outcome: string | null) => wanted === '' || (outcome ?? 'running') === wanted;
+  const shown = syncs.filter((run) => isWanted(run.status) && isBy(whoRan(run.actor)));
+  const shownJobs = jobs.filter((job) => isWanted(job.outcome) && isBy(whoBegan(job)));
+  const found = [...syncs.map(({ status }) => status), ...jobs.map(({ outcome }) => outcome ?? 'running')];
+  const outcomes = [...new Set(found)].sort();
+  const body = html`${problem} ${startLinks(visit)}
     <form method="get" action="${link('/runs')}" class="fields">
       <label
         >Outcome
@@ -103,15 +99,12 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
 }
 
 /** A mirror that is not there yet, or cannot be read, is no reason not to show the rest. */
-async function syncsOrWhy({
-  settings,
-}: ConsolePorts): Promise<
-  { readonly runs: readonly RunReport[] } | { readonly problem: string; readonly advice: string | undefined }
-> {
+async function syncsOrWhy({ settings }: ConsolePorts): Promise<{ syncs: readonly RunReport[]; problem: Html | null }> {
   try {
-    return { runs: await withReleases((releases) => openRuns(settings, lookedThrough, releases)) };
+    const syncs = await withReleases((releases) => openRuns(settings, lookedThrough, releases));
+    return { syncs, problem: null };
   } catch (error) {
-    if (error instanceof FileError) return { problem: error.message, advice: error.advice };
+    if (error instanceof FileError) return { syncs: [], problem: problemTag(error.message, error.advice) };
     throw error;
   }
 }
@@ -202,11 +195,8 @@ async function planOf(
       );
       return resources.map((resource) => {
         const known = requests[resource] ?? null;
-        return {
-          resource,
-          reason: known === null ? 'never read: there is nothing to compare' : reason,
-          requests: known,
-        };
+        const why = known === null ? 'never read: there is nothing to compare' : reason;
+        return { resource, reason: why, requests: known };
       });
     }
     const { requestsPerRun } = settings.sync;

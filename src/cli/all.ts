@@ -5,6 +5,7 @@ import { counted } from '../model/counted.ts';
 import { InterruptedError, worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { limitMark } from '../settings/server.ts';
+import type { Settings } from '../settings/settings.ts';
 import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
@@ -48,8 +49,7 @@ export async function runForAll(
   const { folder, environment, signal } = context;
   const log = await logOfAll(context);
   const run = commandRunner({ folder, environment, log, globalFlags: () => [] });
-  const atOnce = pLimit(flags.atOnce ?? usualAtOnce);
-  const ofOneKey = new Map<string, ReturnType<typeof pLimit>>();
+  const inTurn = turnsOf(flags.atOnce ?? usualAtOnce);
   const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
 
   async function runOne(profile: string | null): Promise<ServerEnd> {
@@ -61,16 +61,7 @@ export async function runForAll(
     return { profile, ...end };
   }
 
-  const ends = await Promise.all(
-    all.map(({ profile, reading }) => {
-      const mark = limitMark(reading.rest);
-      const start = () => atOnce(runOne, profile);
-      if (mark === undefined) return start();
-      const line = ofOneKey.get(mark) ?? pLimit(1);
-      ofOneKey.set(mark, line);
-      return line(start);
-    }),
-  );
+  const ends = await Promise.all(all.map(({ profile, reading }) => inTurn(reading.rest, () => runOne(profile))));
   const codes = ends.map(({ exitCode }) => exitCode);
   const status = statusOf(codes, signal.aborted);
   if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
@@ -78,6 +69,19 @@ export async function runForAll(
   const { reason } = signal as { readonly reason: unknown };
   if (signal.aborted && reason instanceof InterruptedError) throw reason;
   context.exit(worstOf(codes));
+}
+
+/** Begins work when it may: so much at once, and of those with the same address and key one at a time. */
+export function turnsOf(atOnce: number) {
+  const all = pLimit(atOnce);
+  const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
+  return <T>(settings: Settings | undefined, begin: () => Promise<T>): Promise<T> => {
+    const mark = settings === undefined ? undefined : limitMark(settings);
+    if (mark === undefined) return all(begin);
+    const ofKey = ofKeys.get(mark) ?? pLimit(1);
+    ofKeys.set(mark, ofKey);
+    return ofKey(() => all(begin));
+  };
 }
 
 /** The same command for one server: the process brings its output as JSON. */

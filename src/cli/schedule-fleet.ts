@@ -114,14 +114,8 @@ function recall(file: string) {
 }
 
 function logEvent(log: Log, event: FleetEvent): void {
-  switch (event.kind) {
-    case 'waiting':
-      log.info({}, 'another worker works; this one waits for its turn');
-      break;
-    case 'replaced':
-      log.warn({ advice: event.error.advice }, `this worker no longer works: ${event.error.message}`);
-      break;
-    case 'trouble':
-      log.error({ advice: event.error.advice }, event.error.message);
-  }
+  if (event.kind === 'waiting') return log.info({}, 'another worker works; this one waits for its turn');
+  const { message, advice } = event.error;
+  if (event.kind === 'replaced') return log.warn({ advice }, `this worker no longer works: ${message}`);
+  return log.error({ advice }, message);
 }

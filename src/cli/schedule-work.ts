@@ -2,7 +2,6 @@
 import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import pLimit from 'p-limit';
 import { jobVariable } from '../model/actor.ts';
 import { FileError, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
@@ -12,8 +11,7 @@ import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
-import { limitMark } from '../settings/server.ts';
-import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
+import { type ServerReading, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { allSettings, isSecret } from '../settings/table.ts';
 import { openHealthOfAll, openWorker, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
@@ -21,58 +19,43 @@ import type { Watch } from '../worker/watch.ts';
 import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
 import { sleepFor } from '../worker/sleep.ts';
 import { commandRunner } from '../worker/command.ts';
+import { turnsOf } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { givenFlags } from './flag-values.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
 import { workAsMember } from './schedule-fleet.ts';
 
-function workerLog(log: Log): (event: WorkerEvent) => void {
-  return (event) => {
-    switch (event.kind) {
-      case 'started':
-        log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the worker has started');
-        break;
-      case 'run_started': {
-        const { run, job, cause, occurrence, attempt, command } = event.run;
-        const fields = {
-          job,
-          job_run: run,
-          cause,
-          occurrence: timeOf(occurrence),
-          attempt,
-          passed_over: event.skippedBefore,
-        };
-        log.info(fields, `${job} begins: ${command}`);
-        break;
-      }
-      case 'run_ended':
-        logEnd(log, event.run);
-        break;
-      case 'not_run': {
-        const { job, occurrence, outcome, why, skippedBefore } = event;
-        log.warn(
-          { job, outcome, occurrence: timeOf(occurrence), passed_over: skippedBefore },
-          `${job} is ${outcome}: ${why}`,
-        );
-        break;
-      }
-      case 'clock_set_back':
-        log.warn({ job: event.job }, `the clock was set back by more than a day; ${event.job} begins anew from now`);
-        break;
-      case 'reloaded':
-        log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the config file was read again');
-        break;
-      case 'trouble':
-        log.error({ advice: event.error.advice }, event.error.message);
-        break;
-      case 'stopping':
-        log.info({ running: event.running }, 'the worker stops');
-        break;
-      case 'stopped':
-        log.info({}, 'the worker has stopped');
+function logEvent(log: Log, event: WorkerEvent): void {
+  switch (event.kind) {
+    case 'started':
+      return log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the worker has started');
+    case 'run_started': {
+      const { run, job, cause, occurrence, attempt, command } = event.run;
+      const due = { occurrence: timeOf(occurrence), attempt, passed_over: event.skippedBefore };
+      return log.info({ job, job_run: run, cause, ...due }, `${job} begins: ${command}`);
     }
-  };
+    case 'run_ended':
+      return logEnd(log, event.run);
+    case 'not_run': {
+      const { job, occurrence, outcome, why, skippedBefore } = event;
+      const fields = { job, outcome, occurrence: timeOf(occurrence), passed_over: skippedBefore };
+      return log.warn(fields, `${job} is ${outcome}: ${why}`);
+    }
+    case 'clock_set_back':
+      return log.warn(
+        { job: event.job },
+        `the clock was set back by more than a day; ${event.job} begins anew from now`,
+      );
+    case 'reloaded':
+      return log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the config file was read again');
+    case 'trouble':
+      return log.error({ advice: event.error.advice }, event.error.message);
+    case 'stopping':
+      return log.info({ running: event.running }, 'the worker stops');
+    case 'stopped':
+      return log.info({}, 'the worker has stopped');
+  }
 }
 
 function timeOf(occurrence: number | null): string | null {
@@ -175,11 +158,10 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
   const run = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
   const runCommand: RunCommand = (commandLine, { job, run: jobRun }, signal) =>
     run(commandLine, { variables: { [jobVariable]: job }, fields: { job, job_run: jobRun } }, signal);
-  const toLog = workerLog(log);
   const emit = (event: WorkerEvent): void => {
     // Before it has started, the copy may be that of another worker.
     if (event.kind === 'started') config = ['--config', keepConfig(reading)];
-    toLog(event);
+    logEvent(log, event);
   };
 
   function reload({ worker, watch }: { readonly worker: Worker; readonly watch: Watch }): void {
@@ -244,7 +226,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
   if ([...readings.values()].every(({ rest }) => rest.jobs.length === 0)) throw noJobs();
   const { rest } = context.reading();
   const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
-  const turns = turnsFor(atOnce);
+  const inTurn = turnsOf(atOnce);
   const watches = new Map<string, Watch>();
   const running = new Map<string | null, { stop: () => void; hangUp: () => void; done: Promise<void> }>();
 
@@ -267,7 +249,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
           listeners.add(listener);
           return () => void listeners.delete(listener);
         },
-        many: { inTurn: turns(settings), watches },
+        many: { inTurn: ({ run }, begin) => inTurn(sending.includes(run) ? settings : undefined, begin), watches },
       });
     });
     const hangUp = () => {
@@ -319,21 +301,8 @@ async function untilStopped(signal: AbortSignal, log: Log, doing: () => Promise<
   }
 }
 
-/** Commands that send requests to the server. */
+/** Commands that send requests to the server: of those with one key, one at a time. */
 const sending: readonly JobKind[] = ['sync', 'verify'];
-
-/** Gives, for each server, when a job of it may begin: so many at once, and of one key one that sends requests. */
-function turnsFor(atOnce: number): (settings: Settings | undefined) => InTurn {
-  const all = pLimit(atOnce);
-  const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
-  return (settings) => {
-    const mark = settings === undefined ? undefined : limitMark(settings);
-    if (mark === undefined) return (_, begin) => all(begin);
-    const ofKey = ofKeys.get(mark) ?? pLimit(1);
-    ofKeys.set(mark, ofKey);
-    return ({ run }, begin) => (sending.includes(run) ? ofKey(() => all(begin)) : all(begin));
-  };
-}
 
 export function noJobs(): UsageError {
   return new UsageError('there are no jobs to run', {

@@ -28,7 +28,6 @@ export function addAllFlags(command: Command): Command {
     );
 }
 
-/** How the command went for one server. */
 interface ServerEnd extends CommandEnd {
   /** null: the server outside of the profiles. */
   readonly profile: string | null;

@@ -88,7 +88,6 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   });
 }
 
-/** Prints changes as they are written, until the signal. */
 async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
   const { since, until, id } = flags;
   if (until !== undefined) throw new UsageError('--follow goes on until it is stopped, and --until would end it');
@@ -116,7 +115,6 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
   });
 }
 
-/** The flag's text as a cursor, or as a time in ms since 1970. */
 function toStart(text: string): NonNullable<Flags['since']> {
   return text === startCursor || /^[0-9a-f]{12}\.[0-9a-f]{12}\.\d+$/.test(text) ? { cursor: text } : toMoment()(text);
 }

@@ -2,7 +2,6 @@
 import type { Command } from 'commander';
 import type { CliContext } from './context.ts';
 
-/** What a command's module exports: adds the command, or several, to the program. */
 interface CommandModule {
   readonly define: (program: Command, context: CliContext) => void;
 }

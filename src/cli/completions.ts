@@ -78,7 +78,6 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** What to offer after a flag that takes a value. */
 function offer(values: Values | undefined): string {
   if (values === undefined) return 'return';
   return 'files' in values

@@ -77,7 +77,6 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly atEnd: (act: (error: unknown) => void) => void;
 }
 
-/** The global flags as commander has read them. */
 type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
 
 /** `--base-url` → `baseUrl`, as commander names it. */

@@ -184,7 +184,6 @@ async function newestBatch(context: CliContext, environment: CliContext['environ
   });
 }
 
-/** Makes the changes that a day brings; says what they were. */
 function changeServer({ control }: Sandbox): string {
   const [first, second, third] = control.dump('users');
   for (let count = 0; count < 5; count += 1) control.insert('users');

@@ -31,7 +31,6 @@ interface Flags extends AllFlags {
   readonly probe?: true;
 }
 
-/** What was found. */
 interface Findings {
   readonly checks: readonly Check[];
   readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;

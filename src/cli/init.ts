@@ -38,7 +38,6 @@ import { withReleases } from '../model/releases.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { openApi } from '../api/open.ts';
 
-/** Looks at the server, the key, and each list. Throws only where the command was stopped. */
 async function tryServer(context: CliContext, base: Settings, baseUrl: string, key: Secret): Promise<readonly Check[]> {
   const { signal } = context;
   const { timeoutMs, pageSize } = base.api;
@@ -83,7 +82,6 @@ function keyOption(flag: string, meaning: string): Option {
   return option.conflicts(keyFlags.filter((each) => each !== option.attributeName()));
 }
 
-/** What will be set up, and where. */
 interface Target {
   readonly profile: string | undefined;
   /** The part of the file that is the profile's; undefined where that is all of it. */
@@ -246,7 +244,6 @@ async function write(context: CliContext, target: Target, input: InitInput): Pro
   return settingsNow(context, input);
 }
 
-/** Says where something outranks what was written. */
 function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
   const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
   const reading = readSettings({ flags, environment: context.environment, folder: context.folder });

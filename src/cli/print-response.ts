@@ -10,7 +10,6 @@ import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
 import { harmless } from '../model/terminal-text.ts';
 
-/** Columns of the terminal that one value may take. */
 const widest = 32;
 const gap = '  ';
 
@@ -65,7 +64,6 @@ function layOut(names: readonly string[], first: readonly ApiRecord[], room: num
   };
 }
 
-/** One record with a line for each of its values; objects and arrays as JSON. */
 function recordLines(record: ApiRecord): string[] {
   const names = Object.keys(record);
   const size = Math.min(widest, Math.max(0, ...names.map((name) => width(shown(name)))));

@@ -97,7 +97,6 @@ export function withoutSecrets(environment: CliContext['environment']): CliConte
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
 }
 
-/** A server whose jobs are run. */
 interface Place {
   readonly reading: SettingsReading;
   readonly readAgain: () => SettingsReading;

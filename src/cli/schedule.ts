@@ -87,7 +87,6 @@ function jobNamed(name: string, jobs: readonly Job[]): Job {
 
 const shownTimes = 5;
 
-/** `--list`: every job with its next times, on its own clock and in UTC. */
 function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const now = systemClock.now();
   const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));

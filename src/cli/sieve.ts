@@ -5,7 +5,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { forTerminal } from '../model/terminal-text.ts';
 
-/** The streams behind the sieves. */
 const behind = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
 
 /** The same stream; where it is a terminal, all that is written to it is made harmless first. */

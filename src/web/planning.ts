@@ -28,7 +28,6 @@ import { withReleases, Releases } from '../model/releases.ts';
 import { type PassedSettings, passedSettings } from '../settings/passed.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
-/** What is to be planned; plain data. */
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
 interface SheetJob {
@@ -193,7 +192,6 @@ async function* rowsIn(parts: AsyncIterable<PlanPart>): AsyncGenerator<NewIntent
 
 const lineFeed = 0x0a;
 
-/** One line of JSON is a part. */
 async function* partsIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<PlanPart> {
   let begun: Uint8Array[] = [];
   for await (const chunk of chunks) {

@@ -16,7 +16,6 @@ import { isSameTotal } from '../model/money.ts';
 import { withReleases } from '../model/releases.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
-/** One batch that is being sent here. */
 interface Running {
   readonly actor: Actor;
   readonly since: number;

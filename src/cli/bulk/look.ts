@@ -107,7 +107,6 @@ async function listBatches(context: CliContext, journal: Journal | undefined): P
   printResult(context, { batches: reports, head: (await journal?.head()) ?? null }, lines);
 }
 
-/** Rows of a kind that are shown one by one. */
 const mostRows = 25;
 
 /** The rows that contradict their balance, and those whose outcome is open, each with what was seen. */

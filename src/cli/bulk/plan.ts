@@ -57,7 +57,6 @@ export function definePlanning(bulk: Command, context: CliContext): void {
   addReviewFlags(undo);
 }
 
-/** Makes a plan and shows it. */
 async function plans(
   context: CliContext,
   flags: ReviewFlags,
@@ -186,7 +185,6 @@ export function isValid({ counts, problems }: BatchReport): boolean {
   return counts.invalid === 0 && problems.length === 0;
 }
 
-/** What stands above and below the rows. */
 async function planWords(context: CliContext, journal: Journal, batch: Batch) {
   const report = await reportOf(journal, batch);
   if (!isValid(report)) context.exit(2);

@@ -151,7 +151,6 @@ function announcement(requests: number, done: number): string {
 
 const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';
 
-/** Prints what was found, and throws an IncompleteError where anything differs or was not compared. */
 function report(context: CliContext, format: Flags['format'], found: Reconciliation, adopted: Adopted | null): void {
   const { requests, users, rows, findings } = found;
   const differences = adopted?.left ?? findings.filter(isDifference);

@@ -26,7 +26,6 @@ import { openPeopleForReading } from '../../people/open.ts';
 /** Below this much free space a first sync of a middle-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
 
-/** How SQLite's files begin. */
 const sqliteHeader = 'SQLite format 3\0';
 
 export interface FileToCheck {

@@ -63,7 +63,6 @@ export async function openQuestions(context: CliContext) {
   };
 }
 
-/** What is wrong with what was typed. */
 function problemOf(read: () => unknown): string | undefined {
   try {
     read();
@@ -187,7 +186,6 @@ export async function givenInput(input: Input): Promise<InitInput> {
   });
 }
 
-/** The address of a flag or a variable, where there is one. */
 function addressGiven({ context, profile }: Input): { baseUrl: string | undefined; insecureHttp: boolean } {
   const { readings, rest } = context.reading();
   const { value, origin } = readings.find(({ setting }) => setting.key === 'api.base_url') ?? {

@@ -10,7 +10,6 @@ import { anchor, html, type Html, nothing, problemTag, stateTag, tableTag, timeT
 import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import type { SheetWords } from '../uploads.ts';
 
-/** Lines that are shown of each kind. */
 const mostShown = 100;
 
 /** Keeps the sheet for as long as its rehearsal takes, and leads to the run. */

@@ -4,7 +4,6 @@ import type { ResourceVerdict } from '../../mirror/verify-resource.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { html, type Html, nothing, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 
-/** Ids and windows that are shown of each kind. */
 const shown = 50;
 
 /** The findings, where the report is that of a comparison; of any other, nothing. */

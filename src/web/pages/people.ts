@@ -123,7 +123,6 @@ export async function addPerson(visit: Visit, ports: ConsolePorts): Promise<Repl
   });
 }
 
-/** What a button on the page of an account does. */
 const changes: Readonly<
   Record<string, (people: ConsolePorts['people'], account: Account, form: URLSearchParams) => Promise<unknown>>
 > = {

@@ -79,7 +79,6 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(`${singular} ${id}`, body);
 }
 
-/** Whose record it is. */
 function personIn({ resource, id }: Named, fields: readonly RecordField[] | null): RecordKey | undefined {
   const owner = fields?.find(({ name }) => name === 'user_id')?.value;
   return resource === 'users' ? id : typeof owner === 'bigint' ? writtenId(String(owner)) : undefined;

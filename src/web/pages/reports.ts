@@ -15,7 +15,6 @@ import { anchor, factsTag, html, type Html, nothing, optionTag, problemTag, tabl
 import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { isMaskedFor, maskedNote } from './data.ts';
 
-/** Rows of a result that a page shows. */
 const shownRows = 200;
 
 /** Seconds that a statement may take, as the form offers them; the first stands where none is chosen. */
@@ -51,7 +50,6 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
   return page('Reports', body);
 }
 
-/** The report of the address. Throws a NotFoundError. */
 async function reportOf(visit: Visit, { settings }: ConsolePorts): Promise<Report> {
   const { report: name = '' } = visit.params;
   const reports = await openReports(settings);

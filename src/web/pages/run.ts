@@ -192,7 +192,6 @@ function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: st
   </section>`;
 }
 
-/** How often a reader hears of a run. */
 const newsMs = secondMs;
 
 export async function runEvents({ params, signal }: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -18,7 +18,6 @@ import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type 
 const lookedThrough = 500;
 const shownRuns = 50;
 
-/** What is to be started, in words. */
 const startWords: Readonly<Record<Startable, { readonly name: string; readonly what: string }>> = {
   sync: {
     name: 'Sync',
@@ -131,7 +130,6 @@ export function startLinks({ offers, link }: Visit): Html | null {
   </p>`;
 }
 
-/** What is to be started, from the address or the form. Throws a NotFoundError. */
 function requestIn(fields: URLSearchParams): { readonly what: Startable; readonly resources: readonly ResourceName[] } {
   const what = fields.get('what') ?? '';
   if (!isStartable(what)) throw notFound('there is no such thing to start');

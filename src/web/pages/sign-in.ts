@@ -8,7 +8,6 @@ import { buttonForm, html, type Html, type Part, problemTag, stateTag, tableTag,
 import { type Oidc, SignInFailed } from '../oidc.ts';
 import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
-/** A field with its label. */
 function field(label: string, name: string, type: 'text' | 'password', more: Part = null): Html {
   const autocomplete = type === 'password' ? 'current-password' : 'username';
   return html`<label

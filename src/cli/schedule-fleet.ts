@@ -1,6 +1,6 @@
 /** One of several workers: what it brings to the fleet from the settings of this machine. */
 import { existsSync } from 'node:fs';
-import { openJournalMemory, rememberShared } from '../bulk/journal-memory.ts';
+import { type JournalMemory, openJournalMemory, rememberShared } from '../bulk/journal-memory.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
@@ -63,9 +63,9 @@ export async function workAsMember(
     const publisher = await openPublisher(member, stop);
     const found = await publisher.compare();
     if (found === 'current' || found === 'unpublished') return;
-    const known = recall(file);
+    const known = existsSync(file) ? await withMemory(file, (memory) => memory.recall()) : null;
     const { published_at: at } = await publisher.renew();
-    withMemory(file, (memory) => {
+    await withMemory(file, (memory) => {
       const published = memory.recall();
       if (known === null || (published?.journal === known.journal && published.step > known.step)) return;
       memory.remember(known, published);
@@ -78,12 +78,7 @@ export async function workAsMember(
     mirror,
     remember: async (head, hasStep) => {
       if (!existsSync(file)) return;
-      const memory = openJournalMemory(file, systemClock);
-      try {
-        await rememberShared(memory, head, hasStep, systemClock);
-      } finally {
-        memory.close();
-      }
+      await withMemory(file, (memory) => rememberShared(memory, head, hasStep, systemClock));
     },
     work: () => work(prepare),
     sleep: sleepFor,
@@ -100,17 +95,8 @@ async function openPublisher({ settings, log }: Member, signal: AbortSignal) {
   return open({ settings, clock: systemClock, signal, log }, () => {});
 }
 
-function withMemory<T>(file: string, doing: (memory: ReturnType<typeof openJournalMemory>) => T): T {
-  const memory = openJournalMemory(file, systemClock);
-  try {
-    return doing(memory);
-  } finally {
-    memory.close();
-  }
-}
-
-function recall(file: string) {
-  return existsSync(file) ? withMemory(file, (memory) => memory.recall()) : null;
+function withMemory<T>(file: string, work: (memory: JournalMemory) => T | Promise<T>): Promise<T> {
+  return withReleases((releases) => work(releases.add(openJournalMemory(file, systemClock))));
 }
 
 function logEvent(log: Log, event: FleetEvent): void {

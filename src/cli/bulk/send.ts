@@ -42,6 +42,15 @@ import {
   withJournal,
 } from './shared.ts';
 
+/** What a batch is sent with. */
+interface Job {
+  readonly context: CliContext;
+  readonly ports: BulkPorts;
+  readonly batch: Batch;
+  readonly action: Action;
+  readonly flags: SendFlags;
+}
+
 export function defineSending(bulk: Command, context: CliContext): void {
   const apply = bulk
     .command('apply')
@@ -71,8 +80,8 @@ export function defineSending(bulk: Command, context: CliContext): void {
   addAgainFlags(addSendFlags(resume));
 }
 
-async function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  await withSending(context, name, (ports, batch, action) => apply(context, ports, batch, action, flags));
+function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
+  return withJob(context, name, flags, apply);
 }
 
 async function runRun(
@@ -96,7 +105,7 @@ async function runRun(
       if (context.json()) printJson(context, await reportOf(ports.journal, batch));
       throw error;
     }
-    await apply(context, ports, batch, read.action, flags);
+    await apply({ context, ports, batch, action: read.action, flags });
   });
 }
 
@@ -106,13 +115,13 @@ function invalid({ counts, rows }: BatchReport, end: string, advice: string): Us
 }
 
 async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  await withSending(context, name, async (ports, batch, action) => {
+  await withJob(context, name, flags, async (job) => {
+    const { ports, batch } = job;
     if (batch.state === 'planned') {
       throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
     }
     await checkServer(batch, ports.client, context.signal);
-    const consent = { ...ports.rules, again: againOf(flags), approved: null };
-    await sendAndReport(context, ports, batch, action, flags, consent);
+    await sendAndReport(job, { ...ports.rules, again: againOf(flags), approved: null });
   });
 }
 
@@ -122,49 +131,39 @@ export async function adoptRows(
   name: string,
   { settleAfter }: Pick<SendFlags, 'settleAfter'>,
 ): Promise<void> {
-  await withSending(context, name, async (ports, batch, action) => {
-    await checkServer(batch, ports.client, context.signal);
-    const flags = { maxErrors: 1, ...(settleAfter !== undefined && { settleAfter }) };
-    await sendAndReport(context, ports, batch, action, flags, null);
+  const flags = { maxErrors: 1, ...(settleAfter !== undefined && { settleAfter }) };
+  await withJob(context, name, flags, async (job) => {
+    await checkServer(job.batch, job.ports.client, context.signal);
+    await sendAndReport(job, null);
   });
 }
 
-/** Runs the work with the batch of that name, ready to send. Throws a UsageError where there is none. */
-async function withSending(
+/** Runs the work with the batch of that name. Throws a UsageError where there is none. */
+async function withJob(
   context: CliContext,
   name: string,
-  work: (ports: BulkPorts, batch: Batch, action: Action) => Promise<void>,
+  flags: SendFlags,
+  work: (job: Job) => Promise<void>,
 ): Promise<void> {
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const batch = await batchOf(ports.journal, name);
     ports.about(batch.batch);
-    await work(ports, batch, actionOfBatch(batch));
+    await work({ context, ports, batch, action: actionOfBatch(batch), flags });
   });
 }
 
-async function apply(
-  context: CliContext,
-  ports: BulkPorts,
-  batch: Batch,
-  action: Action,
-  flags: SendFlags,
-): Promise<void> {
+async function apply(job: Job): Promise<void> {
+  const { context, ports, batch, flags } = job;
   const again = againOf(flags);
   const file = batch.file === null ? null : resolve(context.folder, batch.file);
   await checkSendable(ports, batch, { file, again, acceptJournal: acceptedOf(flags) });
-  const approved = await approve(context, ports, batch, action, flags);
-  await sendAndReport(context, ports, batch, action, flags, { ...ports.rules, again, approved });
+  await sendAndReport(job, { ...ports.rules, again, approved: await approve(job) });
 }
 
 /** Throws a UsageError where nobody approves. Gives how it was approved. */
-async function approve(
-  context: CliContext,
-  { journal, client }: BulkPorts,
-  batch: Batch,
-  action: Action,
-  { approve: hash, yes }: SendFlags,
-): Promise<string> {
+async function approve({ context, ports, batch, action, flags }: Job): Promise<string> {
+  const { approve: hash, yes } = flags;
   if (hash !== undefined) {
     if (hash === batch.hash) return 'by the hash of the plan';
     throw new UsageError('--approve is not the hash of this plan; nothing was sent', {
@@ -177,23 +176,17 @@ async function approve(
       advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });
   }
-  const question = await consentQuestion(journal, batch, action, client.address);
+  const question = await consentQuestion(ports.journal, batch, action, ports.client.address);
   await promptForConsent(context, question, false);
   return `by typing ${question.typed}`;
 }
 
 /** @param consent null where nothing is to be sent, and every row is only looked for */
-function sendAndReport(
-  context: CliContext,
-  ports: BulkPorts,
-  batch: Batch,
-  action: Action,
-  flags: SendFlags,
-  consent: Consent | null,
-): Promise<void> {
+function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
+  const { context, ports, batch } = job;
   const doing = consent === null ? 'looking for every row of' : 'sending';
   noteProfile(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
-  return sendWatched(context, ports, batch, action, flags, consent, async (report) => {
+  return sendWatched(job, consent, async (report) => {
     printResult(context, report, reportLines(context, report));
     if (context.signal.aborted && report.state === 'stopped') {
       printNote(context, `Stopped before its end. To go on: admin-mirror bulk resume ${report.batch}`);
@@ -203,15 +196,11 @@ function sendAndReport(
 
 /** Sends while somebody watches, and ends as the batch did, after what became of it was said. */
 async function sendWatched(
-  context: CliContext,
-  ports: BulkPorts,
-  batch: Batch,
-  action: Action,
-  flags: SendFlags,
+  { context, ports, batch, action, flags }: Job,
   consent: Consent | null,
   emit: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
-  const { journal, clock, signal } = ports;
+  const { signal } = ports;
   const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
   const options = {
     settleAfterMs: flags.settleAfter ?? settleAfterMs,
@@ -224,7 +213,7 @@ async function sendWatched(
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
   };
   signal.addEventListener('abort', drain, { once: true });
-  const watch = openBulkWatch(context, ports.log, clock);
+  const watch = openBulkWatch(context, ports.log, ports.clock);
   context.sends();
   let stop;
   try {
@@ -237,7 +226,7 @@ async function sendWatched(
     watch.close();
     signal.removeEventListener('abort', drain);
   }
-  const report = await reportSent(journal, batch, stop);
+  const report = await reportSent(ports.journal, batch, stop);
   watch.ended({ state: report.state, ...report.counts });
   await emit(report);
   signal.throwIfAborted();
@@ -270,7 +259,8 @@ async function rehearse(
       throw invalid(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
     }
     const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
-    await sendWatched(there, ports, batch, read.action, flags, consent, async (report) => {
+    const job = { context: there, ports, batch, action: read.action, flags };
+    await sendWatched(job, consent, async (report) => {
       if (context.json()) return printJson(context, { ...report, rehearsal: true });
       await printRows(context, ports.journal, batch, true);
       printLines(context, [

@@ -6,7 +6,7 @@ import { batchOf } from '../../bulk/claim.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { FileError, LockHeldError } from '../../model/errors.ts';
 import { inBrowser } from '../browser-words.ts';
-import { anchor, html, type Html, nothing, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { anchor, type Html, html, nothing, postForm, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import type { SheetWords } from '../uploads.ts';
 
@@ -49,6 +49,7 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
     mirror instanceof FileError ? null : Math.ceil(mirror.resources.users.live / ports.settings.api.pageSize);
   const batch = query.get('batch');
   const named = batch === null ? null : html`<input type="hidden" name="batch" value="${batch}" />`;
+  const back = html`<a class="button quiet" href="${link('/batches')}">Back</a>`;
   const body = html`<p>
       ${batch === null ? 'Every change of a balance in the journal' : html`Batch <code>${batch}</code>`} is compared
       with the transactions on the server: each mark once, with the right
@@ -61,9 +62,7 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
     </p>
     ${
       offers('POST', '/batches/compare')
-        ? html`<form method="post" action="${link('/batches/compare')}">
-            ${named} <button>Compare</button> <a class="button quiet" href="${link('/batches')}">Back</a>
-          </form>`
+        ? postForm(link('/batches/compare'), html`${named} <button>Compare</button> ${back}`)
         : null
     }
     ${
@@ -73,23 +72,17 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
               A journal that was lost, or put back from a copy, does not know what was sent since. Adopting records what
               the server shows, so that nobody is paid twice. It sends nothing, and your name stays on record.
             </p>
-            <form method="post" action="${link('/batches/adopt')}">
-              ${named} <button class="quiet">Compare and adopt</button>
-            </form>`
+            ${postForm(link('/batches/adopt'), html`${named} <button class="quiet">Compare and adopt</button>`)}`
         : null
     }`;
   return page('Compare with the server', body);
 }
 
-export function startComparing(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return reconcile(visit, ports, []);
-}
-
 export function startAdopting(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return reconcile(visit, ports, ['--adopt']);
+  return startComparing(visit, ports, ['--adopt']);
 }
 
-async function reconcile(visit: Visit, ports: ConsolePorts, flags: readonly string[]): Promise<Reply> {
+export async function startComparing(visit: Visit, ports: ConsolePorts, flags: string[] = []): Promise<Reply> {
   const name = visit.form.get('batch');
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
   const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
@@ -124,19 +117,23 @@ function rehearsalTag(report: BatchReport): Html {
   return html`<h2>What the rehearsal has shown</h2>
     <p>${grouped(rows)} rows: ${countWords(report)}. The net was to be ${net}, and is ${applied_net}.</p>
     <p class="note">It went to a sandbox on this machine. Nothing was sent to the server, and nothing of it is kept.</p>
-    ${tableTag(
-      'What is wrong with which cell',
-      [
-        ['Row', ({ row }) => row, 'number'],
-        ['Column', ({ column }) => column],
-        ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
-      ],
-      problems.slice(0, mostShown),
-      'No cell is wrong.',
-    )}
+    ${problemsTable(problems.slice(0, mostShown))}
     <ul>
       ${warnings.slice(0, mostShown).map((text) => html`<li>${inBrowser(text)}</li>`)}
     </ul>`;
+}
+
+export function problemsTable(problems: BatchReport['problems']): Html {
+  return tableTag(
+    'What is wrong with which cell',
+    [
+      ['Row', ({ row }) => row, 'number'],
+      ['Column', ({ column }) => column],
+      ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
+    ],
+    problems,
+    'No cell is wrong.',
+  );
 }
 
 function reconcileTag(

@@ -12,6 +12,7 @@ import { tableFormats } from '../../model/table.ts';
 import { inBrowser } from '../browser-words.ts';
 import { anchor, buttonForm, factsTag, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
+import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
 import { batchIn, batchState, refusalTag, reportNow } from './batches.ts';
 
@@ -94,7 +95,7 @@ function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchR
     problems.length === 0
       ? null
       : html`<h2>What is wrong with the sheet</h2>
-          ${problemsTable(problems)} ${moreTag(problems)}
+          ${problemsTable(problems.slice(0, mostListed))} ${moreTag(problems)}
           ${counts.invalid === 0 ? null : html`<p>The wrong rows back, each with its problem; correct them and send them here again: ${files}</p>`}`
   }
   ${
@@ -106,18 +107,6 @@ function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchR
           </ul>
           ${moreTag(warnings)}`
   }`;
-}
-
-function problemsTable(problems: BatchReport['problems']): Html {
-  return tableTag(
-    'What is wrong with which cell',
-    [
-      ['Row', ({ row }) => row, 'number'],
-      ['Column', ({ column }) => column],
-      ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
-    ],
-    problems.slice(0, mostListed),
-  );
 }
 
 function moreTag(all: readonly unknown[]): Part {

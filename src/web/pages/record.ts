@@ -23,6 +23,7 @@ import {
   html,
   type Html,
   type Part,
+  postForm,
   sideOf,
   stateTag,
   tableTag,
@@ -74,7 +75,8 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
     ${warning === null ? null : html`<p class="note">${warning}</p>`}
     ${isLive ? null : html`<p class="note">${stateTag('The server no longer has this record.', 'bad')}</p>`}
     ${stateOf(fields, at)} ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
-    ${isMasked ? null : liveForm(visit, resource, id)} ${related.map((each) => relatedTag(each, id, relations, visit))}
+    ${isMasked ? null : postForm(link(dataPath(resource, id, 'live')), readIt)}
+    ${related.map((each) => relatedTag(each, id, relations, visit))}
     ${resource === 'users' && !isMasked ? rowsTag(rows, visit) : null} ${changesTag(resource, changes)}`;
   return page(`${singular} ${id}`, body);
 }
@@ -213,11 +215,8 @@ function changesTag(resource: ResourceName, changes: readonly ReportedChange[]):
     )}`;
 }
 
-function liveForm({ link }: Visit, resource: ResourceName, id: RecordKey): Html {
-  return html`<form method="post" action="${link(dataPath(resource, id, 'live'))}">
-    <button class="quiet">Read it from the server</button> <span class="soft">This costs one request.</span>
-  </form>`;
-}
+const readIt = html`<button class="quiet">Read it from the server</button>
+  <span class="soft">This costs one request.</span>`;
 
 /** What one request to the server says of the record, beside what the mirror holds. */
 export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Reply> {

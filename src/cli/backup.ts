@@ -37,18 +37,13 @@ Examples:
   admin-mirror backup
   admin-mirror backup /mnt/backups/admin-mirror --keep 14`,
     );
-  addAllFlags(command).action((folder: string | undefined, flags: Flags) =>
-    flags.all ? backupAll(context, folder, flags) : run(context, folder, flags),
-  );
-}
-
-async function backupAll(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
-  if (named !== undefined) {
+  addAllFlags(command).action((folder: string | undefined, flags: Flags) => {
+    if (!flags.all) return run(context, folder, flags);
+    if (folder === undefined) return runForAll(context, flags, (report) => (report as BackupReport).folder);
     throw new UsageError('a folder of backups is of one server, and --all is for all of them', {
       advice: 'Leave it out: the setting backup.folder has a folder in it for each profile.',
     });
-  }
-  await runForAll(context, flags, (report) => (report as BackupReport).folder);
+  });
 }
 
 async function run(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
@@ -56,17 +51,14 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
   const files = openFilesToCopy(settings);
   const watch = openShareWatch(context, 'backing up');
-  const copyRun = { signal: context.signal, progress: watch.progress };
-  const ports = { ...files, clock: systemClock, run: copyRun };
+  const ports = { ...files, clock: systemClock, run: { signal: context.signal, progress: watch.progress } };
   const { profile = null } = settings;
   const request = { folder, profile, keep: flags.keep ?? settings.backup.keep };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
   const { shared } = settings.store;
   if (shared !== undefined) {
-    printNote(
-      context,
-      `the journal is in ${databaseText(shared)} and not in this backup: back that database up (pg_dump)`,
-    );
+    const where = databaseText(shared);
+    printNote(context, `the journal is in ${where} and not in this backup: back that database up (pg_dump)`);
   }
   printResult(context, report, linesOf(report));
   if (error !== null) throw error;

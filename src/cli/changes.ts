@@ -104,9 +104,7 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
     const store = openReading(settings, releases);
     const looking = openLooking(settings, releases);
     const { signal } = context;
-    const onCursor = (of: string): void => {
-      cursor = of;
-    };
+    const onCursor = (of: string) => void (cursor = of);
     try {
       await writeToStream(context.stdout, followChunks(request, { store, looking, signal, onCursor }), signal);
     } finally {

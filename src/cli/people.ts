@@ -124,13 +124,9 @@ async function list(context: CliContext): Promise<void> {
   );
   if (context.json()) {
     const listed = accounts.map((each) => ({ ...documentOf(each), blocked_until: each.blockedUntil }));
-    printJson(context, { accounts: listed });
-    return;
+    return printJson(context, { accounts: listed });
   }
-  if (accounts.length === 0) {
-    printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
-    return;
-  }
+  if (accounts.length === 0) return printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
   const room = context.stdout.isTTY ? context.stdout.columns : undefined;
   printLines(
     context,
@@ -157,12 +153,8 @@ async function changeRoles(context: CliContext, name: string, { add = [], remove
 
 async function setOsUsers(context: CliContext, name: string, users: readonly string[], none: boolean): Promise<void> {
   if (none === users.length > 0) {
-    throw new UsageError(
-      none ? '--none says that there are no names' : 'it was not said which accounts of the system',
-      {
-        advice: 'Name them behind the account, or add --none.',
-      },
-    );
+    const problem = none ? '--none says that there are no names' : 'it was not said which accounts of the system';
+    throw new UsageError(problem, { advice: 'Name them behind the account, or add --none.' });
   }
   await change(context, (people) => people.setOsUsers(accountName(name), users.map(osUserName)));
 }
@@ -195,19 +187,10 @@ function linesOf({ name, roles, state, osUsers, passwordAt }: Account): string[]
   ];
 }
 
-function documentOf(account: Account) {
-  const { name, roles, state, osUsers, passwordAt, createdAt, createdBy, changedAt, changedBy } = account;
-  return {
-    name,
-    roles,
-    state,
-    os_users: osUsers,
-    password_at: passwordAt,
-    created_at: createdAt,
-    created_by: createdBy,
-    changed_at: changedAt,
-    changed_by: changedBy,
-  };
+function documentOf({ name, roles, state, osUsers, passwordAt, ...more }: Account) {
+  const created = { created_at: more.createdAt, created_by: more.createdBy };
+  const changed = { changed_at: more.changedAt, changed_by: more.changedBy };
+  return { name, roles, state, os_users: osUsers, password_at: passwordAt, ...created, ...changed };
 }
 
 function minuteOf(at: Timestamp): string {

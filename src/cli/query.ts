@@ -67,14 +67,12 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
   });
 }
 
-interface QueryInput {
-  readonly sql: string;
-  /** The file that a picture goes to. */
-  readonly file?: string;
-}
-
-async function requestOf(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<QueryInput> {
-  const { chart } = flags;
+/** The SQL, and the file that a picture goes to. */
+async function requestOf(
+  context: CliContext,
+  argument: string | undefined,
+  { chart }: QueryFlags,
+): Promise<{ readonly sql: string; readonly file: string | undefined }> {
   // `--chart "SELECT …"`: what stands behind the flag was meant for the command.
   const isFile = typeof chart === 'string' && chart.toLowerCase().endsWith('.svg');
   if (typeof chart === 'string' && !isFile && (argument !== undefined || !/\s/.test(chart))) {
@@ -87,7 +85,7 @@ async function requestOf(context: CliContext, argument: string | undefined, flag
     throw new UsageError('a picture in the terminal is not JSON', { advice: 'Leave out --chart or --json.' });
   }
   const sql = given === undefined || given === '-' ? await fromInput(context, given) : given;
-  return isFile ? { sql, file: chart } : { sql };
+  return { sql, file: isFile ? chart : undefined };
 }
 
 /** Where there is no terminal, pictures are as wide and high as the usual one. */

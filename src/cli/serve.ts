@@ -13,7 +13,7 @@ import type { ConsoleAddress } from '../web/server.ts';
 import type { CliContext } from './context.ts';
 import { passedFlags } from './flag-values.ts';
 import { openLog } from './logger.ts';
-import { printJson, printLine } from './output.ts';
+import { printResult } from './output.ts';
 
 interface Flags {
   readonly listen?: string;
@@ -97,14 +97,11 @@ function flagValue<K extends 'serve.listen' | 'serve.behind_proxy'>(key: K, flag
 }
 
 function announce(context: CliContext, url: string, first: FirstAccount | null): void {
-  if (context.json()) {
-    printJson(context, { url, first_account: first === null ? null : `${url}${first.path}`, pid: process.pid });
-    return;
-  }
-  printLine(context, `The console is at ${url}/`);
-  if (first !== null) {
-    printLine(context, 'There is no admin yet. Make the first account here; the link works once:');
-    printLine(context, `  ${url}${first.path}`);
-  }
-  printLine(context, 'It stops with Ctrl+C.');
+  const link = first === null ? null : `${url}${first.path}`;
+  const hint = 'There is no admin yet. Make the first account here; the link works once:';
+  printResult(context, { url, first_account: link, pid: process.pid }, [
+    `The console is at ${url}/`,
+    ...(link === null ? [] : [hint, `  ${link}`]),
+    'It stops with Ctrl+C.',
+  ]);
 }

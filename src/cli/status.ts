@@ -18,10 +18,7 @@ import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
-function workerLines(
-  { worker, jobs, shared_store: shared, fleet }: WorkerStatus,
-  timeText: (at: string) => string,
-): string[] {
+function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`];
   if (worker === null && jobs.length === 0) return store;
   const owner =
@@ -29,32 +26,28 @@ function workerLines(
       ? 'no worker runs; its jobs are'
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
-  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, timeText)), ...fleetLines(fleet, timeText)];
+  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width)), ...fleetLines(fleet)];
 }
 
 const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };
 
-function fleetLines(fleet: WorkerStatus['fleet'], timeText: (at: string) => string): string[] {
+function fleetLines(fleet: WorkerStatus['fleet']): string[] {
   if (fleet.length === 0) return [];
   return [
     '',
     'the workers of all machines',
     ...fleet.map(
       ({ host, pid, since, seen_at, state, mirror }) =>
-        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${timeText(seen_at)}, ${mirrorWords[mirror]}`,
+        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at)}, ${mirrorWords[mirror]}`,
     ),
   ];
 }
 
-function jobLine(
-  { job, running_since, last, next_at }: JobStatus,
-  width: number,
-  timeText: (at: string) => string,
-): string {
+function jobLine({ job, running_since, last, next_at }: JobStatus, width: number): string {
   const end = last?.finished_at ?? null;
-  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${timeText(end)}`;
+  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${freshText(end)}`;
   const now = running_since === null ? '' : `, runs since ${running_since}`;
-  const next = next_at === null ? '' : `, next ${timeText(next_at)}`;
+  const next = next_at === null ? '' : `, next ${freshText(next_at)}`;
   return `  ${job.padEnd(width)}  ${ended}${now}${next}`;
 }
 
@@ -92,7 +85,7 @@ export function define(program: Command, context: CliContext): void {
           ? problems.length === 0
             ? [...head, `nothing is wrong: fresh as of ${freshText(status.fresh_as_of)}`]
             : [...head, ...wrong]
-          : [...head, ...linesOf(status, wrong), ...workerLines(worker, freshText)];
+          : [...head, ...linesOf(status, wrong), ...workerLines(worker)];
       printLines(context, fitted(context, lines));
     });
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../model/time.ts';
 import { cancelMove, moveStore } from '../worker/move-store.ts';
 import { type MoveDirection, openMove } from '../worker/open-move.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLine, printNote } from './output.ts';
+import { printNote, printResult } from './output.ts';
 
 interface Flags {
   readonly to: MoveDirection;
@@ -44,20 +44,19 @@ async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
     const { source, target } = await openMove(context.settings(), to, systemClock, releases);
     if (cancel) {
       await cancelMove(source, target);
-      return context.json()
-        ? printJson(context, { cancelled: true, in_use: source.name })
-        : printLine(context, `${source.name} is in use again`);
+      const document = { cancelled: true, in_use: source.name };
+      return printResult(context, document, [`${source.name} is in use again`]);
     }
     const report = await moveStore(source, target, context.actor(), systemClock);
-    if (context.json()) return printJson(context, report);
     const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
-    printLine(context, `from  ${report.from}, which nothing goes on with`);
-    printLine(context, `to    ${report.to}`);
-    printLine(
-      context,
+    printResult(context, report, [
+      `from  ${report.from}, which nothing goes on with`,
+      `to    ${report.to}`,
       `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
-    );
-    printLine(context, `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`);
-    if (to === 'files') printNote(context, 'Now leave store.shared out of the settings of every machine.');
+      `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,
+    ]);
+    if (to === 'files' && !context.json()) {
+      printNote(context, 'Now leave store.shared out of the settings of every machine.');
+    }
   });
 }

@@ -29,10 +29,7 @@ export async function writePaged(
 ): Promise<void> {
   const { stdout, signal } = context;
   const command = pagerCommand(context, wanted);
-  if (command === undefined) {
-    await writeToStream(stdout, chunks, signal);
-    return;
-  }
+  if (command === undefined) return writeToStream(stdout, chunks, signal);
   const source = chunks[Symbol.asyncIterator]();
   try {
     const held: Uint8Array[] = [];
@@ -41,8 +38,7 @@ export async function writePaged(
       if (next.done === true) break;
       held.push(next.value);
       if (fits(held, stdout)) continue;
-      await throughPager(context, command, chain(held, source));
-      return;
+      return await throughPager(context, command, chain(held, source));
     }
     await writeToStream(stdout, chain(held, source), signal);
   } finally {

@@ -98,10 +98,7 @@ function withLineEnd(text: string): string {
 
 /** One page of a list. */
 export function printPage(context: CliContext, resource: Resource, include: readonly string[], page: Page): void {
-  if (context.json()) {
-    context.stdout.write(harmless(withLineEnd(page.text)));
-    return;
-  }
+  if (context.json()) return void context.stdout.write(harmless(withLineEnd(page.text)));
   const table = layOut(namesOf(resource, include), page.records, roomOf(context));
   for (const line of [...table.head, ...table.lines(page.records)]) printLine(context, line);
   printNote(context, `Page ${page.page} of ${page.lastPage}, ${page.total} ${resource.name} in all.`);
@@ -164,10 +161,7 @@ function recordsIn(body: unknown): ApiRecord[] | undefined {
 
 /** A response whose shape is not documented: as it came, or laid out as far as its shape is known. */
 export function printResponse(context: CliContext, { body, raw, status }: Response): void {
-  if (context.json()) {
-    context.stdout.write(harmless(jsonText(raw)));
-    return;
-  }
+  if (context.json()) return void context.stdout.write(harmless(jsonText(raw)));
   const records = recordsIn(body);
   const record = recordIn(body);
   if (records !== undefined) {

@@ -262,8 +262,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     try {
       readings = byProfile(context.allSettings());
     } catch (error) {
-      logNotRead(log, error);
-      return;
+      return logNotRead(log, error);
     }
     for (const [profile, { stop, hangUp }] of running) {
       if (readings.has(profile)) hangUp();

@@ -20,7 +20,7 @@ import { openWorkerStore } from '../worker/open-store.ts';
 import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
-import { paint, printJson, printLine, printNote } from './output.ts';
+import { paint, printNote, printResult } from './output.ts';
 import { outcomeOf, startChild } from '../worker/command.ts';
 import { passedFlags } from './flag-values.ts';
 import { noJobs, withoutSecrets, work, workForAll } from './schedule-work.ts';
@@ -54,35 +54,21 @@ export function define(program: Command, context: CliContext): void {
           advice: 'Name a profile in place of --all.',
         });
       }
-      await workForAll(context, flags.atOnce ?? usualAtOnce);
-      return;
+      return workForAll(context, flags.atOnce ?? usualAtOnce);
     }
-    if (flags.testAlert) {
-      await sendTestAlert(context);
-      return;
-    }
+    if (flags.testAlert) return sendTestAlert(context);
     const { jobs } = context.settings();
-    if (jobs.length === 0) {
-      throw noJobs();
-    }
-    if (flags.list) {
-      printJobs(context, jobs);
-    } else if (flags.once === undefined) {
-      await work(context);
-    } else {
-      await runOnce(context, jobNamed(flags.once, jobs));
-    }
+    if (jobs.length === 0) throw noJobs();
+    if (flags.list) return printJobs(context, jobs);
+    await (flags.once === undefined ? work(context) : runOnce(context, jobNamed(flags.once, jobs)));
   });
 }
 
 function jobNamed(name: string, jobs: readonly Job[]): Job {
   const job = jobs.find((each) => each.name === name);
   if (job !== undefined) return job;
-  const advice = suggestion(
-    name,
-    jobs.map((each) => each.name),
-  );
-  throw new UsageError(`there is no job "${name}"`, { advice });
+  const names = jobs.map((each) => each.name);
+  throw new UsageError(`there is no job "${name}"`, { advice: suggestion(name, names) });
 }
 
 const shownTimes = 5;
@@ -90,17 +76,13 @@ const shownTimes = 5;
 function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const now = systemClock.now();
   const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));
-  if (context.json()) {
-    printJson(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) });
-    return;
-  }
-  for (const [index, { job, times }] of listed.entries()) {
-    if (index > 0) printLine(context, '');
-    printLine(context, `${paint(context, 'bold', job.name)}  ${commandText(job.commandLine)}`);
-    printLine(context, `  ${ruleWords(job)}`);
-    if (times.length === 0) printLine(context, '  never');
-    for (const time of times) printLine(context, `  ${wallText(time, job.timezone)}  ${utc(time)}`);
-  }
+  const lines = listed.flatMap(({ job, times }, index) => [
+    ...(index > 0 ? [''] : []),
+    `${paint(context, 'bold', job.name)}  ${commandText(job.commandLine)}`,
+    `  ${ruleWords(job)}`,
+    ...(times.length === 0 ? ['  never'] : times.map((time) => `  ${wallText(time, job.timezone)}  ${utc(time)}`)),
+  ]);
+  printResult(context, { jobs: listed.map(({ job, times }) => documentOf(job, times)) }, lines);
 }
 
 function ruleWords({ cron, timezone, jitterMs, after, requireComplete, catchUp, timeoutMs }: Job): string {
@@ -173,10 +155,8 @@ async function sendTestAlert(context: CliContext): Promise<void> {
       return { channel, id: payload.id, problem: await deliver(payload, signal) };
     }),
   );
-  if (context.json()) printJson(context, { alerts: results });
-  for (const { channel, id, problem } of context.json() ? [] : results) {
-    printLine(context, `${channel}: ${problem ?? `delivered (${id})`}`);
-  }
+  const lines = results.map(({ channel, id, problem }) => `${channel}: ${problem ?? `delivered (${id})`}`);
+  printResult(context, { alerts: results }, lines);
   const failed = results.filter(({ problem }) => problem !== null);
   if (failed.length > 0) {
     throw new UnreachableError(`the test alert did not arrive: ${failed.map(({ problem }) => problem).join('; ')}`);

@@ -28,28 +28,8 @@ import {
   type ReceiptRow,
 } from './receipt.ts';
 
-interface ReceiptCheck {
-  readonly status: 'genuine' | 'refused';
-  readonly format: ReceiptFormat;
-  /** What it says of the batch, to be believed where it is genuine; null where that cannot be read. */
-  readonly head: ReceiptHead | null;
-  /** Why it is refused, the first difference first. */
-  readonly problems: readonly string[];
-  /** Null where it was not compared with the journal. */
-  readonly journal: {
-    /** Rows that something was done with since the receipt was written. */
-    readonly changed_since: number;
-  } | null;
-  readonly not_compared: string | null;
-}
-
 /** Throws a FileError where the file cannot be read. @param journal to compare with, where the receipt is from it */
-export async function checkReceipt(
-  file: string,
-  key: CheckingKey,
-  journal: Journal | undefined,
-  signal: AbortSignal,
-): Promise<ReceiptCheck> {
+export async function checkReceipt(file: string, key: CheckingKey, journal: Journal | undefined, signal: AbortSignal) {
   if (journal === undefined) return check(file, key, undefined, signal);
   const checks = journal.atOneMoment(async function* (frozen) {
     yield await check(file, key, frozen, signal);
@@ -58,12 +38,7 @@ export async function checkReceipt(
   throw new Error('a receipt was not checked');
 }
 
-async function check(
-  file: string,
-  key: CheckingKey,
-  journal: Journal | undefined,
-  signal: AbortSignal,
-): Promise<ReceiptCheck> {
+async function check(file: string, key: CheckingKey, journal: Journal | undefined, signal: AbortSignal) {
   const lines = new LineReader(file, signal);
   const problems: string[] = [];
   let format: ReceiptFormat = 'json';
@@ -110,9 +85,17 @@ async function check(
   } finally {
     await lines.close();
   }
-  const status = problems.length === 0 ? 'genuine' : 'refused';
-  const compared = comparison && { changed_since: comparison.changedSince() };
-  return { status, format, head, problems, journal: compared, not_compared: reason };
+  return {
+    status: problems.length === 0 ? ('genuine' as const) : ('refused' as const),
+    format,
+    /** What it says of the batch, to be believed where it is genuine; null where that cannot be read. */
+    head,
+    /** Why it is refused, the first difference first. */
+    problems,
+    /** Null where it was not compared with the journal; else the rows that something was done with since it was written. */
+    journal: comparison && { changed_since: comparison.changedSince() },
+    not_compared: reason,
+  };
 }
 
 const text = z.string().nullable();

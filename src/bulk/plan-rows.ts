@@ -14,7 +14,7 @@ import { rowCapProblem } from './caps.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText } from './row-reader.ts';
 import { shown } from './sheet/cell.ts';
-import { mapRows, PackedRows, type Rows } from './sheet/packed-rows.ts';
+import { mapRows, PackedRows } from './sheet/packed-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
 export interface PlannedRow {
@@ -36,16 +36,7 @@ export interface PlannedRow {
   readonly undoOfRow: number | null;
 }
 
-export interface RowsPlan {
-  readonly rows: Rows<PlannedRow>;
-  readonly claimed: readonly ClaimedRow[];
-  readonly problems: readonly SheetProblem[];
-  /** The first of them, and how many there are. */
-  readonly warnings: readonly string[];
-  readonly warned: number;
-  /** The planned change of the sum of all balances. */
-  readonly net: Money;
-}
+export type RowsPlan = Readonly<ReturnType<typeof planRows>>;
 
 /** By `keyText`; a text says why there is none. */
 type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
@@ -63,7 +54,7 @@ export function planRows(
   users: PlannedUsers,
   caps: Pick<Caps, 'maxRow'>,
   shared?: ReadonlySet<string>,
-): RowsPlan {
+) {
   const planned = new PackedRows<PlannedRow>();
   const claimed: ClaimedRow[] = [];
   const problems: SheetProblem[] = [];

@@ -53,19 +53,10 @@ export interface Question {
   readonly mostRequests: number | null;
 }
 
-export interface Reconciliation {
-  readonly requests: number;
-  readonly users: number;
-  readonly rows: number;
-  readonly findings: readonly Finding[];
-  /** Why not all was compared. Empty where all was. */
-  readonly problems: readonly string[];
-  /** The same command goes on from here. */
-  readonly isStopped: boolean;
-}
+export type Reconciliation = Readonly<Awaited<ReturnType<typeof reconcile>>>;
 
 /** Compares; changes nothing. Throws what the client throws, and a run after that goes on where it ended. */
-export async function reconcile(ports: ReconcilePorts, question: Question): Promise<Reconciliation> {
+export async function reconcile(ports: ReconcilePorts, question: Question) {
   const { journal, client } = ports;
   const key = JSON.stringify([journal.id, client.address, question.batch, question.words]);
   const progress = await openProgress(ports, key, question.span);
@@ -83,7 +74,9 @@ export async function reconcile(ports: ReconcilePorts, question: Question): Prom
     rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
     // What became of a row since its user was looked at, by this journal, was not known then.
     findings: findings.filter(({ token, state }) => (byToken.get(token)?.state ?? null) === state),
+    /** Why not all was compared. Empty where all was. */
     problems: stopped === null ? problems : [...problems, stopped],
+    /** The same command goes on from here. */
     isStopped: stopped !== null,
   };
 }
@@ -297,13 +290,7 @@ interface Step {
   readonly problems: readonly string[];
 }
 
-interface Progress {
-  readonly steps: readonly Step[];
-  /** As it was when the first of these runs began. */
-  readonly span: Span;
-  add(step: Step): void;
-  remove(): void;
-}
+type Progress = Awaited<ReturnType<typeof openProgress>>;
 
 interface Header {
   readonly key: string;
@@ -316,11 +303,7 @@ interface Header {
  * A line a step, after a line that says of what. What is older than a day, of another question, or compared with steps that
  * this journal lacks is begun anew.
  */
-async function openProgress(
-  { journal, progressFile: file, clock }: ReconcilePorts,
-  key: string,
-  span: Span,
-): Promise<Progress> {
+async function openProgress({ journal, progressFile: file, clock }: ReconcilePorts, key: string, span: Span) {
   const [first, ...steps] = linesOf(file);
   const header = first as Header | undefined;
   const goesOn =
@@ -342,8 +325,9 @@ async function openProgress(
   explained(() => writeFileSync(file, text, { mode: ownerAlone }));
   return {
     steps: goesOn ? (steps as Step[]) : [],
+    /** As it was when the first of these runs began. */
     span: goesOn ? header.span : span,
-    add: (step) => explained(() => appendFileSync(file, `${JSON.stringify(step)}\n`)),
+    add: (step: Step) => explained(() => appendFileSync(file, `${JSON.stringify(step)}\n`)),
     remove: () => explained(() => rmSync(file, { force: true })),
   };
 }

@@ -15,24 +15,7 @@ export interface AuditFilter {
   readonly user?: number;
 }
 
-export interface AuditEntry {
-  readonly step: number;
-  readonly at: Timestamp;
-  readonly actor: Actor;
-  readonly kind: string;
-  readonly batch: string | null;
-  readonly row: number | null;
-  readonly user: number | null;
-  /** What is done, such as `balance` or `users.update-balance`; null of what is about no write. */
-  readonly action: string | null;
-  readonly type: string | null;
-  readonly amount: string | null;
-  /** Of the row or the write as it is now. */
-  readonly state: string | null;
-  readonly evidence: string | null;
-  readonly recordId: string | null;
-  readonly note: string | null;
-}
+export type AuditEntry = Readonly<ReturnType<typeof entryOf>>;
 
 type Connection = Kysely<JournalTables>;
 
@@ -94,7 +77,7 @@ async function writesOf(connection: Connection, steps: readonly FoundStep[]): Pr
   return new Map((await rows.where('write', 'in', named).execute()).map((each) => [each.write, each]));
 }
 
-function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>): AuditEntry {
+function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>) {
   const { step, at, kind, batch, row, data, note } = each;
   const common = { step, at, actor: JSON.parse(each.actor) as Actor, kind, batch, row, note };
   const number = memberOf(data, 'write');
@@ -107,8 +90,10 @@ function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>): AuditEntr
   return {
     ...common,
     user: each.user ?? (typeof user === 'number' ? user : null),
+    /** What is done, such as `balance` or `users.update-balance`; null of what is about no write. */
     action: each.action ?? (typeof what === 'string' ? what : null),
     ...moneyIn(each.parameters),
+    /** Of the row or the write as it is now. */
     state: row === null ? each.batchState : each.state,
     evidence: each.evidence,
     recordId: each.record_id,
@@ -119,7 +104,7 @@ function memberOf(json: string, name: string): unknown {
   return (JSON.parse(json) as Readonly<Record<string, unknown>>)[name];
 }
 
-function moneyIn(json: string | null): Pick<AuditEntry, 'type' | 'amount'> {
+function moneyIn(json: string | null): { readonly type: string | null; readonly amount: string | null } {
   const none = { type: null, amount: null };
   if (json === null) return none;
   try {

@@ -46,17 +46,6 @@ export interface LoggedRequest {
   fault: Fault | null;
 }
 
-export interface RequestCounts {
-  readonly total: number;
-  readonly byOperation: Readonly<Record<string, number>>;
-  readonly byStatus: Readonly<Record<string, number>>;
-  readonly faults: Readonly<Record<string, number>>;
-  /** The most requests that were under way at the same time. */
-  readonly mostAtOnce: number;
-  /** The last requests, oldest first. */
-  readonly recent: readonly LoggedRequest[];
-}
-
 const remembered = 10_000;
 
 function addOne(counts: Map<string, number>, name: string): void {
@@ -98,13 +87,15 @@ export class RequestLog {
     this.#open -= 1;
   }
 
-  counts(): RequestCounts {
+  counts() {
     return {
       total: this.#total,
       byOperation: Object.fromEntries(this.#byOperation),
       byStatus: Object.fromEntries(this.#byStatus),
       faults: Object.fromEntries(this.#faults),
+      /** The most requests that were under way at the same time. */
       mostAtOnce: this.#mostAtOnce,
+      /** The last requests, oldest first. */
       recent: this.#recent.slice(-remembered),
     };
   }

@@ -24,7 +24,7 @@ export type { Chaos, ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
 export type { Fault, ScriptedFault } from './faults.ts';
 export type { LedgerEntry } from './records.ts';
-export type { LoggedRequest, RequestCounts } from './request-log.ts';
+export type { LoggedRequest } from './request-log.ts';
 
 export interface SandboxOptions {
   /** The database's file; in memory where it is not given. A file that has data keeps it: the counts are then unused. */

@@ -4,10 +4,10 @@ import { setImmediate } from 'node:timers/promises';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
 import { databaseText } from '../model/database-address.ts';
-import { type ExitCode, FileError, type OperatorError, rankOf } from '../model/errors.ts';
+import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
-import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { freshnessOf } from './problems.ts';
@@ -195,20 +195,7 @@ async function readStatus(settings: Settings, clock: Clock): Promise<WholeStatus
 }
 
 /** How a server of the config file is, in a few words. */
-export interface ServerState {
-  /** null: the server outside of the profiles. */
-  readonly profile: string | null;
-  /** What `status --check` ends with for it alone. */
-  readonly check: ExitCode;
-  /** Null where it was never read whole. */
-  readonly fresh_as_of: Timestamp | null;
-  /** Whether a sync is under way. */
-  readonly is_running: boolean;
-  /** Whether a worker is there for its jobs. */
-  readonly has_worker: boolean;
-  /** The worst first. */
-  readonly problems: readonly StatusProblem[];
-}
+export type ServerState = Readonly<Awaited<ReturnType<typeof stateOf>>>;
 
 /** The state of each, the worst first, then the stalest. One after the other: the files of one are open at a time. */
 export async function openServerStates(all: readonly ServerReading[], clock: Clock): Promise<ServerState[]> {
@@ -223,10 +210,8 @@ export async function openServerStates(all: readonly ServerReading[], clock: Clo
   );
 }
 
-async function stateOf(
-  { profile, reading: { settings, problems } }: ServerReading,
-  clock: Clock,
-): Promise<ServerState> {
+/** Its profile is null outside of the profiles; `check` is what `status --check` ends with for it alone. */
+async function stateOf({ profile, reading: { settings, problems } }: ServerReading, clock: Clock) {
   const none = { profile, check: 2, fresh_as_of: null, is_running: false, has_worker: false } as const;
   if (settings === undefined) return { ...none, problems: problems.map((error) => problemOf('settings', error)) };
   try {

@@ -75,7 +75,7 @@ export async function makeBackup(
   }
   const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };
   const madeAt = timestampOf(clock.now());
-  // `20261121T021500Z`, in UTC: sorts by time, and every file system can hold it. Another one may have been made in the same second.
+  // `20261121T021500Z`, in UTC, sorts by time. Another one may have been made in the same second.
   const stamp = `${madeAt.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
   const isThere = (name: string): boolean => existsSync(join(folder, name));
   const name = firstFree(isThere, (number) => (number === null ? stamp : `${stamp}-${number}`));

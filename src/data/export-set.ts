@@ -39,7 +39,7 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
       version: version(),
       /** The moment of the state that all files are of. */
       snapshot_at: timestampOf(run.clock.now()),
-      /** The certificate of this state, by which the files are traced to what the server had; null where none was written of it. */
+      /** Of this state, by which the files are traced to what the server had; null where none was written of it. */
       certificate: snapshot.certified(),
       /** What `--changed-since` takes to go on from this state. */
       cursor: snapshot.cursor(),

@@ -58,7 +58,7 @@ class ParquetFile {
     this.#strays = source.columns.map(() => ({ nulled: 0, rounded: 0 }));
   }
 
-  /** Takes the rows; gives the groups that are full. Throws a UsageError where a computed column comes to hold another type. */
+  /** Gives the groups that are full by now. Throws a UsageError where a computed column comes to hold another type. */
   add(rows: readonly Row[]): Uint8Array[] {
     const full: Uint8Array[] = [];
     for (const row of rows) {

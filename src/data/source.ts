@@ -20,7 +20,7 @@ export interface RowSource {
   /** What each column is declared to hold; undefined of what a statement computes. */
   readonly types: readonly (ColumnType | undefined)[];
   /**
-   * What is made of all rows in order, some at a time: rows that pass through a generator themselves are held until the next.
+   * What is made of all rows in order, some at a time. Rows that were given themselves would be held until the next ones.
    * @param most how many the next ones may be; without it as many as are worth a reading
    */
   readonly pieces: <T>(make: (rows: readonly Row[]) => T, most?: () => number) => AsyncGenerator<T>;

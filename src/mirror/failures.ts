@@ -20,7 +20,9 @@ export function noteForeign(
 }
 
 /**
- * The failure that all resources have in common, by which a command ends rather than as incomplete: everything ended by a refused key, or by a server that gave nothing at all; undefined otherwise. */
+ * The failure by which a command ends rather than as incomplete: a refused key, or a server that gave nothing at all, for every
+ * resource; undefined of any other end.
+ */
 export function sharedFailure(
   ends: readonly { readonly error: OperatorError | null; readonly reached: boolean }[],
 ): OperatorError | undefined {

@@ -36,7 +36,7 @@ export function mirrorStatus(store: MirrorStore) {
   return {
     fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
     running: store.lockOwner(syncLock) ?? null,
-    /** The server that the mirror was read from, and the id of the user that the key belongs to where it says; null before. */
+    /** Null before the first contact; the owner of the key is null where the server does not say. */
     server: known === null ? null : { address: known.address, key_owner: known.owner?.id ?? null },
     resources,
     /** How records departed from the reference: fields too many or too few, values of another type. */

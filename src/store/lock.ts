@@ -116,7 +116,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
 
   return {
     owner,
-    /** To be called in the transaction of each write: throws `LockHeldError` where somebody else has got a lock of ours. */
+    /** Belongs into the transaction of each write. Throws `LockHeldError` where somebody else has a lock of ours. */
     guard: (): void => {
       for (const [name, { run }] of owned) {
         const row = one.get(name);
@@ -127,7 +127,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
         });
       }
     },
-    /** Takes the lock, in the immediate transaction at hand, or throws `LockHeldError` saying who has it and since when. */
+    /** In the immediate transaction at hand. Throws `LockHeldError` saying who has it and since when. */
     acquire: (name: string, run: string, command: string): void => {
       const other = owner(name);
       if (other !== undefined) {

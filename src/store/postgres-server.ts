@@ -1,4 +1,4 @@
-/** What every connection to a PostgreSQL of ours has in common: how it is made, what the server must be, and what its errors mean. */
+/** How a connection to a PostgreSQL of ours is made, what the server must be, and what its errors mean. */
 import { hash } from 'node:crypto';
 import { type ClientConfig, DatabaseError } from 'pg';
 import type { DatabaseAccess } from '../model/database-address.ts';

@@ -70,7 +70,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
       throw explained(error, name);
     }
   };
-  /** One that failed may be within a transaction, or gone: its connection ends, and the server undoes what was not committed. */
+  /** Where it failed, the connection ends, and the server undoes what was not committed. */
   const withClient = <T>(doing: (query: SharedDatabase['query']) => Promise<T>): Promise<T> =>
     explaining(async () => {
       const client = await pool.connect();

@@ -39,8 +39,8 @@ export function openReadingStore(file: string) {
 export type ReadingStore = ReturnType<typeof openReadingStore>;
 
 /**
- * Opens the mirror for many short readings over one connection; no state of the file is held between two of them. Another file in its place is opened at the next one. Throws, there and then, a
- * FileError where there is none.
+ * Opens the mirror for many short readings over one connection, which holds no state between two of them. Another file in its place
+ * is opened at the next one. Throws, there and then, a FileError where there is none.
  */
 export function openSharedReading(file: string) {
   let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
@@ -119,7 +119,7 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
       columns: readonly string[],
       sql: readonly string[] = columns.map(quoteName),
     ): RangedRows => rangedRowsOf(database, relation, sql, guard),
-    /** Splits the whole line of ids, or the range, at the end of every `rows` rows; `rows` is called before each range. */
+    /** Splits the whole line of ids, or the range, after every `rows` rows, as it gives before each range. */
     ranges: (relation: Relation, rows: () => number, within: IdRange = wholeLine) =>
       rangesOf(database, relation, rows, within, guard),
     /** The `fresh_as_of` of each resource; null where it was never read whole. */

@@ -80,7 +80,7 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
   }
 }
 
-/** What the schema was published with last; undefined where nothing is there. Throws an UnreachableError or a UsageError. */
+/** What was published last; undefined where nothing was. Throws an UnreachableError or a UsageError. */
 export function publishedIn(destination: Destination, signal: AbortSignal) {
   return withDatabase(destination, signal, (database) => publicationIn(database));
 }

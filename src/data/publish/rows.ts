@@ -6,7 +6,7 @@ import { quoteName } from '../../store/schema.ts';
 import { readingPace } from '../reading-pace.ts';
 import { lineSql, type PublishedColumn, type PublishedTable } from './layout.ts';
 
-/** How well PostgreSQL takes a row that is written cell by cell: only what identifies it, with all else in `_raw`, where it is bare. */
+/** Of rows that are written cell by cell; of a bare one only what identifies it, with all else in `_raw`. */
 type Care = 'careful' | 'bare';
 
 export type LineReader = ReturnType<typeof lineReader>;

@@ -225,7 +225,7 @@ export async function makeFlatViews(database: Database, mirror: Mirror, warn: (t
   }
 }
 
-/** Puts the view in the place of one that lacks its columns, or has others. False where something of others stands on that. */
+/** Puts the view in the place of another one. False where something of others stands on that and needs its columns. */
 export async function putView(database: Database, view: string, definition: string): Promise<boolean> {
   const make = (before: string) => database.part(() => database.query(`${before} VIEW ${view} ${definition}`));
   try {

@@ -71,7 +71,7 @@ const texts = [
   ['mirror_windows', 'problem'],
 ] as const;
 
-/** Rows that were removed, or whose text was taken out, and ids that are kept out from now on, within the transaction at hand. */
+/** Counts rows removed, or without their text, and ids kept out from now on. Within the transaction at hand. */
 function personRemoval(
   database: Database,
   runner: Runner,

@@ -281,11 +281,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
     pruneHistory: (resource: ResourceName, before: Timestamp, versions: number) =>
       step(() => prune(resource, before, versions)),
-    /** The same for tombstones of rows that were deleted before the time. A cursor from before them is refused from now on. */
+    /** The same for tombstones. A cursor from before those that go is refused from now on. */
     pruneDeletions: (before: Timestamp, tombstones: number) => step(() => pruneTombstones(before, tombstones)),
     /** Rows of the resource, all or those that a window of these days owns. */
     liveCount: (resource: ResourceName, range?: DayRange) => writerOf(resource).owned.count(range ?? everything),
-    /** The same with what is kept out although the server has it: the records of the server that the mirror accounts for. */
+    /** The same with what is kept out although the server has it: what the mirror accounts for. */
     accountedCount: (resource: ResourceName, range?: DayRange) =>
       writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
     suppressedIds: (resource: ResourceName): ReadonlySet<number> => suppressions.ids(resource),

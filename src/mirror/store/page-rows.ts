@@ -255,8 +255,8 @@ export function twinGuard(database: Database) {
 }
 
 /**
- * A function that upserts rows within the transaction at hand and counts what it did with them; `twins` are ids of rows that another
- * record was kept from replacing.
+ * A function that upserts rows within the transaction at hand and counts what it did with them. `twins`: rows that another record
+ * was kept from replacing.
  * @param significant the changes that move a row's `_changed_at`; any other is written all the same
  */
 export function pageUpsert(

@@ -5,12 +5,13 @@
  */
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
+import { z } from 'zod';
 import { type DocumentForm, documentLines, inPieces, jsonOf } from '../journal/signed-document.ts';
 import type { SigningKey } from '../journal/signing-key.ts';
 import { counted } from '../model/counted.ts';
 import type { DayRange } from '../model/era.ts';
 import { IncompleteError } from '../model/errors.ts';
-import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { type DayHash, dayHashes, type HashedTables } from '../store/certified.ts';
@@ -22,52 +23,58 @@ export const certificateKind = 'admin-mirror certificate 1';
 
 export const certificateForm: DocumentForm = { kind: 'certificate', parts: 'windows' };
 
-/** What is said of one resource. */
-export interface CertifiedResource {
-  readonly rows: number;
+const resource = z.enum(resourceNames);
+const count = z.int().nonnegative();
+const time = z.string() as unknown as z.ZodType<Timestamp>;
+
+/** What is said of one resource; besides, the `capabilities` that were measured, on which the reading rests. */
+const claim = z.looseObject({
+  rows: count,
   /** People who were forgotten, and their emails: the server may have them, and the mirror must not. */
-  readonly kept_out: number;
-  readonly server_total: number;
-  readonly fresh_as_of: Timestamp;
+  kept_out: count,
+  server_total: count,
+  fresh_as_of: time,
   /** The run that found it complete. */
-  readonly run: string;
-  readonly windows: number;
-  /** What was measured of the server's list, on which the reading rests. */
-  readonly capabilities: object | null;
-  readonly columns: readonly string[];
-  readonly relations: readonly string[];
-}
+  run: z.string(),
+  windows: count,
+  columns: z.array(z.string()).readonly(),
+  relations: z.array(z.string()).readonly(),
+});
 
-/** The shape is part of the contract with scripts and with certificates of before. */
-export interface CertificateHead {
-  readonly certificate: typeof certificateKind;
-  readonly version: string;
-  readonly written_at: Timestamp;
-  readonly server: string | null;
-  readonly fresh_as_of: Timestamp | null;
+/** The shapes are part of the contract with scripts and with certificates of before. */
+export const headShape = z.looseObject({
+  certificate: z.literal(certificateKind),
+  written_at: time,
+  server: z.string().nullable(),
+  fresh_as_of: time.nullable(),
   /** Of the Merkle tree over all windows. */
-  readonly root: string;
+  root: z.string(),
   /** By which it is seen that two certificates, or a certificate and a mirror, were hashed with the same salt. */
-  readonly salt_id: string;
-  readonly key_id: string;
-  readonly resources: Readonly<Partial<Record<ResourceName, CertifiedResource>>>;
-}
+  salt_id: z.string(),
+  key_id: z.string(),
+  resources: z.partialRecord(resource, claim),
+});
 
-/** A day of creation, its rows, and the hash over them. */
-export type CertifiedDay = readonly [day: string, rows: number, hash: string];
+/** A day of creation, its rows, and the hash over them. The day before all, and that of no calendar, are shorter. */
+const certifiedDay = z.tuple([z.string().max(10), count, z.string()]).readonly();
 
-export interface CertifiedWindow {
-  readonly resource: ResourceName;
+export const windowShape = z.looseObject({
+  resource,
   /** `[from, to)`; `0000-01-01` stands before all days. */
-  readonly from: string;
-  readonly to: string;
-  readonly rows: number;
-  readonly server_total: number | null;
-  readonly fresh_as_of: Timestamp | null;
-  readonly hash: string;
+  from: z.string().length(10),
+  to: z.string().length(10),
+  rows: count,
+  server_total: count.nullable(),
+  fresh_as_of: time.nullable(),
+  hash: z.string(),
   /** Those that have rows. */
-  readonly days: readonly CertifiedDay[];
-}
+  days: z.array(certifiedDay).readonly(),
+});
+
+export type CertifiedResource = z.infer<typeof claim>;
+export type CertificateHead = z.infer<typeof headShape>;
+export type CertifiedDay = z.infer<typeof certifiedDay>;
+export type CertifiedWindow = z.infer<typeof windowShape>;
 
 /** What a certificate is made of: the mirror, which nobody writes meanwhile. */
 interface CertifyPorts {

@@ -1,6 +1,5 @@
 /** Certificates by themselves, by a mirror, by each other. Section "Certificates" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
-import { z } from 'zod';
 import { firstDifference, jsonOf, LineReader, NoDocument, readDocument } from '../journal/signed-document.ts';
 import type { CheckingKey } from '../journal/signing-key.ts';
 import { counted } from '../model/counted.ts';
@@ -14,13 +13,14 @@ import { build, Runner } from '../store/tables.ts';
 import {
   type CertificateHead,
   certificateForm,
-  certificateKind,
   type CertifiedResource,
   type CertifiedWindow,
   daysHash,
+  headShape,
   lastEnds,
   rootOf,
   saltId,
+  windowShape,
 } from './certificate.ts';
 
 /** A day on which rows differ; rows is null where there is nothing of that day. */
@@ -57,45 +57,6 @@ interface CertificateCheck {
   readonly not_compared: string | null;
 }
 
-const resource = z.enum(resourceNames);
-const count = z.int().nonnegative();
-const day = z.string().length(10);
-const time = z.string().nullable();
-
-const claim = z.looseObject({
-  rows: count,
-  kept_out: count,
-  server_total: count,
-  fresh_as_of: z.string(),
-  run: z.string(),
-  windows: count,
-  columns: z.array(z.string()),
-  relations: z.array(z.string()),
-});
-
-const headShape = z.looseObject({
-  certificate: z.literal(certificateKind),
-  written_at: z.string(),
-  server: z.string().nullable(),
-  fresh_as_of: time,
-  root: z.string(),
-  salt_id: z.string(),
-  key_id: z.string(),
-  resources: z.partialRecord(resource, claim),
-});
-
-const windowShape = z.looseObject({
-  resource,
-  from: day,
-  to: day,
-  rows: count,
-  server_total: count.nullable(),
-  fresh_as_of: time,
-  hash: z.string(),
-  // Of what stands before the days, and of what no calendar has, the day is shorter.
-  days: z.array(z.tuple([z.string().max(10), count, z.string()])),
-});
-
 /** Reads a certificate whole; nothing of it is to be believed where there are problems. Throws a FileError. */
 async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal) {
   const lines = new LineReader(file, signal);
@@ -105,8 +66,8 @@ async function readCertificate(file: string, key: CheckingKey, signal: AbortSign
   try {
     const shapes = { head: headShape, part: windowShape };
     const document = readDocument(lines, await lines.next(), certificateForm, shapes);
-    head = document.head as unknown as CertificateHead;
-    for await (const window of document.parts) windows.push(window as unknown as CertifiedWindow);
+    head = document.head;
+    for await (const window of document.parts) windows.push(window);
     const { text, signature } = document.signed();
     await lines.end();
     if (head.key_id !== key.id) {

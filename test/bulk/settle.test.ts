@@ -38,11 +38,11 @@ const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
 };
 
 /** A batch with a row in each of these states, of users 2, 3 and so on, and a server that shows what it is told. */
-async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true) {
+async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true, sameUser = false) {
   let now = sandboxNow;
   const clock = { now: () => now };
   const { journal } = await newJournal(clock);
-  const rows = states.map((_, index) => newIntent(index + 2, index + 2, { parameters }));
+  const rows = states.map((_, index) => newIntent(index + 2, sameUser ? 2 : index + 2, { parameters }));
   await journal.addBatch(newBatch(), rows);
   await journal.acquireLock('one');
   if (isClaimed) await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
@@ -139,6 +139,17 @@ describe('an open row', () => {
       recordId: null,
       problem: 'two looks agree: the balance is 100.00, as it was before; no transaction of it is shown',
     });
+  });
+
+  test('is given its time from when its request was out, not from when it was recorded that it would be sent', async () => {
+    const { journal, show, settle, pass } = await world(['sending']);
+    pass(5 * minuteMs);
+    await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+    show(2, 100);
+    pass(defaultOptions.settleAfterMs - minuteMs);
+    expect(await settle()).toMatchObject({ state: 'unknown' });
+    pass(minuteMs);
+    expect(await settle()).toMatchObject({ state: 'not_applied' });
   });
 
   test('stays open where two looks differ, and goes by the second', async () => {
@@ -332,7 +343,7 @@ describe('the word of a person', () => {
   });
 
   test('lets the next row of the user go on, and a lock that stands is respected', async () => {
-    const { journal, batch } = await world(['unknown', 'blocked']);
+    const { journal, batch } = await world(['unknown', 'blocked'], {}, true, true);
     await expect(
       resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' }),
     ).rejects.toThrow(/in other hands/);
@@ -343,6 +354,26 @@ describe('the word of a person', () => {
       'stopped',
     ]);
     expect(await journal.lockOwner('one')).toBeUndefined();
+  });
+
+  test('takes one step, and two where a response of success was not looked at yet', async () => {
+    const stepsFrom = async (state: IntentState) => {
+      const { journal, batch } = await world([state]);
+      await journal.releaseLock('one');
+      const steps: string[] = [];
+      const watched: Journal = {
+        ...journal,
+        move: (step) => {
+          steps.push(`${step.from} to ${step.to}`);
+          return journal.move(step);
+        },
+      };
+      await resolveRow(watched, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' });
+      return steps;
+    };
+    expect(await stepsFrom('needs_human')).toEqual(['needs_human to applied']);
+    expect(await stepsFrom('unknown')).toEqual(['unknown to applied']);
+    expect(await stepsFrom('acknowledged')).toEqual(['acknowledged to unknown', 'unknown to applied']);
   });
 
   test('is refused where another batch has taken the row back', async () => {

@@ -126,12 +126,7 @@ export async function preparePlan(
 }
 
 /** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */
-async function plannedRows(
-  ports: PreparePorts,
-  action: Action,
-  read: ReadRows,
-  { again, undoOf }: PlanSource,
-): Promise<{ readonly plan: RowsPlan; readonly unconfirmed: number }> {
+async function plannedRows(ports: PreparePorts, action: Action, read: ReadRows, { again, undoOf }: PlanSource) {
   const { users, unconfirmed, shared } = await usersOf(ports, action, read);
   const rows = again.reason === null ? notSentAlready(read) : read.rows;
   const caps = undoOf === null ? ports.rules.caps : noCaps;

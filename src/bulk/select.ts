@@ -55,11 +55,7 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
   };
 }
 
-function result(
-  store: ReadingStore,
-  sql: string,
-  signal: AbortSignal,
-): { readonly columns: string[]; readonly rows: Row[] } {
+function result(store: ReadingStore, sql: string, signal: AbortSignal) {
   const snapshot = store.snapshot();
   try {
     const { columns, batches } = snapshot.query(sql);

@@ -67,12 +67,7 @@ function field<const N extends string, const T extends FieldType, const O extend
   name: N,
   type: T,
   options?: O,
-): {
-  readonly name: N;
-  readonly type: T;
-  readonly nullable: O extends { nullable: true } ? true : false;
-  note: string;
-} {
+) {
   return {
     name,
     type,

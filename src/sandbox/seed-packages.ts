@@ -107,13 +107,7 @@ export function seedPackage(seed: number, id: number, createdAt: string, updated
 }
 
 /** Creation and change of record `id` of `count`, spread over the calendar. */
-export function spreadTimes(
-  calendar: Calendar,
-  now: number,
-  random: Random,
-  id: number,
-  count: number,
-): { created: number; createdAt: string; updatedAt: string } {
+export function spreadTimes(calendar: Calendar, now: number, random: Random, id: number, count: number) {
   const created = calendar.at((id - 1 + random.fraction()) / count);
   const updated = created + (now - created) * random.fraction() ** 2;
   return { created, createdAt: stamp(created), updatedAt: stamp(updated) };

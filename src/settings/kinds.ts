@@ -213,10 +213,7 @@ export type SettingValues = {
 };
 
 /** The value of the setting, which was given as text, number or list; undefined where it is refused. */
-export function readValue<K extends SettingKey>(
-  key: K,
-  given: unknown,
-): { readonly value: SettingValues[K] } | undefined {
+export function readValue<K extends SettingKey>(key: K, given: unknown) {
   const value = readGiven(key, given);
   return value === refused ? undefined : { value: value as SettingValues[K] };
 }

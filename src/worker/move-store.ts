@@ -231,7 +231,7 @@ async function compare(source: StoreSide, target: StoreSide, id: string): Promis
   return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
 }
 
-async function digestOf(db: Database, table: Table): Promise<{ readonly rows: number; readonly hash: string }> {
+async function digestOf(db: Database, table: Table) {
   const hash = createHash('sha256');
   let count = 0;
   for await (const rows of chunksOf<Record<string, unknown>>(db, table.name, table.key)) {

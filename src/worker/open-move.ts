@@ -18,12 +18,7 @@ import { openWorkerBackend, workerKind } from './store/sqlite.ts';
 export type MoveDirection = 'shared' | 'files';
 
 /** Opens both; each is made where it is not there. Throws an OperatorError. */
-export async function openMove(
-  settings: Settings,
-  to: MoveDirection,
-  clock: Clock,
-  releases: Releases,
-): Promise<{ readonly source: StoreSide; readonly target: StoreSide }> {
+export async function openMove(settings: Settings, to: MoveDirection, clock: Clock, releases: Releases) {
   const store = sharedStoreOf(settings);
   if (store === undefined) {
     throw new UsageError('store.shared is not set: there is no shared store to copy to, or from', {

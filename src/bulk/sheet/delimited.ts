@@ -173,10 +173,7 @@ function findDelimiter(file: string, text: string): Delimiter | undefined {
 const separatorLine = /^sep=(.?)(?:\r\n|\n|\r|$)/i;
 
 /** The line that tells spreadsheet programs the delimiter, and that they do not count as a row: `sep=;`. */
-function separatorOf(
-  file: string,
-  text: string,
-): { readonly delimiter: Delimiter; readonly length: number } | undefined {
+function separatorOf(file: string, text: string) {
   const line = separatorLine.exec(text);
   if (line === null) return undefined;
   const delimiter = delimiters.find((each) => each === line[1]);

@@ -43,11 +43,7 @@ export async function readWorkbook(archive: Archive) {
 const names = (sheets: readonly WorkbookSheet[]): string => sheets.map(({ name }) => shown(name)).join(', ');
 
 /** The sheet of that name, else the first one that can be seen; and what to report of the choice. */
-export function chooseSheet(
-  file: string,
-  sheets: readonly WorkbookSheet[],
-  wanted: string | undefined,
-): { readonly sheet: WorkbookSheet; readonly notes: readonly string[] } {
+export function chooseSheet(file: string, sheets: readonly WorkbookSheet[], wanted: string | undefined) {
   if (wanted !== undefined) {
     const sheet =
       sheets.find(({ name }) => name === wanted) ??

@@ -31,11 +31,6 @@ export interface SharedStore extends DatabaseAccess {
   readonly leaseMs?: number;
 }
 
-/** `the shared store postgresql://mirror@db.example.com:5432/mirror`, for messages. */
-export function sharedName(address: DatabaseAddress): string {
-  return `the shared store ${databaseText(address)}`;
-}
-
 const tlsModes: Readonly<Record<string, DatabaseTls>> = {
   disable: 'off',
   require: 'required',

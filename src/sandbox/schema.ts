@@ -22,7 +22,7 @@ export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = 
 };
 
 /** The order of each resource's walk, and the counting of date ranges. */
-const walkIndexes = [
+export const walkIndexes = [
   'CREATE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
   'CREATE INDEX IF NOT EXISTS packages_walk ON packages (created_at)',
   'CREATE INDEX IF NOT EXISTS emails_walk ON emails (created_at)',
@@ -74,11 +74,6 @@ function createTables(db: Db): void {
   db.exec(otherTables);
   db.pragma(`application_id = ${applicationId}`);
   db.pragma(`user_version = ${schemaVersion}`);
-}
-
-/** Builds the indexes; done after the seeding, because sorting once is faster than placing each row. */
-export function createIndexes(db: Db): void {
-  for (const sql of walkIndexes) db.exec(sql);
 }
 
 export function readMeta(db: Db, name: string): string | undefined {

@@ -18,7 +18,7 @@ import {
   type QueryResult,
 } from 'kysely';
 import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig, types } from 'pg';
-import { type SharedStore, sharedName } from '../model/database-address.ts';
+import { databaseText, type SharedStore } from '../model/database-address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
 import { storable } from '../model/storable.ts';
@@ -59,7 +59,7 @@ const connections = 8;
 
 /** Connects at the first use. The caller closes it, or what it opens over the dialect. */
 export function connectTo(store: SharedStore): SharedDatabase {
-  const name = sharedName(store.address);
+  const name = `the shared store ${databaseText(store.address)}`;
   const schema = `"${store.schema.replaceAll('"', '""')}"`;
   const pool = poolFor(store, schema);
   const lock = `select pg_advisory_xact_lock(${lockKey(store.schema)})`;

@@ -32,6 +32,9 @@ interface Flags {
   readonly pager: boolean;
 }
 
+/** Flags that mean nothing where no steps are listed. */
+const ofTheList = ['since', 'until', 'person', 'batch', 'user', 'format'];
+
 export function define(program: Command, context: CliContext): void {
   program
     .command('audit')
@@ -46,14 +49,9 @@ export function define(program: Command, context: CliContext): void {
     .option('--batch <batch>', 'only this batch')
     .option('--user <id>', 'only what is about this user of the server, and the batches that the user is in', toUser)
     .addOption(
-      new Option('--verify', 'check every step and every record; ends with 6 where something was altered').conflicts([
-        'since',
-        'until',
-        'person',
-        'batch',
-        'user',
-        'format',
-      ]),
+      new Option('--verify', 'check every step and every record; ends with 6 where something was altered').conflicts(
+        ofTheList,
+      ),
     )
     .option('--head <hash>', 'with --verify: a head noted before, which must be among the steps', toHash)
     .addOption(
@@ -61,7 +59,7 @@ export function define(program: Command, context: CliContext): void {
         '--check-receipt <file>',
         'check a receipt of `bulk receipt` by its signature, its sums and, where it is at hand, the journal; ends with 6 where ' +
           'something does not fit',
-      ).conflicts(['since', 'until', 'person', 'batch', 'user', 'format', 'verify']),
+      ).conflicts([...ofTheList, 'verify']),
     )
     .option(
       '--key <file>',

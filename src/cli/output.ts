@@ -4,6 +4,7 @@ import { stringifyExactly } from '../api/exact-json.ts';
 import { OperatorError } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { harmless, styleMark } from '../model/terminal-text.ts';
+import type { Timestamp } from '../model/time.ts';
 import { commandName } from '../model/version.ts';
 import { valueOf } from '../settings/settings.ts';
 import { commands } from './commands.ts';
@@ -77,6 +78,11 @@ export function printError(context: CliContext, error: unknown): void {
 export function bugText(error: unknown): string {
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return `this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`;
+}
+
+/** `2026-03-11 10:20 UTC`. */
+export function minuteOf(at: Timestamp): string {
+  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
 }
 
 /** A server as it is called in lists. */

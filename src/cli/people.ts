@@ -6,13 +6,13 @@ import { actorText } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { withReleases } from '../model/releases.ts';
-import { systemClock, type Timestamp } from '../model/time.ts';
+import { systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
 import type { ListedAccount, People } from '../people/port.ts';
 import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printLines, printNote, printResult } from './output.ts';
+import { minuteOf, printJson, printLines, printNote, printResult } from './output.ts';
 import { newPassword } from './prompts.ts';
 
 interface AddFlags {
@@ -191,10 +191,6 @@ function documentOf({ name, roles, state, osUsers, passwordAt, ...more }: Accoun
   const created = { created_at: more.createdAt, created_by: more.createdBy };
   const changed = { changed_at: more.changedAt, changed_by: more.changedBy };
   return { name, roles, state, os_users: osUsers, password_at: passwordAt, ...created, ...changed };
-}
-
-function minuteOf(at: Timestamp): string {
-  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
 }
 
 const namesIn = (text: string): string[] =>

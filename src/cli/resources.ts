@@ -55,8 +55,8 @@ function defineOperation(parent: Command, context: CliContext, resource: Resourc
   const ofOne = operation.path.includes('{user}');
   if (ofOne) command.argument('<id>', "the user's id");
   if (operation.relations.length > 0) {
-    const meaning = `related records that come along, separated by commas: ${operation.relations.join(', ')}`;
-    command.option('--with <names>', meaning);
+    const names = operation.relations.join(', ');
+    command.option('--with <names>', `related records that come along, separated by commas: ${names}`);
   }
   addParameterFlags(command, operation);
   if (operation.confirm) command.option('--yes', 'do not ask before it is sent');
@@ -182,13 +182,8 @@ function checkBody({ name, parameters }: Operation, body: Readonly<Record<string
     const flags = parameters.map((each) => `--${each.name.replaceAll('_', '-')}`).join(', ');
     throw new UsageError('there is nothing to change', { advice: `Give one of ${flags}.` });
   }
-  const amount = body['amount'];
-  if (
-    name === 'users.update-balance' &&
-    typeof amount === 'string' &&
-    amount.startsWith('-') &&
-    body['type'] !== 'set'
-  ) {
+  const { amount = '', type } = body as Readonly<Record<string, string | undefined>>;
+  if (name === 'users.update-balance' && amount.startsWith('-') && type !== 'set') {
     throw new UsageError(`--amount ${amount} is below zero`, {
       advice: 'Say --type remove and the amount without its sign.',
     });

@@ -15,7 +15,7 @@ import type { Timestamp } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { paint, printNote, printWarning } from '../output.ts';
+import { minuteOf, paint, printNote, printWarning } from '../output.ts';
 import { newFile } from '../files.ts';
 import { tableRoom, writePaged } from '../pager.ts';
 import { addPagerFlag } from './shared.ts';
@@ -116,10 +116,6 @@ const approvalStates: Readonly<Record<ApprovalState, string>> = {
   denied: 'denied',
   expired: 'expired',
 };
-
-function minuteOf(at: Timestamp): string {
-  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
-}
 
 /** What to do with a batch that was not sent. */
 export function nextWords({ batch, action, state, counts, approval }: BatchReport): string {

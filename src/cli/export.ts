@@ -248,7 +248,7 @@ interface ExportFlags {
 }
 
 /** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
-export function formOf(flags: ExportFlags, file: string | undefined): FileForm {
+function formOf(flags: ExportFlags, file: string | undefined): FileForm {
   const named = file === undefined ? undefined : formatOfName(file);
   if (flags.format === undefined && named?.ending !== undefined && named.format === undefined) {
     throw new UsageError(`no format is written as "${named.ending}" (${file})`, {
@@ -281,7 +281,7 @@ function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {
 }
 
 /** Throws a UsageError where something was said that is of one table, and all are asked for. */
-export function checkAll(what: string | undefined, flags: ExportFlags): void {
+function checkAll(what: string | undefined, flags: ExportFlags): void {
   if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
   const other = [...tableFlags.filter((name) => name !== 'meta' && name !== 'changedSince'), 'sql' as const].find(
     (name) => flags[name] !== undefined,
@@ -292,11 +292,7 @@ export function checkAll(what: string | undefined, flags: ExportFlags): void {
 }
 
 /** The rows that are asked for. Throws a UsageError. */
-export async function whatOf(
-  context: CliContext,
-  what: string | undefined,
-  flags: ExportFlags,
-): Promise<SourceRequest> {
+async function whatOf(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<SourceRequest> {
   if (flags.changedSince !== undefined) checkChanged(what, flags);
   if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
   if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
@@ -334,7 +330,7 @@ function checkChanged(what: string | undefined, flags: ExportFlags): void {
 }
 
 /** What of the rows is wanted. Throws a UsageError. */
-export function partOf(flags: ExportFlags): StatementPart {
+function partOf(flags: ExportFlags): StatementPart {
   const columns = flags.columns === undefined ? undefined : namesOfFlag('--columns', flags.columns);
   return {
     ...(columns === undefined ? {} : { columns }),

@@ -162,7 +162,7 @@ export function toParameter(
   return new Map([...before, [name, value]]);
 }
 
-export interface ReportFlags {
+interface ReportFlags {
   readonly param?: ReadonlyMap<string, string>;
   readonly sql?: string;
   readonly meta?: boolean;

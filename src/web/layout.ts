@@ -79,7 +79,7 @@ function whoTag({ caller, link }: Visit): Part {
   </form>`;
 }
 
-export interface Asset {
+interface Asset {
   /** `/assets/console-1f3a….css` */
   readonly path: string;
   readonly type: string;

@@ -119,7 +119,7 @@ describe('a row that counts as not applied', () => {
     expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);
   });
 
-  test('after a success that nobody could read goes on: no state is a dead end', async () => {
+  test('after a success that nobody could read goes on: no state is a dead end', { tags: 'full' }, async () => {
     const { bulk, run, sandbox, user } = await oneRow('add,5,Credit', {}, 'lost');
     // The look before the write is answered, those after it are not.
     const watch = setInterval(() => {

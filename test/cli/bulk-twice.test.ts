@@ -58,7 +58,7 @@ describe('two terminals', () => {
     },
   );
 
-  test('that consent at one moment on a slow server pay once, whatever is resumed then', async () => {
+  test('that consent at one moment on a slow server pay once, whatever is resumed then', { tags: 'full' }, async () => {
     const world = await bulkWorld({ latency: 30 });
     const { users, name } = creditFile(world, 4);
     const other = world.file(

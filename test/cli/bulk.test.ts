@@ -234,7 +234,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     return { sandbox, bulk, child, ended: finished(child) };
   }
 
-  test('brings what is under way to its end, prints its report, and ends with 130', async () => {
+  test('brings what is under way to its end, prints its report, and ends with 130', { tags: 'full' }, async () => {
     const { sandbox, bulk, child, ended } = await running({ latency: 10 });
     await whenMade(sandbox, 3, child);
     child.kill('SIGINT');

@@ -144,7 +144,7 @@ describe('What is altered', () => {
   // So that a thousand of them take seconds, they are made in one process.
   const tampering = Array.from({ length: isSoak ? 1_000 : 240 }, (_, seed) => seed);
 
-  test('in the mirror or in a certificate is found every time', { timeout: 300_000 }, async () => {
+  test('in the mirror or in a certificate is found every time', { tags: 'full', timeout: 300_000 }, async () => {
     const { file, folder, night, certify } = await certified();
     await night();
     const { windows } = await certify('now.json', 'users');

@@ -24,48 +24,52 @@ describe('the demo', () => {
   });
   afterAll(() => folder.remove());
 
-  test('writes the files that it names, says commands that work, and leaves nothing running', async () => {
-    const { code, stdout, stderr } = shown;
-    expect(stderr.replaceAll(/^(([\d,]+ rows written|drawn) to data\/demo\/[\w.-]+|assumed: .*)\n/gm, '')).toBe('');
-    expect(code).toBe(0);
+  test(
+    'writes the files that it names, says commands that work, and leaves nothing running',
+    { tags: 'full' },
+    async () => {
+      const { code, stdout, stderr } = shown;
+      expect(stderr.replaceAll(/^(([\d,]+ rows written|drawn) to data\/demo\/[\w.-]+|assumed: .*)\n/gm, '')).toBe('');
+      expect(code).toBe(0);
 
-    const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
-    expect([...named].sort()).toEqual([
-      'data/demo/admin-mirror.yaml',
-      'data/demo/coupons.jsonl',
-      'data/demo/credit.csv',
-      'data/demo/mirror.db',
-      'data/demo/packages.xlsx',
-      'data/demo/signups.svg',
-      'data/demo/unsent-emails.csv',
-      'data/demo/users.csv',
-    ]);
-    for (const file of named) expect(statSync(join(folder.path, file)).size).toBeGreaterThan(400);
-    // Paths are told as a person would type them.
-    expect(stdout).not.toContain(folder.path);
-    expect(readFileSync(join(folder.path, 'data/demo/users.csv'), 'utf8')).toContain(
-      /The first lines of .*:\n {2}.*\n {2}(.*)\n/.exec(stdout)?.[1] ?? 'no line shown',
-    );
+      const named = new Set(stdout.match(/data\/demo\/[\w-]+\.\w+/g));
+      expect([...named].sort()).toEqual([
+        'data/demo/admin-mirror.yaml',
+        'data/demo/coupons.jsonl',
+        'data/demo/credit.csv',
+        'data/demo/mirror.db',
+        'data/demo/packages.xlsx',
+        'data/demo/signups.svg',
+        'data/demo/unsent-emails.csv',
+        'data/demo/users.csv',
+      ]);
+      for (const file of named) expect(statSync(join(folder.path, file)).size).toBeGreaterThan(400);
+      // Paths are told as a person would type them.
+      expect(stdout).not.toContain(folder.path);
+      expect(readFileSync(join(folder.path, 'data/demo/users.csv'), 'utf8')).toContain(
+        /The first lines of .*:\n {2}.*\n {2}(.*)\n/.exec(stdout)?.[1] ?? 'no line shown',
+      );
 
-    const [, advice = ''] = stdout.split('What to try next');
-    const commands = [...advice.matchAll(/^ {2}npx admin-mirror (query|schema) (.*)$/gm)];
-    expect(commands).toHaveLength(2);
-    for (const [, name = '', rest = ''] of commands) {
-      const args = [...rest.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
-      expect(await runCli([name, ...args], { folder: folder.path })).toMatchObject({ code: 0, stderr: '' });
-    }
+      const [, advice = ''] = stdout.split('What to try next');
+      const commands = [...advice.matchAll(/^ {2}npx admin-mirror (query|schema) (.*)$/gm)];
+      expect(commands).toHaveLength(2);
+      for (const [, name = '', rest = ''] of commands) {
+        const args = [...rest.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+        expect(await runCli([name, ...args], { folder: folder.path })).toMatchObject({ code: 0, stderr: '' });
+      }
 
-    const [, serve = ''] = /^ {2}npx admin-mirror (serve .*)$/m.exec(advice) ?? [];
-    const args = [...serve.split(' '), '--listen', '127.0.0.1:0', '--json'];
-    const console = startCli(args, { folder: folder.path });
-    const [line] = (await once(console.stdout, 'data')) as [string];
-    const { first_account: first } = JSON.parse(line) as { readonly first_account: string };
-    expect(await (await fetch(first)).text()).toContain('The first account');
-    console.kill('SIGTERM');
-    expect(await finished(console)).toMatchObject({ code: 0, stderr: '' });
+      const [, serve = ''] = /^ {2}npx admin-mirror (serve .*)$/m.exec(advice) ?? [];
+      const args = [...serve.split(' '), '--listen', '127.0.0.1:0', '--json'];
+      const console = startCli(args, { folder: folder.path });
+      const [line] = (await once(console.stdout, 'data')) as [string];
+      const { first_account: first } = JSON.parse(line) as { readonly first_account: string };
+      expect(await (await fetch(first)).text()).toContain('The first account');
+      console.kill('SIGTERM');
+      expect(await finished(console)).toMatchObject({ code: 0, stderr: '' });
 
-    expect(await isServed(/http:\/\/127\.0\.0\.1:\d+/.exec(stdout)?.[0] ?? '')).toBe(false);
-  });
+      expect(await isServed(/http:\/\/127\.0\.0\.1:\d+/.exec(stdout)?.[0] ?? '')).toBe(false);
+    },
+  );
 
   test('credits a dozen people, shows what was wrong, and settles what was lost, without paying twice', async () => {
     const { stdout } = shown;

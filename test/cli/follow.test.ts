@@ -46,31 +46,35 @@ function following(folder: string, ...args: string[]) {
 }
 
 describe('changes --follow', () => {
-  test('prints what a sync in another process writes, and goes on after the cursor that it ends with', async () => {
-    const { control, folder, file, again } = await world();
-    const first = following(folder);
-    expect(await first.next()).toEqual({ cursor: cursorOf(file) });
-    control.update('users', 3, { balance: 77 });
-    await again();
-    expect(await first.next()).toMatchObject({
-      resource: 'users',
-      id: 3,
-      change: 'updated',
-      fields: { balance: { new: 77 } },
-    });
-    expect(await first.next()).toEqual({ cursor: cursorOf(file) });
-    const { code, stderr } = await first.stop();
-    expect(code).toBe(130);
-    expect(stderr).toContain(`go on with --since ${cursorOf(file)}`);
+  test(
+    'prints what a sync in another process writes, and goes on after the cursor that it ends with',
+    { tags: 'full' },
+    async () => {
+      const { control, folder, file, again } = await world();
+      const first = following(folder);
+      expect(await first.next()).toEqual({ cursor: cursorOf(file) });
+      control.update('users', 3, { balance: 77 });
+      await again();
+      expect(await first.next()).toMatchObject({
+        resource: 'users',
+        id: 3,
+        change: 'updated',
+        fields: { balance: { new: 77 } },
+      });
+      expect(await first.next()).toEqual({ cursor: cursorOf(file) });
+      const { code, stderr } = await first.stop();
+      expect(code).toBe(130);
+      expect(stderr).toContain(`go on with --since ${cursorOf(file)}`);
 
-    const cursor = cursorOf(file);
-    control.remove('coupons', 2);
-    await again();
-    const second = following(folder, '--since', cursor);
-    expect(await second.next()).toMatchObject({ resource: 'coupons', id: 2, change: 'deleted' });
-    expect(await second.next()).toEqual({ cursor: cursorOf(file) });
-    await second.stop();
-  });
+      const cursor = cursorOf(file);
+      control.remove('coupons', 2);
+      await again();
+      const second = following(folder, '--since', cursor);
+      expect(await second.next()).toMatchObject({ resource: 'coupons', id: 2, change: 'deleted' });
+      expect(await second.next()).toEqual({ cursor: cursorOf(file) });
+      await second.stop();
+    },
+  );
 
   test.each([
     [['--follow', '--until', '1d'], '--follow goes on until it is stopped'],

@@ -196,7 +196,7 @@ describe('a large table', () => {
     },
   );
 
-  test('is one state of the mirror, whatever is committed meanwhile', async () => {
+  test('is one state of the mirror, whatever is committed meanwhile', { tags: 'full' }, async () => {
     const file = largeMirror();
     const store = openStore(file);
     const writer = openMirrorFile(file);

@@ -51,7 +51,7 @@ describe('a record', () => {
     },
   );
 
-  test('with a number of five million digits is kept digit for digit, and soon', async () => {
+  test('with a number of five million digits is kept digit for digit, and soon', { tags: 'full' }, async () => {
     const { code, milliseconds, ask } = await syncOdd(user(9, `,"odd":${'1'.repeat(5_000_000)}`));
     expect(code).toBe(0);
     expect(milliseconds).toBeLessThan(30_000);

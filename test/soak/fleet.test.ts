@@ -97,7 +97,22 @@ ${names.map((name) => `  ${name}: {api: {base_url: "${sandboxes.get(name)?.url}"
     const saidSince = (msg: string, profile: string) =>
       all.some(({ lines }) => lines.some(({ at, line }) => at > quiet && line.profile === profile && line.msg === msg));
     const begun = (name: string) => saidSince('sync is complete', name) && saidSince('publish is complete', name);
-    await expect.poll(() => names.filter((name) => !begun(name)), { timeout: isLong ? 240_000 : 50_000 }).toEqual([]);
+    /** What the workers say of those servers that are not read and published again. */
+    const late = () =>
+      names
+        .filter((name) => !begun(name))
+        .flatMap((name) =>
+          all.flatMap(({ lines }, worker) =>
+            lines.flatMap(({ at, line }) =>
+              line.profile === name && at > quiet - 60_000
+                ? `${new Date(at).toISOString()} worker ${worker} ${name} ${line.msg}`
+                : [],
+            ),
+          ),
+        )
+        .sort()
+        .slice(-80);
+    await expect.poll(late, { timeout: isLong ? 240_000 : 50_000 }).toEqual([]);
     for (const name of names) {
       const { folder, environment } = ownerOf(name)?.worker.machine ?? machines[0] ?? { folder: '', environment: {} };
       const verified = await invoke(['verify', '--profile', name], { folder, environment });

@@ -60,22 +60,26 @@ describe('signing in', () => {
 });
 
 describe('a session', () => {
-  test('ends by itself after an hour without a request, and after twelve whatever is done', async () => {
-    let now = sandboxNow;
-    const { browser } = await startConsole({ clock: { now: () => now } });
-    const idle = await browser('idle', ['reader']);
-    const busy = await browser('busy', ['reader']);
-    const status = async ({ get }: typeof idle): Promise<number> => (await get('/')).status;
-    now += sessionLimits.idleMs - 1;
-    expect([await status(busy), await status(idle)]).toEqual([200, 200]);
-    for (let spent = now - sandboxNow; spent < sessionLimits.absoluteMs - hourMs; spent += hourMs / 2) {
-      now += hourMs / 2;
-      expect(await status(busy)).toBe(200);
-    }
-    expect(await status(idle)).toBe(303);
-    now = sandboxNow + sessionLimits.absoluteMs;
-    expect(await status(busy)).toBe(303);
-  });
+  test(
+    'ends by itself after an hour without a request, and after twelve whatever is done',
+    { tags: 'full' },
+    async () => {
+      let now = sandboxNow;
+      const { browser } = await startConsole({ clock: { now: () => now } });
+      const idle = await browser('idle', ['reader']);
+      const busy = await browser('busy', ['reader']);
+      const status = async ({ get }: typeof idle): Promise<number> => (await get('/')).status;
+      now += sessionLimits.idleMs - 1;
+      expect([await status(busy), await status(idle)]).toEqual([200, 200]);
+      for (let spent = now - sandboxNow; spent < sessionLimits.absoluteMs - hourMs; spent += hourMs / 2) {
+        now += hourMs / 2;
+        expect(await status(busy)).toBe(200);
+      }
+      expect(await status(idle)).toBe(303);
+      now = sandboxNow + sessionLimits.absoluteMs;
+      expect(await status(busy)).toBe(303);
+    },
+  );
 
   test('ends with the account, with a new password, with signing out, and by an admin', async () => {
     const { browser, people } = await startConsole();

@@ -97,18 +97,22 @@ test('a run that takes longer than its timeout is stopped, and said to be', asyn
   expect((await night.store.runs(1))[0]?.problem).toBe('it took longer than the 30m that its timeout allows');
 });
 
-test('a run that waits for its turn may take its timeout from there, and is not begun once the worker stops', async () => {
-  const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
-  const late = { from: '2026-03-11T00:00Z', jobs: [job], waitsMs: 60 * minuteMs } as const;
-  const night = startNight({ ...late, commands: () => takes(25) });
-  await night.until('2026-03-11T12:00Z');
-  expect(night.log).toEqual(['02:15 sync begins', '03:40 sync is complete']);
-  const begun: string[] = [];
-  const stopped = startNight({ ...late, commands: (name) => (begun.push(name), takes(25)) });
-  await stopped.until('2026-03-11T02:45Z');
-  await stopped.stop();
-  expect([stopped.log.at(-1), begun]).toEqual(['02:45 sync is stopped', []]);
-});
+test(
+  'a run that waits for its turn may take its timeout from there, and is not begun once the worker stops',
+  { tags: 'full' },
+  async () => {
+    const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
+    const late = { from: '2026-03-11T00:00Z', jobs: [job], waitsMs: 60 * minuteMs } as const;
+    const night = startNight({ ...late, commands: () => takes(25) });
+    await night.until('2026-03-11T12:00Z');
+    expect(night.log).toEqual(['02:15 sync begins', '03:40 sync is complete']);
+    const begun: string[] = [];
+    const stopped = startNight({ ...late, commands: (name) => (begun.push(name), takes(25)) });
+    await stopped.until('2026-03-11T02:45Z');
+    await stopped.stop();
+    expect([stopped.log.at(-1), begun]).toEqual(['02:45 sync is stopped', []]);
+  },
+);
 
 describe('a worker that is started again', () => {
   const file = () => `${temporaryFolder()}/mirror.worker.db`;

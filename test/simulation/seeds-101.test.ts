@@ -1,0 +1,8 @@
+// @module-tag full
+/** Fifty more, in a file of their own, so that they run beside the others. */
+import { expect, test } from 'vitest';
+import { failedSeeds, isChosen } from './seeds.ts';
+
+test.skipIf(isChosen)('the whole system holds, seeds 101 to 150', { timeout: 1_000_000 }, async () => {
+  expect(await failedSeeds(101, 50)).toBe('');
+});

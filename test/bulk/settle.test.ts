@@ -16,26 +16,12 @@ import type { UserDirectory } from '../../src/bulk/user-directory.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
-import { newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 const parameters = { type: 'add', amount: '5.00', description: 'Credit', expected_balance: null } as const;
 const tokenOf = (row: number) => newIntent(row, row).token ?? '';
 const made = (row: number, amount = 5) => ({ id: row, amount, result: '+', description: `Credit ${tokenOf(row)}` });
-
-/** The steps to each state from `planned`. */
-const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
-  planned: [],
-  sending: ['sending'],
-  acknowledged: ['sending', 'acknowledged'],
-  unknown: ['sending', 'unknown'],
-  needs_human: ['sending', 'unknown', 'needs_human'],
-  applied: ['sending', 'unknown', 'applied'],
-  rejected: ['sending', 'unknown', 'rejected'],
-  not_applied: ['sending', 'unknown', 'not_applied'],
-  blocked: ['blocked'],
-  skipped: ['skipped'],
-};
 
 /** A batch with a row in each of these states, of users 2, 3 and so on, and a server that shows what it is told. */
 async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true, sameUser = false) {
@@ -50,7 +36,7 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
   const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
   for (const [index, state] of states.entries()) {
     let from: IntentState = 'planned';
-    for (const to of paths[state] ?? []) {
+    for (const to of stepsTo[state] ?? []) {
       const sent =
         to === 'sending' ? { sentAt: timestampOf(now), seenBefore, answerKind: 'lost' as const, ...fields } : {};
       await journal.move({ batch: 'one', row: index + 2, from, to, fields: sent });

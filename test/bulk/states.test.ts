@@ -7,24 +7,10 @@ import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { bulkClient, newUser, plan, send, type Sent, sheetOf } from '../support/bulk.ts';
-import { newJournal } from '../support/journal.ts';
+import { newJournal, stepsTo } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { sample } from '../support/part.ts';
 import { traceProblems } from '../support/trace.ts';
-
-/** The steps to each state from `planned`. */
-const paths: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
-  planned: [],
-  sending: ['sending'],
-  acknowledged: ['sending', 'acknowledged'],
-  unknown: ['sending', 'unknown'],
-  needs_human: ['sending', 'unknown', 'needs_human'],
-  applied: ['sending', 'unknown', 'applied'],
-  rejected: ['sending', 'unknown', 'rejected'],
-  not_applied: ['sending', 'unknown', 'not_applied'],
-  blocked: ['blocked'],
-  skipped: ['skipped'],
-};
 
 interface Seen {
   readonly name: string;
@@ -82,7 +68,7 @@ async function rowIn(sandbox: Sandbox, journal: Journal, state: IntentState, ans
   const nothing = { shown: true, hits: 0, agreeing: 0, alike: 0, sets: 0, sum: '0.00', others: [], recordId: null };
   const seenBefore = { found: true, email: null, username: null, balance: '100.00', ...nothing };
   let from: IntentState = 'planned';
-  for (const to of paths[state] ?? []) {
+  for (const to of stepsTo[state] ?? []) {
     const sent: IntentFields = { sentAt: timestampOf(0), seenBefore, before: '100.00', answerKind };
     await journal.move({ batch, row: 2, from, to, fields: to === 'sending' ? sent : {} });
     from = to;

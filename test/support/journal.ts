@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { type Clock, hourMs } from '../../src/model/time.ts';
-import type { Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
+import type { IntentState, Journal, JournalRules, NewBatch, NewIntent } from '../../src/journal/port.ts';
 import { openJournal } from './journal-file.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -76,3 +76,17 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
     ...fields,
   };
 }
+
+/** The steps to each state from `planned`. */
+export const stepsTo: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
+  planned: [],
+  sending: ['sending'],
+  acknowledged: ['sending', 'acknowledged'],
+  unknown: ['sending', 'unknown'],
+  needs_human: ['sending', 'unknown', 'needs_human'],
+  applied: ['sending', 'unknown', 'applied'],
+  rejected: ['sending', 'unknown', 'rejected'],
+  not_applied: ['sending', 'unknown', 'not_applied'],
+  blocked: ['blocked'],
+  skipped: ['skipped'],
+};

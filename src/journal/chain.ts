@@ -4,7 +4,7 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
-import { type Kysely, sql, type UpdateObject } from 'kysely';
+import { type Kysely, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -161,9 +161,9 @@ export async function accountRecords(connection: Kysely<JournalTables>, name?: s
       eb
         .selectFrom('journal_steps')
         .select('digest')
-        .where('batch', 'is', null)
+        // As text rather than as a bound value: by it the index of these steps is found.
+        .where(sql<SqlBool>`kind LIKE 'account-%'`)
         .where('digest', 'is not', null)
-        .where('kind', 'like', 'account-%')
         // Canonical JSON: no other member comes before the name.
         .where(sql`substr(data, 1, length(name) + 13)`, '=', sql`'{"account":"' || name || '"'`)
         .orderBy('step', 'desc')

@@ -179,6 +179,11 @@ const rowsByUser: readonly string[] = [
   'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
 ];
 
+/** Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch. */
+const stepsOfAccounts: readonly string[] = [
+  "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
+];
+
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
@@ -193,12 +198,13 @@ export const journalKind: FileKind = {
     sessions,
     approval,
     rowsByUser,
+    stepsOfAccounts,
   ],
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
   shared: {
-    first: 9,
+    first: 10,
     also: () => [
       `INSERT INTO journal_identity (id) VALUES ('${randomBytes(16).toString('hex')}')`,
       `CREATE FUNCTION journal_send_needs_claim() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -149,3 +149,5 @@ CREATE INDEX journal_batches_hash ON journal_batches (hash);
 CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy';
 
 CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL;
+
+CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%';

@@ -91,7 +91,7 @@ describe('a new journal', () => {
     const database = new SqliteDatabase(file, { readonly: true });
     expect(database.pragma('user_version', { simple: true })).toBe(journalKind.migrations.length);
     expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([
-      1, 2, 3, 4, 5, 6, 7, 8, 9,
+      1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     ]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();

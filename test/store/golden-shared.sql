@@ -133,6 +133,8 @@ CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy';
 
 CREATE INDEX journal_intents_user ON journal_intents ("user") WHERE "user" IS NOT NULL;
 
+CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%';
+
 CREATE FUNCTION journal_send_needs_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$;
 

@@ -199,7 +199,11 @@ export function accountAltered(name: string): UsageError {
   });
 }
 
-/** Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. */
+/**
+ * Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. Each change
+ * is sealed by a salt of its own: a copy of the journal that takes the same step in the same millisecond comes to another
+ * hash, so that no two journals pass for one.
+ */
 export async function setBatch(
   connection: Kysely<JournalTables>,
   batch: string,
@@ -211,7 +215,8 @@ export async function setBatch(
     .where('batch', '=', batch)
     .executeTakeFirstOrThrow();
   const isSound = await isAsSealed(connection, { batch, row: null }, { ...before });
-  const changed = connection.updateTable('journal_batches').set(fields).where('batch', '=', batch).returningAll();
+  const salted = { ...fields, salt: newSalt() };
+  const changed = connection.updateTable('journal_batches').set(salted).where('batch', '=', batch).returningAll();
   const row = await changed.executeTakeFirstOrThrow();
   return isSound ? sealOf(row.salt, row) : null;
 }

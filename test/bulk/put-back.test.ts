@@ -7,15 +7,15 @@ import { type JournalMemory, openJournalMemory, rememberJournal } from '../../sr
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../support/journal-file.ts';
-import { hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { type Clock, hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-async function open(file: string): Promise<Journal> {
-  const journal = await openJournal(file, anna);
+async function open(file: string, clock: Clock = systemClock): Promise<Journal> {
+  const journal = await openJournal(file, anna, clock);
   onTestFinished(() => journal.close());
   return journal;
 }
@@ -43,14 +43,16 @@ async function paying() {
   return { sandbox, client, folder, file: `${folder}/journal.db`, user, sheet, made };
 }
 
-/** Plans a row in a journal, copies that, and has each of the two take a step of its own. */
+/** Plans a row in a journal, copies that, and has each of the two take the same step in the same millisecond. */
 async function twoOfOne() {
   const { client, folder, file, sheet } = await paying();
   const first = await openJournal(file, anna);
   const { batch } = await plan(first, client, sheet('Credit'));
   await first.close();
   copyFileSync(file, `${folder}/copy.db`);
-  const [journal, copy] = [await open(file), await open(`${folder}/copy.db`)];
+  const then = Date.now();
+  const clock = { now: () => then };
+  const [journal, copy] = [await open(file, clock), await open(`${folder}/copy.db`, clock)];
   for (const each of [journal, copy]) await each.setBatchState(batch, 'stopped');
   return { batch, memory: openMemory(folder), journal, copy };
 }

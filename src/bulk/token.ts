@@ -2,25 +2,21 @@
  * The mark of one row: it goes out at the end of a text that the server keeps, and is looked for afterwards. Section
  * "Writing" of docs/architecture.md.
  */
-import { randomFillSync } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 
 /** Base 32 without what is easily misread. */
 const letters = 'abcdefghijklmnopqrstuvwxyz234567';
 const tokenLetters = 12;
 
-/** Random bytes are fetched for many tokens at once: a plan needs one for each of its rows. */
-const pool = new Uint8Array(1_000 * tokenLetters);
-let used = pool.length;
+/** Random letters are fetched for many tokens at once: a plan needs one for each of its rows. */
+let ready = '';
 
 /** `am:` and 12 letters: 60 bits, so that no two of any journal are the same. */
 export function newToken(): string {
-  if (used >= pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  let text = 'am:';
-  for (const end = used + tokenLetters; used < end; used += 1) text += letters[(pool[used] ?? 0) & 31] ?? '';
-  return text;
+  if (ready === '') ready = Array.from(randomBytes(1_000 * tokenLetters), (byte) => letters.charAt(byte & 31)).join('');
+  const token = `am:${ready.slice(0, tokenLetters)}`;
+  ready = ready.slice(tokenLetters);
+  return token;
 }
 
 export function withToken(text: string | null, token: string): string {
@@ -35,20 +31,20 @@ export function tokenLike(text: string): string | undefined {
 export const tokenLength = ' am:'.length + tokenLetters;
 
 /** Where an action puts its token: at the end of a text, or in a comment of HTML at its end, which a server may escape. */
-const atEnd = /(?:^|\s)(am:[a-z2-7]{12})(?:\s+--(?:>|&gt;))?\s*$/i;
-const cutAtEnd = /(?:^|\s)(am:[a-z2-7]{0,11})$/i;
+const atEnd = /(?:^|\s)(am:[a-z2-7]{12})(?:\s+--(?:>|&gt;))?\s*$/;
+const cutAtEnd = /(?:^|\s)(am:[a-z2-7]{0,11})$/;
 
 /**
  * The token with which the text ends, in small letters; undefined where there is none. A mark anywhere else is somebody's
  * words: `Team:blue bonus` holds no token, and neither does a text about another one.
  */
 export function tokenAtEnd(text: string): string | undefined {
-  return atEnd.exec(text)?.[1]?.toLowerCase();
+  return atEnd.exec(text.toLowerCase())?.[1];
 }
 
 /** Whether the text may be one with this token of which the end was cut off: it ends with no token, and no part of another. */
 export function mayHaveLost(text: string, token: string): boolean {
   if (tokenAtEnd(text) !== undefined) return false;
-  const part = cutAtEnd.exec(text)?.[1]?.toLowerCase();
+  const part = cutAtEnd.exec(text.toLowerCase())?.[1];
   return part === undefined || token.startsWith(part);
 }

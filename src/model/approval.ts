@@ -51,18 +51,17 @@ export interface PlanTotals {
 const zero = '0.00' as Money;
 export const noTotals: PlanTotals = { rowAmount: zero, net: zero, gross: zero, rows: 0, unknown: 0 };
 
-/** The totals with one row more. @param change of a balance; null where the row changes none, or nobody knows by how much */
-export function withRow(totals: PlanTotals, change: Big | null, isKnown = true): PlanTotals {
-  const { rowAmount, net, gross, unknown } = totals;
+/** The totals with one row more. @param change of a balance; null where the row changes none */
+export function withRow(totals: PlanTotals, change: Big | null): PlanTotals {
   const rows = totals.rows + 1;
-  if (change === null) return { ...totals, rows, unknown: unknown + (isKnown ? 0 : 1) };
+  if (change === null) return { ...totals, rows };
   const size = change.abs();
   return {
-    rowAmount: size.gt(rowAmount) ? moneyText(size) : rowAmount,
-    net: moneyText(change.plus(net)),
-    gross: moneyText(size.plus(gross)),
+    rowAmount: size.gt(totals.rowAmount) ? moneyText(size) : totals.rowAmount,
+    net: moneyText(change.plus(totals.net)),
+    gross: moneyText(size.plus(totals.gross)),
     rows,
-    unknown,
+    unknown: totals.unknown,
   };
 }
 
@@ -118,7 +117,7 @@ export function writeTotals(operation: string, body: string): readonly (readonly
   const { type, amount } = fieldsOf(body);
   // What the balance is before it is set, only the server knows.
   const change = type === 'add' || type === 'remove' ? decimalOf(amount) : null;
-  return [[subject, withRow(noTotals, change, change !== null)]];
+  return [[subject, change === null ? { ...noTotals, rows: 1, unknown: 1 } : withRow(noTotals, change)]];
 }
 
 const subjectsOfWrites: Readonly<Record<string, ApprovalSubject>> = {
@@ -140,14 +139,17 @@ function fieldsOf(body: string): { readonly type?: unknown; readonly amount?: un
 
 /** The policy by the names of the config file; what is not set is left out. */
 export function policyByName(policy: ApprovalPolicy): Readonly<Record<string, string | number>> {
-  const { rowAmount, net, gross, rows, alonePerDay, approvers, goodForMs } = policy;
-  return {
-    ...(rowAmount !== undefined && { row_amount: rowAmount }),
-    ...(net !== undefined && { net }),
-    ...(gross !== undefined && { gross }),
-    ...(rows !== undefined && { rows }),
-    ...(alonePerDay !== undefined && { alone_per_day: alonePerDay }),
-    approvers,
-    good_for: durationText(goodForMs),
+  const named = {
+    row_amount: policy.rowAmount,
+    net: policy.net,
+    gross: policy.gross,
+    rows: policy.rows,
+    alone_per_day: policy.alonePerDay,
+    approvers: policy.approvers,
+    good_for: durationText(policy.goodForMs),
   };
+  return Object.fromEntries(Object.entries(named).filter((each) => each[1] !== undefined)) as Record<
+    string,
+    string | number
+  >;
 }

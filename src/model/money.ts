@@ -16,7 +16,7 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
   const trimmed = text.trim();
   if (!plainDecimal.test(trimmed)) return { problem: `"${text}" is not a plain decimal number such as 12.50` };
   // big.js knows no plus sign.
-  const value = new Big(trimmed.replace(/^\+/, ''));
+  const value = new Big(trimmed.replace('+', ''));
   const places = trimmed.split('.')[1]?.length ?? 0;
   if (places > decimals) return { problem: `"${text}" has ${places} decimal places; at most ${decimals} are allowed` };
   if (value.c.length > 15) return { problem: `"${text}" has more than 15 significant digits` };
@@ -30,7 +30,9 @@ const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 export function decimalOf(value: unknown): Big | null {
   // Of a number, the shortest text that reads back as it is what the server wrote.
   const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value;
-  return typeof text === 'string' && decimal.test(text.trim()) ? new Big(text.trim()) : null;
+  if (typeof text !== 'string') return null;
+  const trimmed = text.trim();
+  return decimal.test(trimmed) ? new Big(trimmed) : null;
 }
 
 const leastPlaces = 2;
@@ -85,10 +87,6 @@ export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: un
 
 /** Whether what somebody typed is that total: `8666.4` says the same as `8666.40`, and spaces around numbers say nothing. */
 export function isSameTotal(typed: string, total: string): boolean {
-  const plainest = (text: string): string =>
-    text
-      .split('/')
-      .map((part) => part.trim().replace(/^(-?\d+)(?:\.0*|(\.\d*[1-9])0*)$/, '$1$2'))
-      .join('/');
-  return plainest(typed) === plainest(total);
+  const plainest = (text: string): string[] => text.split('/').map((part) => decimalOf(part)?.toFixed() ?? part);
+  return plainest(typed).join('/') === plainest(total).join('/');
 }

@@ -7,6 +7,7 @@ import {
   approvalSubjects,
   approvalTotals,
   noTotals,
+  policyByName,
   withRow,
   writeTotals,
   type ApprovalTotals,
@@ -62,6 +63,16 @@ describe('approval', () => {
     expect(approvalsNeeded(rows, { money: null, rows: 5, aloneToday: '6' })).toBe(2);
   });
 
+  test('of what moves no money goes by rows, whatever is said of amounts', () => {
+    const amounts = policy({ rowAmount: '1' as Money, net: '1' as Money, gross: '1' as Money });
+    expect(approvalReasons(amounts, { money: null, rows: 1_000, aloneToday: '0' })).toEqual([]);
+    const rows = policy({ rows: 1, alonePerDay: '2' as Money });
+    expect(approvalReasons(rows, { money: null, rows: 2, aloneToday: '1' })).toEqual([
+      'there are 2 rows, more than 1',
+      'with it, one person would have sent 3 rows alone within 24 hours, more than 2',
+    ]);
+  });
+
   test('says each reason', () => {
     const all = policy({ rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4' } as Partial<ApprovalPolicy>);
     expect(approvalReasons(all, { money: money('-5.00', '6.00', '7.00'), rows: 1, aloneToday: '8' })).toEqual([
@@ -100,6 +111,20 @@ describe('the totals of a batch', () => {
   });
 });
 
+test('a policy is shown by the names of the config file, without what is not set', () => {
+  expect(policyByName(policy({ goodForMs: 72 * 3_600_000 }))).toEqual({ approvers: 2, good_for: '3d' });
+  const all = { rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4', approvers: 1, goodForMs: 60_000 };
+  expect(Object.entries(policyByName(all as ApprovalPolicy))).toEqual([
+    ['row_amount', '1'],
+    ['net', '2'],
+    ['gross', '3'],
+    ['rows', 0],
+    ['alone_per_day', '4'],
+    ['approvers', 1],
+    ['good_for', '1m'],
+  ]);
+});
+
 describe('a write by hand', () => {
   const reasons = (type: string, amount: unknown, limits: Partial<ApprovalPolicy>): string[] =>
     writeTotals('users.update-balance', JSON.stringify({ type, amount })).flatMap(([subject, totals]) =>
@@ -112,11 +137,16 @@ describe('a write by hand', () => {
     expect(reasons('remove', '100.01', limit)).toEqual(['the net total is 100.01, more than 100']);
     expect(writeTotals('users.delete', '{}')).toEqual([['delete', { ...noTotals, rows: 1 }]]);
     expect(writeTotals('users.get', '{}')).toEqual([]);
+    const [, totals] = writeTotals('users.update-balance', '{"type":"remove","amount":"7.5"}')[0] ?? [];
+    expect(totals).toEqual({ rowAmount: '7.50', net: '7.50', gross: '7.50', rows: 1, unknown: 0 });
   });
 
   test('that sets a balance, or whose amount cannot be read, is above every amount', () => {
     expect(reasons('set', '1', limit)).toHaveLength(1);
     expect(reasons('add', 'much', { alonePerDay: '1000000' as Money })).toHaveLength(1);
     expect(reasons('set', '1', { rows: 1 })).toEqual([]);
+    for (const body of ['', '{"type":"add"', 'null', '[]', '"add"', '{"type":"ADD","amount":1}']) {
+      expect(writeTotals('users.update-balance', body)).toEqual([['balance', { ...noTotals, rows: 1, unknown: 1 }]]);
+    }
   });
 });

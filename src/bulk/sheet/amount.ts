@@ -111,15 +111,14 @@ export function markQuestion(
     count += 1;
   }
   if (first === undefined) return null;
-  const { row, column, text } = first;
+  const { row, column, text, cell } = first;
   const readings = (['comma', 'point'] as const).flatMap((mark) => {
-    let amount: Big | undefined;
+    const amount = amountOf(cell, { decimals, mark });
+    if (typeof amount === 'string') return [];
     for (const each of texts()) {
-      const read = amountOf(each.cell, { decimals, mark });
-      if (typeof read === 'string') return [];
-      if (each.row === row && each.column === column) amount = read;
+      if (typeof amountOf(each.cell, { decimals, mark }) === 'string') return [];
     }
-    return amount === undefined ? [] : [{ mark, amount }];
+    return [{ mark, amount }];
   });
   return readings.length === 0 ? null : { row, column, text, count, readings };
 }

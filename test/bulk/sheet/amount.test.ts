@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { Big } from 'big.js';
 import { describe, expect, test } from 'vitest';
-import { amountOf, type DecimalMark } from '../../../src/bulk/sheet/amount.ts';
+import { amountOf, type DecimalMark, markQuestion } from '../../../src/bulk/sheet/amount.ts';
 import { textCell } from '../../../src/bulk/sheet/cell.ts';
 import type { SheetCell } from '../../../src/bulk/sheet/sheet.ts';
 import { readFixture } from './fixture.ts';
@@ -28,6 +28,10 @@ describe('An amount', () => {
     ['12345678901234.56', 'has more than 15 significant digits'],
     ['1E+05', 'is in scientific notation'],
     ['1e5', 'is in scientific notation'],
+    ['-12.55e-10', 'is in scientific notation'],
+    ['+1,5E5', 'is in scientific notation'],
+    ['x1e5', 'is not an amount'],
+    ['1e5x', 'is not an amount'],
     ['1,234.56', ambiguous],
     ['1.234,56', ambiguous],
     ['5,00', ambiguous],
@@ -46,9 +50,16 @@ describe('An amount', () => {
     ['--5', 'is not an amount'],
     ['0x10', 'is not an amount'],
     ['five', 'is not an amount'],
+    ['5\u22123', 'is not an amount'],
+    ['x1,5', 'is not an amount'],
+    ['1,5x', 'is not an amount'],
     ['NaN', 'is not an amount'],
     ['', 'the cell is empty; an amount is needed'],
     ['#N/A', 'the cell holds the error "#N/A"'],
+    ['1'.repeat(100), 'has more than 15 significant digits'],
+    ['1'.repeat(101), 'is not an amount'],
+    [`1,${'1'.repeat(98)}`, ambiguous],
+    [`1,${'1'.repeat(99)}`, 'is not an amount'],
     ['1'.repeat(30_000), 'is not an amount'],
   ])('in text: %j', (text, outcome) => {
     expect(read(text)).toContain(outcome);
@@ -69,6 +80,7 @@ describe('An amount', () => {
     ['1,234.56', 'comma', 'is no number whose decimals follow a comma'],
     ['-1.234,5', 'comma', '= -1234.5'],
     ['1,234.567', 'point', 'has 3 decimal places'],
+    ['five', 'comma', 'is not an amount'],
   ] as const)('in text whose decimal mark was said: %j with %s', (text, mark, outcome) => {
     expect(read(text, mark)).toContain(outcome);
   });
@@ -119,5 +131,75 @@ describe('An amount', () => {
         expect(read(grouped('.') + after(','), 'comma')).toBe(`= ${amount.toFixed()}`);
       }),
     );
+  });
+});
+
+describe('What stands before the decimals of a sheet', () => {
+  const number = (raw: string): SheetCell => ({ kind: 'number', text: raw, raw });
+  const question = (rows: readonly (readonly (SheetCell | string | undefined)[])[], columns = [0]) => {
+    const sheet = rows.map((cells, at) => ({
+      row: at + 2,
+      cells: cells.map((each) => (typeof each === 'string' ? textCell(each) : each)),
+    }));
+    const found = markQuestion(sheet as Parameters<typeof markQuestion>[0], columns, 2);
+    return found && { ...found, readings: found.readings.map(({ mark, amount }) => `${mark} ${amount.toFixed()}`) };
+  };
+
+  test('need not be said where every amount is plain, or is a number of a spreadsheet', () => {
+    expect(question([])).toBeNull();
+    expect(question([['5'], ['1234.56'], ['-7.00'], [number('1,5')], ['']])).toBeNull();
+    expect(question([['1,50', '5']], [1])).toBeNull();
+    expect(question([['5'], []], [0, 1])).toBeNull();
+  });
+
+  test('is asked of the first doubtful amount, with what each mark makes of it, and how many there are', () => {
+    expect(question([['5'], ['1,234'], ['2,500']])).toEqual({
+      row: 3,
+      column: 0,
+      text: '1,234',
+      count: 2,
+      readings: ['point 1234'],
+    });
+    expect(
+      question(
+        [
+          ['x', '1,234.5'],
+          ['y', '7'],
+        ],
+        [1],
+      ),
+    ).toEqual({
+      row: 2,
+      column: 1,
+      text: '1,234.5',
+      count: 1,
+      readings: ['point 1234.5'],
+    });
+    expect(
+      question(
+        [
+          ['1,500', '1,5'],
+          ['8', '9'],
+        ],
+        [0],
+      )?.readings,
+    ).toEqual(['point 1500']);
+  });
+
+  test('is open where two marks explain all of them', () => {
+    // With three places the comma would stand before decimals, too.
+    const rows = [{ row: 2, cells: [textCell('1,234')] }];
+    expect(markQuestion(rows, [0], 3)?.readings.map(({ mark }) => mark)).toEqual(['comma', 'point']);
+  });
+
+  test('is what explains all amounts, and not the first alone', () => {
+    expect(question([['1,50'], ['1.234']])?.readings).toEqual(['comma 1.5']);
+    expect(question([['1.234.567'], ['1.50']])).toBeNull();
+    expect(question([['1,234,567', '2,50']], [0, 1])).toBeNull();
+    expect(question([['1,50', '1,234,567']], [0, 1])).toBeNull();
+  });
+
+  test('is not asked of cells that hold something else', () => {
+    expect(question([['€1,50'], ['see above, please'], ['1,50']])).toMatchObject({ row: 4, count: 1 });
   });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Command, Option } from 'commander';
 import { exportSet, manifestProgram } from '../data/export-set.ts';
 import { exportChunks, type ExportRequest, type ExportRun, type FileForm } from '../data/export.ts';
-import { type Compression, type ExportFormat, exportFormats, formatOfName, isPacked } from '../data/formats.ts';
+import { type ExportFormat, exportFormats, formatOfName, isPacked } from '../data/formats.ts';
 import { openCertified, openReading, openReadingProcess } from '../data/open.ts';
 import { maskedStore } from '../data/personal.ts';
 import { isWhole } from '../data/selection.ts';
@@ -23,6 +23,9 @@ import { toCount, toMoment } from './flag-values.ts';
 import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { drawReport, isReport, reportRequest, toParameter } from './reports.ts';
+
+/** What says which part of a table or a report is wanted, by commander's names. */
+const partFlags = ['columns', 'where', 'order', 'asOf'];
 
 export function define(program: Command, context: CliContext): void {
   program
@@ -45,22 +48,46 @@ export function define(program: Command, context: CliContext): void {
         "how rows are written (default: what the file's name ends with, else csv)",
       ).choices(exportFormats),
     )
-    .option('--all', 'every table, each into a file of the folder that -o names, with a manifest.json')
-    .option('--sql <sql>', 'the rows of one query that reads, in place of a table')
+    .addOption(
+      new Option('--all', 'every table, each into a file of the folder that -o names, with a manifest.json').conflicts([
+        'sql',
+        'param',
+        'chart',
+        ...partFlags,
+      ]),
+    )
+    .addOption(
+      new Option('--sql <sql>', 'the rows of one query that reads, in place of a table').conflicts([
+        'param',
+        'chart',
+        'meta',
+        'changedSince',
+        ...partFlags,
+      ]),
+    )
     .option('--columns <names>', 'only these columns, in this order: id,email,balance')
     .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
-    .option(
-      '--changed-since <cursor>',
-      'only what changed since the export that gave this cursor, and what went (column _deleted); 0 for everything',
+    .addOption(
+      // Every change comes, in the order of the changes, up to now.
+      new Option(
+        '--changed-since <cursor>',
+        'only what changed since the export that gave this cursor, and what went (column _deleted); 0 for everything',
+      ).conflicts(['where', 'order', 'asOf']),
     )
     .option(
       '--param <name=value>',
       'a parameter of the report: from=2026-10-01; may be given several times',
       toParameter,
     )
-    .option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows')
+    .addOption(
+      new Option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows').conflicts([
+        'output',
+        'columns',
+        'mask',
+      ]),
+    )
     .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
     .option('--meta', "also the mirror's own columns, whose names begin with _")
     .option(
@@ -68,7 +95,7 @@ export function define(program: Command, context: CliContext): void {
       'keep so many that a name with {date} made, this one included; remove older ones',
       toCount,
     )
-    .option('--gzip', 'compress with gzip: csv, tsv, json and jsonl')
+    .addOption(new Option('--gzip', 'compress with gzip: csv, tsv, json and jsonl').conflicts('zstd'))
     .option('--zstd', 'compress with zstd: csv, tsv, json and jsonl')
     .option('--raw', "leave text that a spreadsheet would run as it is in csv and tsv (default: put a ' before it)")
     .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
@@ -90,7 +117,6 @@ Examples:
     .action(async (what: string | undefined, flags: ExportFlags) => {
       if (flags.all === true) return exportAll(context, what, flags);
       if (flags.chart === undefined) return run(context, what, flags);
-      if (flags.mask === true) throw new UsageError('--mask is for rows, and --chart draws a picture');
       return drawReport(context, what, flags, partOf(flags), flags.chart);
     });
 }
@@ -186,7 +212,7 @@ function checkStandardOutput(
 }
 
 async function exportAll(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
-  checkAll(what, flags);
+  if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
   if (flags.output === undefined || flags.output === '-') {
     throw new UsageError('--all writes many files, and no folder was named', { advice: 'Give -o FOLDER.' });
   }
@@ -256,7 +282,8 @@ function formOf(flags: ExportFlags, file: string | undefined): FileForm {
     });
   }
   const format = flags.format ?? named?.format ?? 'csv';
-  const compression = compressionOf(flags, named?.compression ?? null);
+  const asked = flags.gzip === true ? 'gzip' : flags.zstd === true ? 'zstd' : undefined;
+  const compression = asked ?? named?.compression ?? null;
   if (compression !== null && isPacked(format)) {
     throw new UsageError(
       `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,
@@ -268,65 +295,25 @@ function formOf(flags: ExportFlags, file: string | undefined): FileForm {
   return { format, raw: flags.raw === true, compression, bom: flags.bom === true };
 }
 
-function compressionOf({ gzip, zstd }: ExportFlags, named: Compression | null): Compression | null {
-  if (gzip === true && zstd === true) throw new UsageError('--gzip and --zstd: give one of them');
-  if (gzip === true) return 'gzip';
-  return zstd === true ? 'zstd' : named;
-}
-
-const tableFlags = ['columns', 'where', 'order', 'asOf', 'meta', 'changedSince'] as const;
-
-function flagOf(name: (typeof tableFlags)[number] | 'sql'): string {
-  return `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-}
-
-/** Throws a UsageError where something was said that is of one table, and all are asked for. */
-function checkAll(what: string | undefined, flags: ExportFlags): void {
-  if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
-  const other = [...tableFlags.filter((name) => name !== 'meta' && name !== 'changedSince'), 'sql' as const].find(
-    (name) => flags[name] !== undefined,
-  );
-  if (other !== undefined) throw new UsageError(`${flagOf(other)} is for one table, and --all is every table`);
-  const ofReport = (['param', 'chart'] as const).find((name) => flags[name] !== undefined);
-  if (ofReport !== undefined) throw new UsageError(`--${ofReport} is for a report, and --all is every table`);
-}
-
-/** The rows that are asked for. Throws a UsageError. */
+/** The rows that are requested. Throws a UsageError. */
 async function whatOf(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<SourceRequest> {
-  if (flags.changedSince !== undefined) checkChanged(what, flags);
-  if (isReport(what)) return reportRequest(context, what, flags, partOf(flags));
+  const { sql, changedSince } = flags;
+  if (isReport(what)) {
+    if (changedSince === undefined) return reportRequest(context, what, flags, partOf(flags));
+    throw new UsageError('--changed-since is for tables, and a report is computed from all rows');
+  }
   if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
-  return flags.sql === undefined ? tableOf(what, flags) : queryOf(what, flags.sql, flags);
-}
-
-function queryOf(what: string | undefined, sql: string, flags: ExportFlags): SourceRequest {
-  if (what !== undefined) throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
-  const other = tableFlags.find((name) => flags[name] !== undefined);
-  if (other === undefined) return { sql };
-  throw new UsageError(`${flagOf(other)} is for tables and views; with --sql, say it in the SQL`);
-}
-
-function tableOf(what: string | undefined, flags: ExportFlags): SourceRequest {
+  if (sql !== undefined) {
+    if (what === undefined) return { sql };
+    throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+  }
   if (what === undefined) {
     throw new UsageError('nothing to export was named', {
       advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
     });
   }
-  const since = flags.changedSince === undefined ? {} : { changedSince: flags.changedSince };
+  const since = changedSince === undefined ? {} : { changedSince };
   return { relation: what, meta: flags.meta === true, ...partOf(flags), ...since };
-}
-
-/** Throws a UsageError for what would leave out changes that a copy needs. */
-function checkChanged(what: string | undefined, flags: ExportFlags): void {
-  if (isReport(what)) throw new UsageError('--changed-since is for tables, and a report is computed from all rows');
-  if (flags.where !== undefined) {
-    throw new UsageError('--changed-since gives every change: a row that --where no longer meets would not be told', {
-      advice: 'Leave one of them out.',
-    });
-  }
-  if (flags.order !== undefined)
-    throw new UsageError('--changed-since gives changes in their own order, and no --order');
-  if (flags.asOf !== undefined) throw new UsageError('--changed-since goes up to now, and --as-of is for then');
 }
 
 /** What of the rows is wanted. Throws a UsageError. */

@@ -15,7 +15,7 @@ import { writePicture } from './files.ts';
 export async function drawReport(
   context: CliContext,
   what: string | undefined,
-  flags: ReportFlags & { readonly output?: string },
+  flags: ReportFlags,
   part: StatementPart,
   file: string,
 ): Promise<void> {
@@ -26,11 +26,6 @@ export async function drawReport(
   }
   if (!file.toLowerCase().endsWith('.svg')) {
     throw new UsageError(`a picture is written as SVG, and "${file}" does not end in .svg`);
-  }
-  if (flags.output !== undefined || part.columns !== undefined) {
-    throw new UsageError(
-      `--chart draws in the place of rows: leave out ${flags.output === undefined ? '--columns' : '-o'}`,
-    );
   }
   await withReleases(async (releases) => {
     const reading = openReadingProcess(releases);
@@ -147,7 +142,7 @@ function table(title: string, rows: readonly (readonly string[])[]): string[] {
 
 const prefix = 'report:';
 
-export function isReport(what: string | undefined): what is string {
+export function isReport(what: string | undefined): what is `report:${string}` {
   return what?.startsWith(prefix) === true;
 }
 

@@ -38,24 +38,19 @@ export function define(program: Command, context: CliContext): void {
       'Run the jobs of the config file at their times, until it is stopped: syncs, exports, reports, comparisons and ' +
         'copies. SIGTERM and SIGINT stop what is running in order, SIGHUP reads the config file again.',
     )
-    .addOption(new Option('--once <job>', 'run this job now, wait for it, and end as it ends').conflicts('list'))
-    .option('--list', 'print each job with the next five times at which it will run')
+    .addOption(
+      new Option('--once <job>', 'run this job now, wait for it, and end as it ends').conflicts(['list', 'all']),
+    )
+    .addOption(new Option('--list', 'print each job with the next five times at which it will run').conflicts('all'))
     .addOption(
       new Option('--test-alert', 'send a test alert to the webhook and the command of the settings').conflicts([
         'once',
         'list',
+        'all',
       ]),
     );
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) {
-      const other = flags.list ? '--list' : flags.once === undefined ? undefined : '--once';
-      if (other !== undefined || flags.testAlert) {
-        throw new UsageError(`${other ?? '--test-alert'} is of one server, and --all is for all of them`, {
-          advice: 'Name a profile in place of --all.',
-        });
-      }
-      return workForAll(context, flags.atOnce ?? usualAtOnce);
-    }
+    if (flags.all) return workForAll(context, flags.atOnce ?? usualAtOnce);
     if (flags.testAlert) return sendTestAlert(context);
     const { jobs } = context.settings();
     if (jobs.length === 0) throw noJobs();

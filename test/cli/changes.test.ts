@@ -217,7 +217,7 @@ describe('export --as-of', () => {
   test.each([
     [['users', '--as-of', 'last week'], 'a day such as 2026-03-11'],
     [['users', '--as-of', '2999-01-01'], '--as-of 2999-01-01T00:00:00.000000Z lies in the future'],
-    [['--sql', 'SELECT 1', '--as-of', '1d'], '--as-of is for tables and views'],
+    [['--sql', 'SELECT 1', '--as-of', '1d'], 'cannot be used with option'],
     [['mirror_runs', '--as-of', '1d'], 'mirror_runs has none'],
   ])('refuses %o', async (args, words) => {
     const { code, stdout, stderr } = await runCli(['export', ...args, '--db', mirrorFile()], {

@@ -77,7 +77,7 @@ describe('the format of an export', () => {
     [['--format', 'parquet', '--gzip'], '--gzip is for csv, tsv, json and jsonl'],
     [['-o', 'users.xlsx.gz'], '--gzip is for csv, tsv, json and jsonl'],
     [['--format', 'xlsx', '--zstd'], '--zstd is for csv, tsv, json and jsonl'],
-    [['--gzip', '--zstd'], 'give one of them'],
+    [['--gzip', '--zstd'], 'cannot be used with option'],
     [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],
     [['--keep', '3'], '--keep is for files'],
     [['--keep', '0', '-o', 'users-{date}.csv'], 'A whole number above 0'],
@@ -155,9 +155,9 @@ describe('export --all', () => {
   test.each([
     [[], 'no folder was named'],
     [['-o', '-'], 'no folder was named'],
-    [['-o', 'out', '--sql', 'SELECT 1'], '--sql is for one table'],
-    [['-o', 'out', '--where', 'id = 1'], '--where is for one table'],
-    [['-o', 'out', '--as-of', '2026-01-01'], '--as-of is for one table'],
+    [['-o', 'out', '--sql', 'SELECT 1'], 'cannot be used with option'],
+    [['-o', 'out', '--where', 'id = 1'], 'cannot be used with option'],
+    [['-o', 'out', '--as-of', '2026-01-01'], 'cannot be used with option'],
   ])('refuses %j', async (flags, message) => {
     const result = await invoke(['export', '--all', ...flags, '--db', mirror()]);
     expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });

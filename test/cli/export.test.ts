@@ -98,7 +98,7 @@ describe('export', () => {
     [['--sql', 'DELETE FROM users'], 'only statements that read are run here'],
     [['--sql', 'SELECT json(username) FROM users'], 'SQLite refused the SQL: malformed JSON'],
     [['users', '--sql', 'SELECT 1'], '--sql stands in place of a table'],
-    [['--sql', 'SELECT 1', '--where', '1'], '--where is for tables and views'],
+    [['--sql', 'SELECT 1', '--where', '1'], 'cannot be used with option'],
     [[], 'nothing to export was named'],
     [['users', '--bom', '--format', 'jsonl'], '--bom is for csv and tsv'],
     [['--format', 'jsonl', '--sql', 'SELECT id, id FROM users'], 'two columns are called "id"'],

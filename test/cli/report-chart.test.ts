@@ -46,7 +46,7 @@ describe('the picture of a report', () => {
     [['report:top-balances', '--chart', 'out.svg'], 'report top-balances has no picture'],
     [['users', '--chart', 'out.svg'], '--chart is for reports'],
     [['report:signups-by-month', '--chart', 'out.png'], '"out.png" does not end in .svg'],
-    [['report:signups-by-month', '--chart', 'out.svg', '-o', 'out.csv'], 'leave out -o'],
+    [['report:signups-by-month', '--chart', 'out.svg', '-o', 'out.csv'], 'cannot be used with option'],
     [['report:packages-by-status', '--chart', 'out.svg'], 'the result has no rows'],
   ])('is refused for %j, and leaves no file', async (args, message) => {
     const { folder, run } = folderWith();

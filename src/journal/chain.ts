@@ -4,7 +4,7 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
-import { type Kysely, sql, type SqlBool, type UpdateObject } from 'kysely';
+import { type Kysely, type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Account } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -132,23 +132,23 @@ export async function newestSeal(connection: Kysely<JournalTables>, subject: Sub
   const sealed = connection
     .selectFrom('journal_steps')
     .select(['data', 'digest'])
+    .$narrowType<{ digest: NotNull }>()
     .where('digest', 'is not', null)
     .orderBy('step', 'desc');
   if ('batch' in subject) {
     const { batch, row } = subject;
     const own = sealed.where('batch', '=', batch).where('row', row === null ? 'is' : '=', row);
-    return (await own.limit(1).executeTakeFirst())?.digest ?? undefined;
+    return (await own.limit(1).executeTakeFirst())?.digest;
   }
+  const [name, value] = 'write' in subject ? (['write', subject.write] as const) : (['step', subject.step] as const);
   // The data of a step is canonical JSON. What is like it is looked at exactly: a number may begin with another.
-  const [[name, value] = []] = Object.entries(subject);
   const steps = await sealed.where('batch', 'is', null).where('data', 'like', `%"${name}":${value}%`).execute();
-  const own = steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name ?? ''] === value);
-  return own?.digest ?? undefined;
+  return steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name] === value)?.digest;
 }
 
 export interface AccountRecord {
   readonly row: JournalTables['people_accounts'];
-  /** Its state is `altered` where the row is not what the newest step about it left. */
+  /** Its state is `altered` where the row is not what the newest step about it left; it can do nothing then. */
   readonly account: Account;
 }
 
@@ -172,11 +172,17 @@ export async function accountRecords(connection: Kysely<JournalTables>, name?: s
     )
     .orderBy('name');
   const rows = await (name === undefined ? all : all.where('name', '=', name)).execute();
-  return rows.map(({ sealed, ...row }) => {
-    const account = accountOf(row);
-    return { row, account: sealed === sealOf(row.salt, row) ? account : { ...account, state: 'altered' } };
-  });
+  return rows.map(({ sealed, ...row }) => ({
+    row,
+    account:
+      sealed === sealOf(row.salt, row) ? accountOf(row) : { ...accountOf({ ...row, ...noWord }), state: 'altered' },
+  }));
 }
+
+const byUnknown = canonical({ name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null });
+
+/** In the place of what an altered record says: nothing of it counts, and it may not even be readable. */
+const noWord = { roles: '[]', os_users: null, created_by: byUnknown, changed_by: byUnknown };
 
 /**
  * Whether a record is what the newest step about it left. One that was altered past the program is not sealed anew: the step
@@ -227,29 +233,22 @@ export async function headOf(connection: Kysely<JournalTables>): Promise<Head | 
   return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
 }
 
-/** In the transaction of the change, which must keep others from writing: two steps after one head break the chain. */
-export async function appendStep(connection: Kysely<JournalTables>, step: NewStep): Promise<Head> {
-  const [head] = await appendSteps(connection, [step]);
-  if (head === undefined) throw new Error('a step was not appended');
-  return head;
-}
-
-/** The same for several, in their order. */
-export async function appendSteps(connection: Kysely<JournalTables>, steps: readonly NewStep[]): Promise<Head[]> {
-  let head = await headOf(connection);
-  const heads: Head[] = [];
+/**
+ * Appends the steps in their order, in the transaction of the change, which must keep others from writing: two steps after one
+ * head break the chain.
+ */
+export async function appendSteps(connection: Kysely<JournalTables>, steps: readonly NewStep[]): Promise<void> {
+  let head = (await headOf(connection)) ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
   for (const each of steps) {
-    const row = stepRow(each, head ?? { step: 0, hash: genesisOf(await identityOf(connection)) });
+    const row = stepRow(each, head);
     await connection.insertInto('journal_steps').values(row).execute();
-    heads.push((head = { step: row.step, hash: row.hash }));
+    head = row;
   }
-  return heads;
 }
 
 /** The step as it follows the head. */
 export function stepRow({ at, actor, batch, row, kind, data, note, digest = null }: NewStep, head: Head) {
-  const words = note === null ? null : storable(note);
-  const salt = words === null ? null : newSalt();
+  const said = note === null ? null : { note: storable(note), salt: newSalt() };
   const hashed = {
     step: head.step + 1,
     at,
@@ -259,10 +258,10 @@ export function stepRow({ at, actor, batch, row, kind, data, note, digest = null
     kind,
     data: canonical(data),
     digest,
-    note_digest: words === null || salt === null ? null : saltedDigest(salt, words),
+    note_digest: said && saltedDigest(said.salt, said.note),
     previous: head.hash,
   };
-  return { ...hashed, note: words, salt, hash: hashOf(hashed) };
+  return { ...hashed, ...(said ?? { note: null, salt: null }), hash: hashOf(hashed) };
 }
 
 /** The id that was made with the journal; an empty text where there is none. */

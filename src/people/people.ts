@@ -3,7 +3,15 @@
  * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
  */
 import type { Kysely } from 'kysely';
-import { accountAltered, accountRecords, appendStep, canonical, type Json, newSalt, sealOf } from '../journal/chain.ts';
+import {
+  accountAltered,
+  accountRecords,
+  appendSteps,
+  canonical,
+  type Json,
+  newSalt,
+  sealOf,
+} from '../journal/chain.ts';
 import { type JournalBackend, openDatabase, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
@@ -192,7 +200,7 @@ async function storeChange(
 async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
   const digest = sealOf(row.salt, { ...row });
   const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
-  await appendStep(connection, { at: row.changed_at, ...step });
+  await appendSteps(connection, [{ at: row.changed_at, ...step }]);
 }
 
 /** Whether nobody can sign in to the account now, because of tries before this one. */

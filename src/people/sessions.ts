@@ -3,7 +3,7 @@
  * the digest is stored: whoever reads the file cannot sign in with it. Section "The console" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
-import { accountRecords, appendStep, sha256 } from '../journal/chain.ts';
+import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
 import { transactionsOf } from '../journal/journal.ts';
 import type { JournalTables } from '../journal/tables.ts';
 import type { Account, SignInMethod } from '../model/account.ts';
@@ -83,7 +83,7 @@ export function sessionsOf(open: OpenPeople): Sessions {
         await connection.deleteFrom('people_sessions').where('ends_at', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
-        await appendStep(connection, { at, actor, batch: null, row: null, kind: 'signed-in', data, note: null });
+        await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-in', data, note: null }]);
         return token;
       });
     },
@@ -119,7 +119,7 @@ export function sessionsOf(open: OpenPeople): Sessions {
         for (const { id, account } of ended) {
           const at = timestampOf(clock.now());
           const data = { account, session: id };
-          await appendStep(connection, { at, actor, batch: null, row: null, kind: 'signed-out', data, note: null });
+          await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-out', data, note: null }]);
         }
         return ended.length;
       }),

@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
-import { appendStep, type Head, headOf, identityOf } from '../journal/chain.ts';
+import { appendSteps, type Head, headOf, identityOf } from '../journal/chain.ts';
 import { movedTo } from '../journal/journal.ts';
 import { chunksOf, type JournalTables } from '../journal/tables.ts';
 import { verifyChain } from '../journal/verify-chain.ts';
@@ -142,7 +142,7 @@ function mark(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock):
     }
     const id = await identityOf(journalOf(connection));
     const about = { batch: null, row: null, kind: 'moved', data: { from: source.name, to: target.name }, note: null };
-    await appendStep(journalOf(connection), { at: timestampOf(clock.now()), actor, ...about });
+    await appendSteps(journalOf(connection), [{ at: timestampOf(clock.now()), actor, ...about }]);
     await setIdentity(connection, { moved: 'moving', id, to: target.name });
     return id;
   });

@@ -1,0 +1,314 @@
+/** The chain of steps: what a hash, a seal and a digest are made of, and that a record altered past the program is told. */
+import { createHash } from 'node:crypto';
+import SqliteDatabase from 'better-sqlite3';
+import type { Kysely } from 'kysely';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  accountRecords,
+  appendSteps,
+  canonical,
+  genesisOf,
+  hashOf,
+  headOf,
+  identityOf,
+  isAsSealed,
+  newestSeal,
+  newSalt,
+  newSalts,
+  type NewStep,
+  RowsSeal,
+  saltedDigest,
+  sealOf,
+  setBatch,
+  sha256,
+  stepRow,
+} from '../../src/journal/chain.ts';
+import { openDatabase } from '../../src/journal/journal.ts';
+import { openBackend } from '../../src/journal/sqlite.ts';
+import type { JournalTables } from '../../src/journal/tables.ts';
+import { timestampOf } from '../../src/model/time.ts';
+import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
+import { newAccount, newPeople } from '../support/people.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const clock = { now: () => sandboxNow };
+const at = timestampOf(sandboxNow);
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+const salt = /^[0-9a-f]{32}$/;
+
+async function connectionTo(file: string): Promise<Kysely<JournalTables>> {
+  const { db } = await openDatabase(openBackend(file, clock));
+  onTestFinished(() => db.destroy());
+  return db;
+}
+
+/** A journal, another connection to it, and somebody who writes past the program. */
+async function openChain(...batches: readonly string[]) {
+  const { journal, file } = await newJournal();
+  for (const batch of batches) await journal.addBatch(newBatch({ batch, hash: batch }), [newIntent(2, 7)]);
+  const database = new SqliteDatabase(file);
+  onTestFinished(() => void database.close());
+  return { journal, file, connection: await connectionTo(file), tamper: (text: string) => database.exec(text) };
+}
+
+function newStep(fields: Partial<NewStep> = {}): NewStep {
+  return { at, actor: anna, batch: null, row: null, kind: 'viewed', data: {}, note: null, ...fields };
+}
+
+describe('one text for one value', () => {
+  test.each([
+    [null, 'null'],
+    [true, 'true'],
+    [-1.5, '-1.5'],
+    ['a "b"\n', '"a \\"b\\"\\n"'],
+    [[], '[]'],
+    [[2, 1, [null, 'x']], '[2,1,[null,"x"]]'],
+    [{}, '{}'],
+    [
+      { b: 1, a: { d: [{ z: 1, y: 2 }], c: null }, B: 2, '"': 3 },
+      '{"\\"":3,"B":2,"a":{"c":null,"d":[{"y":2,"z":1}]},"b":1}',
+    ],
+    [{ c: 3, b: 2, a: 1 }, '{"a":1,"b":2,"c":3}'],
+  ])('%j', (value, text) => {
+    expect(canonical(value)).toBe(text);
+  });
+});
+
+test('digests are SHA-256: of a text, of a text with its salt, of the journal that a chain belongs to', () => {
+  expect(sha256('ä')).toBe(digestOf('ä'));
+  expect(saltedDigest('s', 'a\nb')).toBe(digestOf('s\na\nb'));
+  expect(genesisOf('x')).toBe(digestOf('{"journal":"x"}'));
+});
+
+test('the hash of a step is that of all that it says, with its keys in order', () => {
+  const step = {
+    at,
+    actor: '{"name":"anna"}',
+    batch: 'one "1"',
+    row: 2,
+    kind: 'sending',
+    data: '{"from":"planned"}',
+    digest: 'd',
+    note_digest: 'n',
+    previous: 'p',
+    step: 7,
+  };
+  const whole =
+    `{"actor":{"name":"anna"},"at":"${at}","batch":"one \\"1\\"","data":{"from":"planned"},"digest":"d",` +
+    '"kind":"sending","note":"n","previous":"p","row":2,"step":7}';
+  expect(hashOf(step)).toBe(digestOf(whole));
+  const less = { ...step, batch: null, row: null, digest: null, note_digest: null };
+  expect(hashOf(less)).toBe(
+    digestOf(
+      whole
+        .replace('"one \\"1\\""', 'null')
+        .replace('"row":2', '"row":null')
+        .replace('"d"', 'null')
+        .replace('"note":"n"', '"note":null'),
+    ),
+  );
+});
+
+test('salts are 16 random bytes each, however many are made at once', () => {
+  const salts = [...newSalts(100), newSalt(), newSalt()];
+  for (const each of salts) expect(each).toMatch(salt);
+  expect(new Set(salts).size).toBe(102);
+  expect(newSalts(0)).toEqual([]);
+});
+
+describe('a seal', () => {
+  test('is of the columns that have a value, in order, without those that hold it and the time of the claim', () => {
+    const row = { user: 7, batch: 'one', salt: 's', digest: 'd', claimed_at: at, problem: null, behind: undefined };
+    expect(sealOf('s', row)).toBe(digestOf('s\n{"batch":"one","user":7}'));
+    const turned = Object.fromEntries(Object.entries(row).toReversed());
+    expect(sealOf('s', turned)).toBe(sealOf('s', row));
+    expect(sealOf('other', row)).not.toBe(sealOf('s', row));
+    expect(sealOf('s', { ...row, user: 0, batch: '' })).toBe(digestOf('s\n{"batch":"","user":0}'));
+    expect(sealOf('s', {})).toBe(digestOf('s\n{}'));
+  });
+
+  test('stays as it was when a column is added later', () => {
+    expect(sealOf('s', { a: 1, later: null })).toBe(sealOf('s', { a: 1 }));
+    expect(sealOf('s', { a: 1, later: 2 })).not.toBe(sealOf('s', { a: 1 }));
+  });
+
+  test('of many rows is of all of them in their order', () => {
+    const rows = new RowsSeal();
+    expect(new RowsSeal().end()).toEqual({ rows: 0, seal: digestOf('') });
+    rows.add(2, 'd2');
+    rows.add(3, 'd3');
+    expect(rows.end()).toEqual({ rows: 2, seal: digestOf('2 d2\n3 d3\n') });
+  });
+});
+
+describe('a step', () => {
+  const head = { step: 7, hash: 'h7' };
+
+  test('follows the newest one, and is hashed as it stands', () => {
+    const data = { to: 'b', from: 'a' };
+    const row = stepRow(newStep({ batch: 'one', row: 2, kind: 'sending', data, digest: 'd' }), head);
+    const { hash, note, salt, ...hashed } = row;
+    expect(row).toMatchObject({ step: 8, previous: 'h7', at, batch: 'one', row: 2, kind: 'sending', digest: 'd' });
+    expect([row.actor, row.data]).toEqual([canonical({ ...anna }), '{"from":"a","to":"b"}']);
+    expect([note, salt, hashed.note_digest]).toEqual([null, null, null]);
+    expect(hash).toBe(hashOf(hashed));
+    expect(stepRow(newStep(), head).digest).toBeNull();
+  });
+
+  test('has the words of a person as a salted digest, so that they can be taken out later', () => {
+    const row = stepRow(newStep({ note: 'for Zoe\0' }), head);
+    const { hash, note, salt: own, ...hashed } = row;
+    expect(note).toBe('for Zoe\u{FFFD}');
+    expect(own).toMatch(salt);
+    expect(hashed.note_digest).toBe(saltedDigest(String(own), String(note)));
+    expect(hash).toBe(hashOf(hashed));
+    expect(stepRow(newStep({ note: 'for Zoe' }), head).salt).not.toBe(own);
+    expect(stepRow(newStep({ note: '' }), head)).toMatchObject({ note: '', salt: expect.stringMatching(salt) });
+  });
+
+  test('is appended after the newest, the first one after the id of the journal', async () => {
+    const { journal, connection, tamper } = await openChain();
+    expect(await identityOf(connection)).toBe(journal.id);
+    tamper('DELETE FROM journal_steps');
+    expect(await headOf(connection)).toBeUndefined();
+    await appendSteps(connection, []);
+    expect(await headOf(connection)).toBeUndefined();
+    await appendSteps(connection, [newStep(), newStep({ note: 'two' })]);
+    await appendSteps(connection, [newStep({ kind: 'accepted' })]);
+    const steps = await connection.selectFrom('journal_steps').selectAll().orderBy('step').execute();
+    expect(steps.map(({ step, kind, note }) => [step, kind, note])).toEqual([
+      [1, 'viewed', null],
+      [2, 'viewed', 'two'],
+      [3, 'accepted', null],
+    ]);
+    expect(steps.map(({ previous }) => previous)).toEqual([
+      genesisOf(journal.id),
+      ...steps.slice(0, 2).map(({ hash }) => hash),
+    ]);
+    expect(await headOf(connection)).toEqual({ step: 3, hash: steps[2]?.hash });
+    tamper('DELETE FROM journal_identity');
+    expect(await identityOf(connection)).toBe('');
+  });
+});
+
+describe('the newest seal', () => {
+  test('is of the batch, of the row, or of what is done by hand, and of no other', async () => {
+    const { connection, tamper } = await openChain('one', 'two');
+    tamper('DELETE FROM journal_steps');
+    const about = [
+      { batch: 'one', data: {}, digest: 'batch' },
+      { batch: 'one', row: 2, digest: 'row 2' },
+      { batch: 'one', row: 3, digest: 'row 3' },
+      { batch: 'two', row: 2, digest: 'row 2 of two' },
+      { data: { write: 1 }, digest: 'write 1' },
+      { data: { write: 12 }, digest: 'write 12' },
+      { data: { text: '"write":1' }, digest: 'text' },
+      { data: { step: 1 }, digest: 'step 1' },
+      { batch: 'one', data: { write: 3, step: 3 }, digest: 'newer batch' },
+      { batch: 'one', row: 2, digest: 'newer row 2' },
+      { batch: 'one', row: 2, digest: null },
+      { data: { write: 1 } },
+    ];
+    await appendSteps(
+      connection,
+      about.map((fields) => newStep(fields)),
+    );
+    const sealed = (subject: Parameters<typeof newestSeal>[1]) => newestSeal(connection, subject);
+    expect(await sealed({ batch: 'one', row: null })).toBe('newer batch');
+    expect(await sealed({ batch: 'one', row: 2 })).toBe('newer row 2');
+    expect(await sealed({ batch: 'one', row: 3 })).toBe('row 3');
+    expect(await sealed({ batch: 'two', row: 2 })).toBe('row 2 of two');
+    expect(await sealed({ write: 1 })).toBe('write 1');
+    expect(await sealed({ write: 12 })).toBe('write 12');
+    expect(await sealed({ step: 1 })).toBe('step 1');
+    for (const nothing of [{ batch: 'two', row: null }, { batch: 'three', row: 2 }, { write: 2 }, { step: 3 }]) {
+      expect(await sealed(nothing)).toBeUndefined();
+    }
+  });
+
+  test('tells whether a record is as it was left, by the first one where no step has one', async () => {
+    const { connection } = await openChain('one');
+    const record = { salt: 's', user: 7 };
+    const seal = sealOf('s', record);
+    const row = { batch: 'one', row: 2 };
+    expect(await isAsSealed(connection, row, record)).toBe(false);
+    expect(await isAsSealed(connection, row, record, seal)).toBe(true);
+    await appendSteps(connection, [newStep({ ...row, digest: 'of another state' })]);
+    expect(await isAsSealed(connection, row, record, seal)).toBe(false);
+    await appendSteps(connection, [newStep({ ...row, digest: seal })]);
+    expect(await isAsSealed(connection, row, record)).toBe(true);
+    expect(await isAsSealed(connection, row, { ...record, user: 8 })).toBe(false);
+    expect(await isAsSealed(connection, row, { ...record, salt: 't' })).toBe(false);
+  });
+});
+
+describe('a batch', () => {
+  test('is sealed anew by each change, with a salt of its own', async () => {
+    const { connection } = await openChain('one', 'two');
+    const batches = connection.selectFrom('journal_batches').selectAll();
+    const before = await batches.where('batch', '=', 'one').executeTakeFirstOrThrow();
+    const seal = await setBatch(connection, 'one', { behind: 'a row' });
+    const after = await batches.where('batch', '=', 'one').executeTakeFirstOrThrow();
+    expect(after).toEqual({ ...before, behind: 'a row', salt: after.salt });
+    expect(after.salt).toMatch(salt);
+    expect(after.salt).not.toBe(before.salt);
+    expect(seal).toBe(sealOf(after.salt, after));
+    expect(await batches.where('batch', '=', 'two').executeTakeFirst()).toMatchObject({ behind: null });
+    await expect(setBatch(connection, 'three', { behind: null })).rejects.toThrow(/no result/);
+  });
+
+  test('that was altered past the program is not sealed anew, and the chain goes on showing it', async () => {
+    const { journal, tamper } = await openChain('one');
+    tamper("UPDATE journal_batches SET net = '500.00'");
+    await journal.setBatchState('one', 'stopped');
+    expect(await journal.verifyChain()).toMatchObject({ status: 'broken', problems: ['batch one was altered'] });
+  });
+});
+
+describe('accounts', () => {
+  test('are read by their names, each as its newest step left it', async () => {
+    const { people, file } = await newPeople();
+    const connection = await connectionTo(file);
+    expect(await accountRecords(connection)).toEqual([]);
+    for (const name of ['zoe', 'ann', 'anna']) await people.add(newAccount(name));
+    await people.setState('anna', 'disabled');
+    const states = async (name?: string) =>
+      (await accountRecords(connection, name)).map(({ account }) => `${account.name} ${account.state}`);
+    expect(await states()).toEqual(['ann active', 'anna disabled', 'zoe active']);
+    expect(await states('ann')).toEqual(['ann active']);
+    expect(await states('an')).toEqual([]);
+    // A newer step that changes nothing of the account has no seal.
+    await appendSteps(connection, [newStep({ kind: 'signed-in', data: { account: 'ann' }, digest: 'another' })]);
+    expect(await states('ann')).toEqual(['ann active']);
+    const [found] = await accountRecords(connection, 'ann');
+    const row = await connection.selectFrom('people_accounts').selectAll().where('name', '=', 'ann').executeTakeFirst();
+    expect(found?.row).toEqual(row);
+  });
+
+  test('that were altered past the program are told from the others, and nothing is done with them', async () => {
+    const { people, file } = await newPeople();
+    const connection = await connectionTo(file);
+    for (const name of ['ann', 'anna']) await people.add(newAccount(name));
+    await connection.updateTable('people_accounts').set({ roles: '["admin"]' }).where('name', '=', 'ann').execute();
+    const accounts = (await accountRecords(connection)).map(({ account: { name, state } }) => `${name} ${state}`);
+    expect(accounts).toEqual(['ann altered', 'anna active']);
+    // What it says may not even be readable.
+    await connection
+      .updateTable('people_accounts')
+      .set({ roles: 'admin', os_users: '5', created_by: '', changed_by: '' })
+      .execute();
+    const unknown = { name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null };
+    expect((await accountRecords(connection, 'anna'))[0]?.account).toMatchObject({
+      name: 'anna',
+      state: 'altered',
+      roles: [],
+      osUsers: null,
+      createdBy: unknown,
+      changedBy: unknown,
+    });
+    await expect(people.setState('ann', 'disabled')).rejects.toMatchObject({
+      message: expect.stringMatching(/account ann was altered past this program/),
+      advice: expect.stringContaining('people add'),
+    });
+  });
+});

@@ -12,7 +12,7 @@ import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from './caps.ts';
 import type { ReadRow } from './read-rows.ts';
-import { keyText } from './row-reader.ts';
+import { keyText, type UserKey } from './row-reader.ts';
 import { shown } from './sheet/cell.ts';
 import { mapRows, PackedRows } from './sheet/packed-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
@@ -65,7 +65,8 @@ export function planRows(
   const changes: [row: number, change: Money][] = [];
   let net = new Big(0);
   for (const row of rows) {
-    const found = action.target === 'new' ? inTheWay(action, row, users) : userOf(row, users);
+    const keys = row.problems.length === 0 ? (action.newKeys?.(row.parameters) ?? []) : [];
+    const found = action.target === 'new' ? inTheWay(keys, users) : userOf(row, users);
     const wrong = [...row.problems];
     const note = (column: string | null, problem: string): void => {
       wrong.push({ row: row.row, column, problem });
@@ -75,26 +76,29 @@ export function planRows(
       if ((warned += 1) <= mostWarnings) warnings.push(`row ${row.row}${text}`);
     };
     const user = typeof found === 'string' ? null : found;
-    const preview = wrong.length === 0 ? action.preview(row.parameters, user) : undefined;
+    const preview = wrong.length === 0 ? action.preview(row.parameters, user) : null;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;
     const tooMuch = change === null ? null : rowCapProblem(change, caps);
     if (tooMuch !== null) note('amount', tooMuch);
-    if (action.target === 'new' && row.problems.length === 0) {
-      for (const key of action.newKeys?.(row.parameters) ?? []) {
-        const first = newKeys.get(keyText(key));
-        if (first !== undefined) note(key.column, `row ${first} makes a user with the same`);
-        else newKeys.set(keyText(key), row.row);
-      }
+    for (const key of keys) {
+      const first = newKeys.get(keyText(key));
+      if (first !== undefined) note(key.column, `row ${first} makes a user with the same`);
+      else newKeys.set(keyText(key), row.row);
     }
-    const valid = wrong.length === 0;
     problems.push(...wrong);
-    const subject = subjectOf(action, row, user);
-    const fingerprint = valid && subject !== null ? fingerprintOf(action, subject, row.parameters) : null;
-    const notes: string[] = valid && user !== null ? userNotes(user) : [];
-    if (valid && preview !== undefined) {
-      for (const text of preview.warnings) warn(`: ${text}`);
-      notes.push(...preview.warnings);
+    // Null where the row is invalid: nothing that it would do counts then.
+    const sound = wrong.length === 0 ? preview : null;
+    // Not who stands in the way of a new user.
+    const about = action.target === 'new' ? null : user;
+    const [before, after] = [preview?.before ?? null, preview?.after ?? null];
+    const subject = sound === null ? null : subjectOf(action, row.parameters, about);
+    const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
+    const notes: string[] = [];
+    if (sound !== null) {
+      if (about !== null) notes.push(...userNotes(about));
+      for (const text of sound.warnings) warn(`: ${text}`);
+      notes.push(...sound.warnings);
       if (change !== null) {
         net = net.plus(change);
         changes.push([row.row, change]);
@@ -104,32 +108,28 @@ export function planRows(
         warn(` does the same as row ${first}`);
         notes.push(`does the same as row ${first}`);
       } else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
+      const planning = { plannedBefore: before, plannedAfter: after, claimedAt: null };
+      claimed.push({ row: row.row, user: about?.id ?? null, fingerprint, ...planning });
     }
-    if (action.target === 'user' && row.key !== null) {
+    if (row.key !== null) {
       const text = keyText(row.key);
       if (shared?.has(text) === false) users.delete(text);
-      else if (valid && preview?.user) users.set(text, preview.user);
-    }
-    const [before, after] = [preview?.before ?? null, preview?.after ?? null];
-    const id = action.target === 'new' ? null : (user?.id ?? null);
-    if (valid) {
-      const planning = { plannedBefore: before, plannedAfter: after, claimedAt: null };
-      claimed.push({ row: row.row, user: id, fingerprint, ...planning });
+      else if (sound?.user) users.set(text, sound.user);
     }
     planned.add({
       row: row.row,
-      valid,
+      valid: sound !== null,
       cells: row.cells,
-      subject: valid ? subject : null,
-      user: id,
+      subject,
+      user: about?.id ?? null,
       key: row.key === null || row.key.column === 'user_id' ? null : keyText(row.key),
       fingerprint,
-      plannedEmail: action.target === 'new' ? null : (user?.email ?? null),
-      plannedUsername: action.target === 'new' ? null : (user?.username ?? null),
-      parameters: valid ? row.parameters : null,
+      plannedEmail: about?.email ?? null,
+      plannedUsername: about?.username ?? null,
+      parameters: sound === null ? null : row.parameters,
       before,
       after,
-      problem: valid ? null : wrong.map(wordsOf).join('; '),
+      problem: sound === null ? wrong.map(wordsOf).join('; ') : null,
       notes,
       undoOfRow: row.undoOfRow,
     });
@@ -147,18 +147,15 @@ function userOf(row: ReadRow, users: PlannedUsers): KnownUser | string {
   return users.get(keyText(row.key)) ?? 'the user was not looked for';
 }
 
-/** Who has a key already that the row's new user shall have; null where nobody does. */
-function inTheWay(action: Action, row: ReadRow, users: PlannedUsers): KnownUser | null {
-  if (row.problems.length > 0) return null;
-  const found = (action.newKeys?.(row.parameters) ?? []).map((key) => users.get(keyText(key)));
-  return found.find((each) => typeof each === 'object') ?? null;
+/** Who has one of the keys already that the row's new user shall have; null where nobody does. */
+function inTheWay(keys: readonly UserKey[], users: PlannedUsers): KnownUser | null {
+  return keys.map((key) => users.get(keyText(key))).find((each) => typeof each === 'object') ?? null;
 }
 
-/** Whose open write keeps others back. */
-function subjectOf(action: Action, row: ReadRow, user: KnownUser | null): string | null {
-  if (row.problems.length > 0) return null;
-  if (action.target === 'user') return user === null ? null : `user:${user.id}`;
-  return action.newSubject === undefined ? null : `new:${action.newSubject(row.parameters)}`;
+/** Whose open write keeps others back. @param user null where the row makes a new one */
+function subjectOf(action: Action, parameters: Parameters, user: KnownUser | null): string | null {
+  if (user !== null) return `user:${user.id}`;
+  return action.newSubject === undefined ? null : `new:${action.newSubject(parameters)}`;
 }
 
 function wordsOf({ column, problem }: SheetProblem): string {
@@ -181,12 +178,12 @@ export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
   return notes;
 }
 
-/** Which changes stand out among those of the batch, by row: the largest, and those far from the median. */
+/** Which changes stand out among those of the batch, given in the order of its rows: the largest, and those far from the median. */
 export function sizeNotes(changes: Iterable<readonly [row: number, change: string]>): ReadonlyMap<number, string[]> {
   const notes = new Map<number, string[]>();
   // Sorted as floats, which is exact enough for an order; what is said of a change is decided on its digits.
   const sizes = Array.from(changes, ([row, change]) => ({ row, change, size: Math.abs(Number(change)) }));
-  const sorted = sizes.filter(({ size }) => size > 0).sort((a, b) => b.size - a.size || a.row - b.row);
+  const sorted = sizes.filter(({ size }) => size > 0).sort((a, b) => b.size - a.size);
   const sizeOf = ({ change }: { readonly change: string }): Big => new Big(change).abs();
   // Of two in the middle the smaller one: of two rows, one may be far from the other.
   const middle = sorted[Math.floor(sorted.length / 2)];

@@ -1,10 +1,13 @@
+import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { KnownUser } from '../../src/bulk/action.ts';
+import type { Action, KnownUser } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
+import { create } from '../../src/bulk/actions/create.ts';
+import { notify } from '../../src/bulk/actions/messages.ts';
 import { Users } from '../../src/bulk/find-users.ts';
-import { planHash, planRows, rowsDigest } from '../../src/bulk/plan-rows.ts';
+import { mostWarnings, planHash, planRows, rowsDigest } from '../../src/bulk/plan-rows.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
-import { keyText } from '../../src/bulk/row-reader.ts';
+import { keyText, type UserKey } from '../../src/bulk/row-reader.ts';
 import type { Money } from '../../src/model/money.ts';
 import { columns, sheetOf } from '../support/bulk.ts';
 
@@ -216,4 +219,288 @@ describe('the hash of a plan', () => {
     expect(rowsDigest(planned([one, two]).claimed)).toBe(rowsDigest(planned([two, one]).claimed));
     expect(rowsDigest(planned([one]).claimed)).not.toBe(rowsDigest(planned([one, two]).claimed));
   });
+});
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** Rows of any action, about users who are known by these keys. */
+function plannedOf(
+  action: Action,
+  headers: readonly string[],
+  rows: readonly Cells[],
+  known: readonly (readonly [UserKey, KnownUser | string])[],
+) {
+  const read = readRows(sheetOf(rows, headers), action, { decimals: 2, mark: null, allowForce: false });
+  const own = new Map(known.map(([key, found]) => [keyText(key), found]));
+  const plan = planRows(action, read.rows, own, { maxRow: undefined });
+  return { ...plan, rows: [...plan.rows], users: own };
+}
+
+const zoe: KnownUser = {
+  id: 7,
+  email: 'zoe@x.example',
+  username: 'zoe',
+  balance: '10.00' as Money,
+  fields: { status: 'suspended', email_verified_at: null },
+};
+const notesOfZoe = ['the status of the user is "suspended"', 'the email is not verified'];
+const parametersOf = (amount: string) => ({ type: 'remove', amount, description: null, expected_balance: null });
+
+describe('what a plan keeps', () => {
+  test('of each row is whom it is about, what it does, what deserves a look, and what it is known by', () => {
+    const key = { column: 'email', value: 'Zoe@x.example' } as const;
+    const plan = plannedOf(
+      balance,
+      ['email', 'type', 'amount'],
+      [
+        ['Zoe@x.example', 'remove', '12'],
+        ['zoe@X.example', 'remove', '12.00'],
+        ['zoe@x.example', 'remove', '1.001'],
+        ['zoe@x.example', 'remove', '300'],
+      ],
+      [[key, zoe]],
+    );
+    const about = {
+      subject: 'user:7',
+      user: 7,
+      key: 'email:zoe@x.example',
+      plannedEmail: 'zoe@x.example',
+      plannedUsername: 'zoe',
+      problem: null,
+      undoOfRow: null,
+      valid: true,
+    };
+    expect(plan.rows).toEqual([
+      {
+        ...about,
+        row: 2,
+        cells: ['Zoe@x.example', 'remove', '12'],
+        fingerprint: 'balance user:7 remove 12.00',
+        parameters: parametersOf('12.00'),
+        before: '10.00',
+        after: '-2.00',
+        notes: [...notesOfZoe, 'the balance of user 7 would be -2.00'],
+      },
+      {
+        ...about,
+        row: 3,
+        cells: ['zoe@X.example', 'remove', '12.00'],
+        fingerprint: 'balance user:7 remove 12.00',
+        parameters: parametersOf('12.00'),
+        before: '-2.00',
+        after: '-14.00',
+        notes: [...notesOfZoe, 'the balance of user 7 would be -14.00', 'does the same as row 2'],
+      },
+      {
+        ...about,
+        row: 4,
+        valid: false,
+        cells: ['zoe@x.example', 'remove', '1.001'],
+        subject: null,
+        fingerprint: null,
+        parameters: null,
+        before: null,
+        after: null,
+        problem: 'amount: "1.001" has 3 decimal places; at most 2 are allowed',
+        notes: [],
+      },
+      {
+        ...about,
+        row: 5,
+        cells: ['zoe@x.example', 'remove', '300'],
+        fingerprint: 'balance user:7 remove 300.00',
+        parameters: parametersOf('300.00'),
+        before: '-14.00',
+        after: '-314.00',
+        notes: [
+          'the largest change',
+          'more than 10 times the median of 12.00',
+          ...notesOfZoe,
+          'the balance of user 7 would be -314.00',
+        ],
+      },
+    ]);
+    const claimed = (row: number, amount: string, plannedBefore: string, plannedAfter: string) => ({
+      row,
+      user: 7,
+      fingerprint: `balance user:7 remove ${amount}`,
+      plannedBefore,
+      plannedAfter,
+      claimedAt: null,
+    });
+    expect(plan.claimed).toEqual([
+      claimed(2, '12.00', '10.00', '-2.00'),
+      claimed(3, '12.00', '-2.00', '-14.00'),
+      claimed(5, '300.00', '-14.00', '-314.00'),
+    ]);
+    expect(plan.net).toBe('-324.00');
+  });
+
+  test('of a row that names its user by id has no key, and of one that is wrong as a whole no column', () => {
+    const { rows, claimed } = planned([
+      [1, 'add', '5'],
+      [3, 'add', '5'],
+      ['x', 'give', '1'],
+    ]);
+    expect(rows).toMatchObject([
+      { key: null, user: 1, problem: null },
+      {
+        key: null,
+        user: 3,
+        subject: null,
+        plannedEmail: 'u3@x.example',
+        problem: 'the balance of user 3 cannot be read',
+      },
+      { key: null, user: null, plannedEmail: null, plannedUsername: null },
+    ]);
+    expect(rows[2]?.problem).toMatch(/^user_id: .*; type: .*/);
+    expect(claimed).toHaveLength(1);
+  });
+
+  test('of what moves no money is the user, a fingerprint that hides the words, and no amount', () => {
+    const headers = ['user_id', 'type', 'icon', 'message', 'url'];
+    const words = ['success', 'bx', 'Hello Zoe', ''];
+    const key = { column: 'user_id', value: '7' } as const;
+    const { rows, claimed, net, warnings, warned, problems } = plannedOf(
+      notify,
+      headers,
+      [
+        [7, ...words],
+        [7, ...words],
+        [8, ...words],
+      ],
+      [
+        [key, zoe],
+        [
+          { ...key, value: '8' },
+          { ...zoe, id: 8, fields: {} },
+        ],
+      ],
+    );
+    const print = (user: number): string =>
+      sha256(JSON.stringify(['notify', `user:${user}`, '["success","bx","Hello Zoe",null]'])).slice(0, 24);
+    expect(rows.map(({ fingerprint, before, after, notes }) => [fingerprint, before, after, notes])).toEqual([
+      [print(7), null, null, notesOfZoe],
+      [print(7), null, null, [...notesOfZoe, 'does the same as row 2']],
+      [print(8), null, null, []],
+    ]);
+    expect(claimed.map(({ fingerprint }) => fingerprint)).toEqual([print(7), print(7), print(8)]);
+    expect({ net, warnings, warned, problems }).toEqual({
+      net: '0.00',
+      warnings: ['row 3 does the same as row 2'],
+      warned: 1,
+      problems: [],
+    });
+  });
+
+  test('of warnings is so many one by one, and how many there are', () => {
+    const rows = Array.from({ length: mostWarnings + 3 }, (): Cells => [2, 'remove', '1']);
+    const { warnings, warned } = planned(rows);
+    // Of the first row one, of each other one two.
+    expect([warnings.length, warned]).toEqual([mostWarnings, 2 * rows.length - 1]);
+    expect(warnings.at(-1)).toBe('row 27: the balance of user 2 would be -25.90');
+  });
+
+  test('is nothing of a row that names nobody, and of one whose user was not looked for', () => {
+    const read = readRows(sheetOf([[1, 'add', '5']], columns), balance, { decimals: 2, mark: null, allowForce: false });
+    const [row] = [...read.rows];
+    if (row === undefined) throw new Error('there is one row');
+    const problemOf = (key: typeof row.key) => {
+      const { problems, rows } = planRows(balance, [{ ...row, key }], new Map(), { maxRow: undefined });
+      expect([...rows]).toMatchObject([{ user: null, subject: null, valid: false }]);
+      return problems;
+    };
+    expect(problemOf(null)).toEqual([{ row: 2, column: null, problem: 'the row names no user' }]);
+    expect(problemOf(row.key)).toEqual([{ row: 2, column: 'user_id', problem: 'the user was not looked for' }]);
+  });
+
+  test('of a user whom a later row names is what the last valid row has made of it', () => {
+    const both = [
+      [1, 'add', '5'],
+      [1, 'add', '1.005'],
+    ] as const;
+    const read = readRows(sheetOf(both, columns), balance, { decimals: 2, mark: null, allowForce: false });
+    const own = new Map(users);
+    planRows(balance, read.rows, own, { maxRow: undefined }, new Set(['user_id:1']));
+    expect(own.get('user_id:1')).toMatchObject({ balance: '15.00' });
+  });
+});
+
+describe('a row that makes a user', () => {
+  const headers = ['first_name', 'last_name', 'username', 'email', 'language'];
+  const anna = ['Anna', 'Lind', 'anna', 'Anna@x.example', 'en'];
+
+  test('is about nobody yet, and known by the address', () => {
+    const { rows, claimed, net, users: after } = plannedOf(create, headers, [anna], []);
+    const [row] = rows;
+    expect(row).toMatchObject({ valid: true, subject: 'new:anna@x.example', user: null, key: null, notes: [] });
+    expect(row).toMatchObject({ plannedEmail: null, plannedUsername: null, before: null, after: null, problem: null });
+    const identity = create.identity(row?.parameters as Parameters<typeof create.identity>[0]);
+    const print = sha256(JSON.stringify(['create', 'new:anna@x.example', identity])).slice(0, 24);
+    expect([row?.fingerprint, claimed]).toEqual([
+      print,
+      [{ row: 2, user: null, fingerprint: print, plannedBefore: null, plannedAfter: null, claimedAt: null }],
+    ]);
+    expect([net, after.size]).toEqual(['0.00', 0]);
+  });
+
+  test.each([
+    ['email', 'anna@x.example'],
+    ['username', 'ANNA'],
+  ] as const)('is invalid where somebody has the %s already, and is not about that user', (column, value) => {
+    const known = { ...zoe, [column]: value };
+    const { rows, problems, claimed } = plannedOf(create, headers, [anna], [[{ column, value }, known]]);
+    expect(problems).toEqual([
+      { row: 2, column, problem: expect.stringMatching(/^user 7 has the .* already$/) as string },
+    ]);
+    expect(rows).toMatchObject([
+      {
+        valid: false,
+        user: null,
+        subject: null,
+        fingerprint: null,
+        plannedEmail: null,
+        plannedUsername: null,
+        notes: [],
+      },
+    ]);
+    expect(claimed).toEqual([]);
+  });
+
+  test('is valid where nobody was found by its keys', () => {
+    const { rows } = plannedOf(
+      create,
+      headers,
+      [anna],
+      [[{ column: 'email', value: 'anna@x.example' }, 'there is none']],
+    );
+    expect(rows).toMatchObject([{ valid: true }]);
+  });
+
+  test('is invalid where an earlier row makes a user with the same address or name, whatever the case', () => {
+    const { problems } = plannedOf(
+      create,
+      headers,
+      [
+        anna,
+        ['Bo', 'Berg', 'bo', 'anna@X.example', 'en'],
+        ['Cy', 'Craig', 'Anna', 'cy@x.example', 'en'],
+        // What is wrong in itself takes no name from others.
+        ['Di', 'Dahl', 'di', 'no address', 'en'],
+        ['Di', 'Dahl', 'di', 'di@x.example', 'en'],
+      ],
+      [],
+    );
+    expect(problems).toEqual([
+      { row: 3, column: 'email', problem: 'row 2 makes a user with the same' },
+      { row: 4, column: 'username', problem: 'row 2 makes a user with the same' },
+      { row: 5, column: 'email', problem: expect.stringContaining('is no email address') as string },
+    ]);
+  });
+});
+
+test('the digest of rows is that of their fingerprints in order; what has none does not count', () => {
+  const rows = ['b', null, 'a', 'b'].map((fingerprint) => ({ fingerprint }));
+  expect(rowsDigest(rows)).toBe(sha256('a\nb\nb'));
+  expect(rowsDigest([])).toBe(sha256(''));
 });

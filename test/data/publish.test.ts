@@ -2,6 +2,7 @@
 /** The mirror in PostgreSQL: whole, then what changed, and back again. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { Client } from 'pg';
@@ -383,6 +384,37 @@ test('a publication that is stopped half-way goes on with what changed meanwhile
   expect(stoppedAt).toBeGreaterThan(60);
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
   await next();
+});
+
+test('a publication that is stopped while it connects ends, and the next one finds nobody there', async () => {
+  const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(10)));
+  const destination = destinationIn(await temporaryDatabase());
+  const stopping = new AbortController();
+  const stopped = publishTo(file, destination, { signal: stopping.signal });
+  stopping.abort(new Error('stopped'));
+  await expect(stopped).rejects.toThrow('stopped');
+  expect(await publishTo(file, destination)).toMatchObject({ tables: { users: { written: 10 } } });
+});
+
+test('a mirror that turns out to be damaged half-way ends the publication, and readers see the state of before', async () => {
+  const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(5_000)));
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  await publishTo(file, destination);
+  const before = await visibleIn(database);
+  const pages = new SqliteDatabase(file);
+  const leaf = pages.prepare<[], number>(
+    `SELECT pgoffset FROM dbstat WHERE name = 'users' AND pagetype = 'leaf' ORDER BY path DESC LIMIT 1`,
+  );
+  const place = leaf.pluck().get() ?? 0;
+  pages.close();
+  const handle = openSync(file, 'r+');
+  writeSync(handle, Buffer.alloc(4_096, 0xff), 0, 4_096, place);
+  closeSync(handle);
+  await expect(publishTo(file, destination, { whole: true })).rejects.toThrow(/mirror .* is damaged/);
+  expect(await visibleIn(database)).toEqual(before);
+  const { rows } = await database.query(`SELECT 1 FROM pg_stat_activity WHERE application_name = 'admin-mirror publish'`);
+  expect(rows).toEqual([]);
 });
 
 test('what is published is one state, whatever a sync writes meanwhile', async () => {

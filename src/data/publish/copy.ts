@@ -40,18 +40,18 @@ async function copyLines(
   after: bigint,
   most: number,
 ): Promise<bigint | undefined> {
-  const copy = copying.database.copyIn(copySql(copying));
   let rows = 0;
   let at: bigint | undefined = after;
-  while (rows < most) {
-    copying.signal.throwIfAborted();
-    const lines = reader.next(at);
-    at = lines?.last;
-    if (lines === undefined || at === undefined) break;
-    await copy.write(lines.bytes);
-    rows += lines.rows;
-  }
-  await copy.end();
+  await copying.database.copyIn(copySql(copying), async (write) => {
+    while (rows < most) {
+      copying.signal.throwIfAborted();
+      const lines = reader.next(at ?? after);
+      at = lines?.last;
+      if (lines === undefined || at === undefined) break;
+      await write(lines.bytes);
+      rows += lines.rows;
+    }
+  });
   copying.wrote(rows);
   return at;
 }
@@ -65,11 +65,7 @@ async function copyCarefully(
 ): Promise<bigint | undefined> {
   const { database, signal, wrote } = copying;
   const put = (text: Uint8Array) =>
-    database.part(async () => {
-      const copy = database.copyIn(copySql(copying));
-      await copy.write(text);
-      await copy.end();
-    });
+    database.part(() => database.copyIn(copySql(copying), (write) => write(text)));
   const fits = async (text: Uint8Array) => {
     try {
       await put(text);

@@ -46,6 +46,8 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   signal.throwIfAborted();
   try {
     await guarded(() => client.connect());
+    // An end while it connects would be waited for without end.
+    signal.throwIfAborted();
   } catch (error) {
     // The server would wait for what a connection has left unsaid.
     await client.end().catch(() => {});
@@ -81,25 +83,30 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
         'RELEASE SAVEPOINT part',
         'ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part',
       ]),
-    copyIn: (statement: string) => {
-      const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));
-      const finished = once(stream, 'finish');
-      // Also where nobody waits for it at the moment.
-      finished.catch(() => {});
-      return {
-        /** Waits where the connection is slower. */
-        write: (bytes: Uint8Array): Promise<void> =>
-          guarded(async () => {
+    /**
+     * Copies what `fill` writes. Where that throws, PostgreSQL is told to give up the COPY: until then it would wait for more,
+     * and whatever comes next over the connection would wait for it.
+     */
+    copyIn: (statement: string, fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>): Promise<void> =>
+      guarded(async () => {
+        const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));
+        let isOver = false;
+        stream.once('error', () => (isOver = true));
+        const finished = once(stream, 'finish');
+        // Also where nobody waits for it at the moment.
+        finished.catch(() => {});
+        try {
+          await fill(async (bytes) => {
+            // Where the connection is slower. What PostgreSQL has against any of it is thrown at the end at the latest.
             if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), finished]);
-          }),
-        /** What PostgreSQL has against any of it is thrown here at the latest. */
-        end: (): Promise<void> =>
-          guarded(async () => {
-            stream.end();
-            await finished;
-          }),
-      };
-    },
+          });
+        } catch (error) {
+          if (!isOver) stream.destroy(new Error('given up'));
+          throw error;
+        }
+        stream.end();
+        await finished;
+      }),
     close: async () => {
       signal.removeEventListener('abort', stop);
       await client.end().catch(() => {});

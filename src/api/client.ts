@@ -309,7 +309,7 @@ export function openClient(options: ClientOptions): Client {
 }
 
 /** The response as it came, after making sure that there is one. */
-function checkedResponse(response: Parameters<typeof bodyOf>[0]): Response {
+function checkedResponse(response: HttpResponse): Response {
   bodyOf(response);
   return responseOf(response);
 }

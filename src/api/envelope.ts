@@ -47,7 +47,7 @@ export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolea
  * The parsed body of a response that should hold one. Throws an UnreadableResponse where it is empty, a web page, cut off,
  * not JSON, or a refusal under a status of success.
  */
-export function bodyOf(response: HttpResponse): unknown {
+export function bodyOf(response: Pick<HttpResponse, 'body' | 'headers'>): unknown {
   if (response.body === '') throw new UnreadableResponse('the response is empty');
   if (isHtml(response)) throw new UnreadableResponse('the response is a web page', { html: true });
   let body: unknown;
@@ -178,7 +178,11 @@ function isNumbered(data: unknown): data is Record<string, unknown> {
  * another page than the one requested - servers give their first page for one they do not like - and for the records of
  * another list.
  */
-export function pageOf(response: HttpResponse, requested: number, resource: ResourceName): Page {
+export function pageOf(
+  response: Pick<HttpResponse, 'body' | 'headers' | 'milliseconds'>,
+  requested: number,
+  resource: ResourceName,
+): Page {
   const body = bodyOf(response);
   const parsed = envelope.safeParse(body);
   if (!parsed.success) {
@@ -213,7 +217,7 @@ export function pageOf(response: HttpResponse, requested: number, resource: Reso
 export function whenOf({
   headers,
   milliseconds,
-}: HttpResponse): Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'> {
+}: Pick<HttpResponse, 'headers' | 'milliseconds'>): Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'> {
   const ageMs = ageOf(headers);
   const serverTime = serverTimeOf(headers);
   return {

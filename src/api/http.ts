@@ -3,6 +3,7 @@
  * Redirects are responses like any other and never followed; the key goes into the Authorization header and nowhere else.
  * Section "Requests" of docs/architecture.md.
  */
+import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
@@ -80,8 +81,8 @@ const decoders: Readonly<Record<string, Decode>> = {
 // It leaves a byte order mark out.
 const utf8 = new TextDecoder();
 
-/** The body as text, of `most` bytes at the most; its memory is given back. Rejects with whatever `decodingErrorOf` takes. */
-async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<string> {
+/** The body without its encoding, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
+async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
   const codings = headerText(headers, 'content-encoding')?.toLowerCase().split(',') ?? [];
   let plain = body;
   // Undone one after the other, the last that was applied first. Nothing may be wrapped around nothing: a 204.
@@ -90,9 +91,36 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
     if (decode === undefined) throw new Error(`the response is encoded as ${coding.trim().slice(0, 20)}`);
     plain = await decode(plain, { maxOutputLength: most });
   }
-  const text = utf8.decode(plain);
-  for (const bytes of new Set([body, plain])) releaseBytes(bytes);
-  return text;
+  if (plain !== body) releaseBytes(body);
+  return plain;
+}
+
+type Received = Pick<HttpResponse, 'status' | 'headers' | 'bytes' | 'milliseconds'> & { readonly content: Buffer };
+
+/** @param clean takes secrets out of the body */
+function responseOf(
+  { content, headers, ...rest }: Received,
+  redact: Redact,
+  clean: (text: string) => string,
+): HttpResponse {
+  const digest = hash('sha1', content, 'base64');
+  let text: string | undefined;
+  return {
+    ...rest,
+    headers: scrubbedHeaders(headers, redact),
+    digest,
+    get body() {
+      if (text === undefined) {
+        text = clean(utf8.decode(content));
+        releaseBytes(content);
+      }
+      return text;
+    },
+    discard: () => {
+      text ??= '';
+      releaseBytes(content);
+    },
+  };
 }
 
 function decodingErrorOf(error: unknown, most: number, circumstances: Circumstances): TransportError {
@@ -130,8 +158,12 @@ export interface HttpResponse {
   readonly status: number;
   /** Names in lower case; the key is in none of them. */
   readonly headers: HttpHeaders;
-  /** Without the key and passwords, should the server have sent them. */
+  /** Without the key and passwords, should the server have sent them. Made when it is first read. */
   readonly body: string;
+  /** SHA-1 of the body as it came, in base64: a page that came before is known by it without being read. */
+  readonly digest: string;
+  /** Gives the memory of the body back, which nobody will read. */
+  readonly discard: () => void;
   /** How long the body was on its way here. */
   readonly bytes: number;
   /** From the call to the last byte. */
@@ -158,11 +190,6 @@ export function openHttp(options: HttpOptions): Http {
   const { origin, prefix, text: address } = addressOf(options.baseUrl);
   const redact = redactorOf(options.key);
   const scrub = bodyScrubber(options.key);
-  const cleaned = (response: HttpResponse, method: HttpMethod): HttpResponse => ({
-    ...response,
-    headers: scrubbedHeaders(response.headers, redact),
-    body: scrub(response.body, method, response.status),
-  });
   const shared = {
     connections: options.connections,
     connectTimeoutMs: Math.min(options.timeoutMs, longestConnectMs),
@@ -191,7 +218,8 @@ export function openHttp(options: HttpOptions): Http {
       const path = `${prefix}${request.path}`;
       const message = { origin, method: request.method, path, headers, body: request.body ?? null };
       const { mayBegin = () => true } = request;
-      return cleaned(await exchange(pool, message, { ...options, mayBegin }, redact, signal), request.method);
+      const received = await exchange(pool, message, { ...options, mayBegin }, redact, signal);
+      return responseOf(received, redact, (text) => scrub(text, request.method, received.status));
     },
     close: async () => {
       await Promise.all([reads.destroy(), writes?.destroy()]);
@@ -206,7 +234,7 @@ function exchange(
   limits: Pick<HttpOptions, 'timeoutMs' | 'maxBodyBytes'> & { readonly mayBegin: () => boolean },
   redact: Redact,
   signal: AbortSignal | undefined,
-): Promise<HttpResponse> {
+): Promise<Received> {
   if (signal?.aborted) return Promise.reject(signal.reason as Error);
   return new Promise((resolve, reject) => {
     const started = performance.now();
@@ -257,7 +285,7 @@ function exchange(
         settle();
         const bytes = body.length;
         const milliseconds = performance.now() - started;
-        const deliver = (text: string) => resolve({ status, headers, body: text, bytes, milliseconds });
+        const deliver = (content: Buffer) => resolve({ status, headers, content, bytes, milliseconds });
         const refuse = (error: unknown) => reject(decodingErrorOf(error, limits.maxBodyBytes, context()));
         decodedBody(body.bytes(), headers, limits.maxBodyBytes).then(deliver, refuse);
       },

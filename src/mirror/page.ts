@@ -1,5 +1,4 @@
 /** A page as the engine takes it, made of the bytes of a response: which records are on it, and the rows of some. */
-import { hash } from 'node:crypto';
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
@@ -54,9 +53,10 @@ export type MirrorPage = InParts<ReadPage> & {
 /** The response as a page. Throws an UnreadableResponse as `pageOf` does. */
 export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   const { known, resource, places, field, rowsOf = [] } = task;
-  const digest = hash('sha1', response.body, 'base64');
+  const { digest } = response;
   const nothing = { hash: digest, ids: [], createdAt: [], field: [], rows: [] };
   if (digest === known?.hash) {
+    response.discard();
     const { total, lastPage, perPage } = known;
     return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }

@@ -52,7 +52,8 @@ export class PageMemory {
     const { hash, total, lastPage, perPage } = page;
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
-    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt });
+    const rowsSum = page.recalled?.rowsSum ?? null;
+    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt, rowsSum });
   }
 
   /** Notes a page that came again just as it was; gives how many have since `takeSame`. */
@@ -72,7 +73,10 @@ export class PageMemory {
 
   /** What to remember of a settled walk: nothing where a page was read twice, since rows then came from either reading. */
   pages(): readonly RememberedPage[] {
-    return this.#readTwice ? [] : [...this.#pages.values()];
+    if (this.#readTwice) return [];
+    const pages = [...this.#pages.values()];
+    // A page that brought rows may have changed those of another.
+    return pages.every(({ rowsSum }) => rowsSum !== null) ? pages : pages.map((page) => ({ ...page, rowsSum: null }));
   }
 }
 

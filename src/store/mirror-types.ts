@@ -37,6 +37,8 @@ export interface RememberedPage {
   /** How many of its records are the window's own. */
   readonly owned: number;
   readonly lastCreatedAt: string | null;
+  /** The sum over its rows as the last walk left them; null where it is to be made of the rows that there are now. */
+  readonly rowsSum: number | null;
 }
 
 /** Rows in the order in which they are requested. */

@@ -2,6 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/open.ts';
+import type { SyncEvent } from '../../src/mirror/progress.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { rowSums } from '../../src/mirror/store/page-memory.ts';
@@ -126,6 +127,21 @@ test('a full sync compares every row, also where what is remembered of the pages
   expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(0);
   const { report } = await sync(sandbox, file, { ...shape, mode: 'full' });
   expect(report.resources.users?.updated).toBe(1);
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a row that is changed by hand while a sync goes on is put right by the next one', async () => {
+  const { sandbox, file } = await mirrored();
+  const other = new SqliteDatabase(file);
+  const change = other.prepare(`UPDATE users SET email = 'x' || email WHERE id = 300`);
+  let changes = 0;
+  const onEvent = ({ kind }: SyncEvent) => {
+    if (kind === 'page' && changes === 0) changes = change.run().changes;
+  };
+  expect((await sync(sandbox, file, { ...shape, onEvent })).report.resources.users?.updated).toBe(0);
+  expect(changes).toBe(1);
+  other.close();
+  expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(1);
   expectMirrored(sandbox, file, ['users']);
 });
 

@@ -47,7 +47,17 @@ interface MirrorOptions {
 }
 
 /** Stands for pages of which nothing is known, so that no rows fit them. */
-const unknownPage = { key: '', hash: '', total: 0, lastPage: 0, perPage: 0, ids: [], owned: 0, lastCreatedAt: null };
+const unknownPage = {
+  key: '',
+  hash: '',
+  total: 0,
+  lastPage: 0,
+  perPage: 0,
+  ids: [],
+  owned: 0,
+  lastCreatedAt: null,
+  rowsSum: null,
+};
 
 /** What the sync engine works on. Every step is durable: it has happened whole when it returns, or not at all. */
 export type MirrorStore = ReturnType<typeof mirrorStore>;

@@ -29,6 +29,7 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
     ids: keysIn(row.ids),
     owned: row.owned,
     lastCreatedAt: row.last_created_at,
+    rowsSum: row.rows_sum,
   }));
 }
 
@@ -89,7 +90,7 @@ export function replacePages(
         ids,
         owned: page.owned,
         last_created_at: page.lastCreatedAt,
-        rows_sum: sumOf(window, ids),
+        rows_sum: page.rowsSum ?? sumOf(window, ids),
       }),
     );
   }

@@ -413,7 +413,9 @@ test('a mirror that turns out to be damaged half-way ends the publication, and r
   closeSync(handle);
   await expect(publishTo(file, destination, { whole: true })).rejects.toThrow(/mirror .* is damaged/);
   expect(await visibleIn(database)).toEqual(before);
-  const { rows } = await database.query(`SELECT 1 FROM pg_stat_activity WHERE application_name = 'admin-mirror publish'`);
+  const { rows } = await database.query(
+    `SELECT 1 FROM pg_stat_activity WHERE application_name = 'admin-mirror publish'`,
+  );
   expect(rows).toEqual([]);
 });
 

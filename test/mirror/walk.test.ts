@@ -229,7 +229,16 @@ describe('while a list is walked', () => {
 
   test('a page that came again just as it was holds nothing that was added', async () => {
     const before: List['before'] = (requests, list) => void (requests === 2 && list.ids.push(26));
-    const recalled = { key: '', hash: '', total: 25, lastPage: 3, perPage: 10, ids: ids(10, 11), owned: 10, rowsSum: 0 };
+    const recalled = {
+      key: '',
+      hash: '',
+      total: 25,
+      lastPage: 3,
+      perPage: 10,
+      ids: ids(10, 11),
+      owned: 10,
+      rowsSum: 0,
+    };
     const change = ({ page }: MirrorPage) =>
       page === 2 ? { ids: [], createdAt: [], recalled: { ...recalled, lastCreatedAt: createdAt(99) } } : {};
     expect((await walked({ ids: ids(25), before, change })).verdict).toEqual(settled(ids(26)));

@@ -64,8 +64,7 @@ async function copyCarefully(
   most: number,
 ): Promise<bigint | undefined> {
   const { database, signal, wrote } = copying;
-  const put = (text: Uint8Array) =>
-    database.part(() => database.copyIn(copySql(copying), (write) => write(text)));
+  const put = (text: Uint8Array) => database.part(() => database.copyIn(copySql(copying), (write) => write(text)));
   const fits = async (text: Uint8Array) => {
     try {
       await put(text);

@@ -49,75 +49,68 @@ const support = 'support@hosting.example';
 
 interface Template {
   readonly from: string;
-  readonly subject: (number: number) => string;
-  readonly text: (number: number) => string;
+  /** `{number}` here and in the text is the number of the invoice, or of the ticket. */
+  readonly subject: string;
+  readonly text: string;
   readonly button: string | null;
-  readonly attachment: boolean;
+  readonly attachment?: true;
 }
 
 const templates: readonly Template[] = [
   {
     from: billing,
-    subject: (number) => `Invoice #${number} has been paid`,
-    text: (number) => `We have received your payment for invoice <b>#${number}</b>. The receipt is attached.`,
+    subject: 'Invoice #{number} has been paid',
+    text: 'We have received your payment for invoice <b>#{number}</b>. The receipt is attached.',
     button: 'View invoice',
     attachment: true,
   },
   {
     from: billing,
-    subject: (number) => `Invoice #${number} is due in 3 days`,
-    text: (number) => `Invoice <b>#${number}</b> is due soon. Pay it in time so that your service stays active.`,
+    subject: 'Invoice #{number} is due in 3 days',
+    text: 'Invoice <b>#{number}</b> is due soon. Pay it in time so that your service stays active.',
     button: 'Pay now',
-    attachment: false,
   },
   {
     from: sender,
-    subject: () => 'Your service is ready',
-    text: () => 'Your service has been set up. You will find the access data in your dashboard.',
+    subject: 'Your service is ready',
+    text: 'Your service has been set up. You will find the access data in your dashboard.',
     button: 'Open dashboard',
-    attachment: false,
   },
   {
     from: sender,
-    subject: () => 'Welcome aboard – first steps',
-    text: () => 'Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>.',
+    subject: 'Welcome aboard – first steps',
+    text: 'Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>.',
     button: 'Get started',
-    attachment: false,
   },
   {
     from: sender,
-    subject: () => 'Your password was changed',
-    text: () => 'Your password was changed a moment ago. If it was not you, tell our support at once.',
+    subject: 'Your password was changed',
+    text: 'Your password was changed a moment ago. If it was not you, tell our support at once.',
     button: null,
-    attachment: false,
   },
   {
     from: support,
-    subject: (number) => `Re: [Ticket ${number}] Server not reachable`,
-    text: () => 'Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards',
+    subject: 'Re: [Ticket {number}] Server not reachable',
+    text: 'Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards',
     button: 'View ticket',
-    attachment: false,
   },
   {
     from: sender,
-    subject: () => 'New sign-in from an unknown device',
-    text: () => 'Somebody signed in to your account from a device that we have not seen before.',
+    subject: 'New sign-in from an unknown device',
+    text: 'Somebody signed in to your account from a device that we have not seen before.',
     button: null,
-    attachment: false,
   },
   {
     from: support,
-    subject: () => 'Planned maintenance on Sunday, 02:00–04:00 UTC',
-    text: () => 'We are replacing a switch in Frankfurt. Short interruptions are possible.',
+    subject: 'Planned maintenance on Sunday, 02:00–04:00 UTC',
+    text: 'We are replacing a switch in Frankfurt. Short interruptions are possible.',
     button: null,
-    attachment: false,
   },
   {
     from: sender,
-    subject: () => '20 % off every yearly plan 🎉',
-    text: () => 'Only this week: <strong>20 % off</strong> every yearly plan, new or renewed.',
+    subject: '20 % off every yearly plan 🎉',
+    text: 'Only this week: <strong>20 % off</strong> every yearly plan, new or renewed.',
     button: 'Claim the offer',
-    attachment: false,
   },
 ];
 
@@ -148,10 +141,11 @@ export function seedEmail(
     user_id: user.id,
     sender: template.from,
     receiver: user.email,
-    subject: template.subject(number),
-    content: htmlMessage(template.text(number)),
+    subject: template.subject.replace('{number}', String(number)),
+    content: htmlMessage(template.text.replace('{number}', String(number))),
     button: template.button === null ? null : { name: template.button, url: `https://hosting.example/go/${number}` },
-    attachment: template.attachment ? [{ name: `invoice-${number}.pdf`, path: `invoices/${number}.pdf` }] : null,
+    attachment:
+      template.attachment === true ? [{ name: `invoice-${number}.pdf`, path: `invoices/${number}.pdf` }] : null,
     is_sent: unsent ? 0 : 1,
     resent: random.chance(0.04) ? 1 + random.below(2) : 0,
     scheduled_at: unsent && random.chance(0.5) ? stamp(now + random.below(3 * dayMs)) : null,

@@ -13,9 +13,9 @@ import { type Releases, withReleases } from '../model/releases.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
-import { toMoment } from './flag-values.ts';
+import { toMoment, toWholeNumber } from './flag-values.ts';
 import { paint, printResult } from './output.ts';
-import { tableRoom, writePaged } from './pager.ts';
+import { pagerFlag, tableRoom, writePaged } from './pager.ts';
 
 interface Flags {
   /** In ms since 1970. */
@@ -47,7 +47,11 @@ export function define(program: Command, context: CliContext): void {
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--person <name>', 'only what this person did: an account, a job, a name, or name@host')
     .option('--batch <batch>', 'only this batch')
-    .option('--user <id>', 'only what is about this user of the server, and the batches that the user is in', toUser)
+    .option(
+      '--user <id>',
+      'only what is about this user of the server, and the batches that the user is in',
+      toWholeNumber,
+    )
     .addOption(
       new Option('--verify', 'check every step and every record; ends with 6 where something was altered').conflicts(
         ofTheList,
@@ -70,7 +74,7 @@ export function define(program: Command, context: CliContext): void {
         queryFormats,
       ),
     )
-    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
+    .option(...pagerFlag)
     .addHelpText(
       'after',
       `
@@ -158,12 +162,6 @@ const steps: TextList<AuditEntry> = {
   jsonOf: ({ recordId, ...entry }) => JSON.stringify({ ...entry, record_id: recordId }),
   head: '"steps": ',
 };
-
-function toUser(text: string): number {
-  const id = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(id)) return id;
-  throw new InvalidArgumentError('A user id is a whole number.');
-}
 
 function toHash(text: string): string {
   if (/^[0-9a-f]{64}$/i.test(text)) return text.toLowerCase();

@@ -7,7 +7,7 @@ import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
 import { printNote, printWarning } from './output.ts';
-import { tableRoom, writePaged } from './pager.ts';
+import { pagerFlag, tableRoom, writePaged } from './pager.ts';
 import { changesChunks } from '../data/changes.ts';
 import { followChunks } from '../data/follow.ts';
 import { openLooking, openReading } from '../data/open.ts';
@@ -49,7 +49,7 @@ export function define(program: Command, context: CliContext): void {
       '--follow',
       'go on until it is stopped, and print what changes as it is written; says at its end after which cursor to go on',
     )
-    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
+    .option(...pagerFlag)
     .addHelpText(
       'after',
       `

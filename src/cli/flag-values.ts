@@ -24,10 +24,16 @@ export function toMoment(dayEnd = false): (text: string) => number {
   };
 }
 
+/** A flag's text as a whole number. */
+export function toWholeNumber(text: string): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(number)) return number;
+  throw new InvalidArgumentError('A whole number is needed.');
+}
+
 /** A flag's text as a whole number above 0. */
 export function toCount(text: string): number {
-  const count = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(count) && count > 0) return count;
+  if (/[1-9]/.test(text)) return toWholeNumber(text);
   throw new InvalidArgumentError('A whole number above 0 is needed.');
 }
 

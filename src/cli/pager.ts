@@ -12,6 +12,12 @@ import { withoutStyles } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { sievedChunks } from './sieve.ts';
 
+/** For every command that prints lists. */
+export const pagerFlag = [
+  '--no-pager',
+  'print it all at once (default on a terminal: through $PAGER, else less)',
+] as const;
+
 /** Columns that a table is to fit in; undefined where nothing is to be cut: outside a terminal, and where a pager scrolls. */
 export function tableRoom(context: CliContext, wanted: boolean): number | undefined {
   const { stdout } = context;

@@ -7,7 +7,7 @@ import { styleWord } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { readInput, toDuration } from './flag-values.ts';
 import { writePicture } from './files.ts';
-import { tableRoom, writePaged } from './pager.ts';
+import { pagerFlag, tableRoom, writePaged } from './pager.ts';
 import { openReadingProcess } from '../data/open.ts';
 import { withReleases } from '../model/releases.ts';
 
@@ -36,7 +36,7 @@ export function define(program: Command, context: CliContext): void {
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
     .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
-    .option('--no-pager', 'print long results at once (default on a terminal: through $PAGER, else less)')
+    .option(...pagerFlag)
     .addHelpText(
       'after',
       `

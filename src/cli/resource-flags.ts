@@ -1,7 +1,7 @@
 /** The flags of the list operations: defined from a resource's descriptor, read into the parameters of a list request. */
 import { type Command, Option } from 'commander';
 import type { ListWords } from '../api/list-query.ts';
-import { readInput } from './flag-values.ts';
+import { readInput, toCount } from './flag-values.ts';
 import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { suggestion } from '../model/nearest.ts';
@@ -10,8 +10,8 @@ import { datePresets, defaultPageSize, type Resource } from '../model/resources.
 
 /** As commander gives them. */
 export interface ListFlags {
-  readonly page?: string;
-  readonly paginate?: string;
+  readonly page?: number;
+  readonly paginate?: number;
   readonly include?: readonly string[];
   readonly filter?: readonly string[];
   readonly sort?: readonly string[];
@@ -34,10 +34,11 @@ export function addListFlags(command: Command, resource: Resource): void {
   const { includes, filterKeys, sortKeys, jsonColumns } = resource;
   const nested = jsonColumns.map((column) => `, or a key inside ${column}: '${column}->key=value'`).join('');
   command
-    .option('--page <number>', 'which page, counted from 1')
+    .option('--page <number>', 'which page, counted from 1', toCount)
     .option(
       '--paginate <number>',
       `records on a page; ${defaultPageSize} where it is left out, with --all api.page_size`,
+      toCount,
     );
   if (includes !== null) {
     const help = `related records that come along, separated by commas: ${includes.join(', ')}`;
@@ -61,14 +62,7 @@ export function addListFlags(command: Command, resource: Resource): void {
       `created then: ${datePresets.join(', ')}, or two days, 2026-01-01,2026-01-31; many servers end at the midnight ` +
         'with which the second day begins: for all of it, name the day after',
     )
-    .option('--all', 'every page, each record once');
-}
-
-function wholeNumber(flag: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const value = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value > 0) return value;
-  throw new UsageError(`${flag} must be a whole number above 0, not "${text}"`);
+    .addOption(new Option('--all', 'every page, each record once').conflicts('page'));
 }
 
 function filterOf(text: string): { key: string; value: string } {
@@ -85,14 +79,8 @@ function sortOf(text: string): { key: string; direction: string } {
 
 /** The flags as the parameters of a list request, not yet checked against the resource. Throws a UsageError. */
 export function listWordsOf(flags: ListFlags): ListWords {
-  const paginate = wholeNumber('--paginate', flags.paginate);
-  const page = wholeNumber('--page', flags.page);
+  const { page, paginate } = flags;
   const sorts = flags.sort?.map(sortOf);
-  if (flags.all === true && page !== undefined) {
-    throw new UsageError('--all and --page do not go together: --all reads every page, from the first on', {
-      advice: 'Leave one of them out.',
-    });
-  }
   if (flags.all === true && sorts?.some(({ direction }) => direction === 'random') === true) {
     throw new UsageError('--all and a random order do not go together: pages would overlap');
   }

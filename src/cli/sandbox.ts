@@ -6,9 +6,9 @@ import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { grouped } from '../model/counted.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
-import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
 import type { CliContext } from './context.ts';
+import { toMoment, toWholeNumber } from './flag-values.ts';
 import { alignedLines, paint, printLine, printLines, printNote, printResult } from './output.ts';
 import { readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
@@ -30,22 +30,6 @@ interface Flags {
   readonly switches?: boolean;
 }
 
-function wholeNumber(flag: string): (text: string) => number {
-  return (text) => {
-    if (/^\d{1,9}$/.test(text)) return Number(text);
-    throw new UsageError(`${flag} was given "${text}", which is not a whole number`);
-  };
-}
-
-function time(text: string): number {
-  const day = parseDay(text);
-  const ms = day === undefined ? parseInstant(text) : startOfDay(day);
-  if (ms !== undefined) return ms;
-  throw new UsageError(`--now was given "${text}", which is no time`, {
-    advice: 'Write it like 2026-03-11 or 2026-03-11T10:00:00Z.',
-  });
-}
-
 function switchValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
   const at = text.indexOf('=');
   if (at > 0) return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
@@ -62,20 +46,24 @@ export function define(program: Command, context: CliContext): void {
       'Serve the Administration API on this machine, with seed data, until it is stopped.\n' +
         'The switches of its behaviour can also be read and set while it runs, at /control/behaviour.',
     )
-    .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', wholeNumber('--port'), 0)
+    .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', toWholeNumber, 0)
     .option('--key <text>', 'key that it takes (default: made from the seed)')
     .option(
       '--control-key-file <path>',
       'write the key of the control routes, which is another at each start, into this file',
     )
-    .option('--users <number>', 'users to generate', wholeNumber('--users'), 1_000)
-    .option('--packages <number>', 'packages to generate', wholeNumber('--packages'), 40)
-    .option('--emails <number>', 'emails to generate', wholeNumber('--emails'), 3_000)
-    .option('--coupons <number>', 'coupons to generate', wholeNumber('--coupons'), 60)
-    .option('--seed <number>', 'another seed makes other data; the same seed the same', wholeNumber('--seed'), 7)
+    .option('--users <number>', 'users to generate', toWholeNumber, 1_000)
+    .option('--packages <number>', 'packages to generate', toWholeNumber, 40)
+    .option('--emails <number>', 'emails to generate', toWholeNumber, 3_000)
+    .option('--coupons <number>', 'coupons to generate', toWholeNumber, 60)
+    .option('--seed <number>', 'another seed makes other data; the same seed the same', toWholeNumber, 7)
     .option('--file <path>', 'keep the data in this file, or go on with what is in it (default: in memory)')
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
-    .option('--now <time>', 'its time at the start, from where it runs on (default: the time of this machine)', time)
+    .option(
+      '--now <time>',
+      'its time at the start, from where it runs on (default: the time of this machine)',
+      toMoment(),
+    )
     .option('--behaviour <name=value>', 'set one switch on top of the preset; can be given again', switchValue)
     .option('--switches', 'list every switch with its default, and end')
     .addHelpText('after', `\nPresets of --chaos:\n${presets}\n\nEvery switch: admin-mirror sandbox --switches`)

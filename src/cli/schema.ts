@@ -9,7 +9,7 @@ import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
-import { writePaged } from './pager.ts';
+import { pagerFlag, writePaged } from './pager.ts';
 import { datasetteMetadata, dictionaryMarkdown } from '../data/dictionary-markdown.ts';
 import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
@@ -30,7 +30,7 @@ export function define(program: Command, context: CliContext): void {
         .choices(schemaFormats)
         .default('text'),
     )
-    .option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)')
+    .option(...pagerFlag)
     .addHelpText(
       'after',
       `

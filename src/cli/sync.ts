@@ -12,7 +12,7 @@ import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { toDuration } from './flag-values.ts';
+import { toDuration, toWholeNumber } from './flag-values.ts';
 import { printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
@@ -48,7 +48,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--quick', 'read only what can have been added, and compare counts')
     .option('--since <day>', 'only records created on this day or later, YYYY-MM-DD', toDay)
     .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
-    .option('--max-requests <n>', 'requests that reading old records again may cost', toCount)
+    .option('--max-requests <n>', 'requests that reading old records again may cost', toWholeNumber)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'go on although the server seems to be another one, or restored from a backup')
     .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
@@ -190,12 +190,6 @@ function toDay(text: string): Day {
   const day = parseDay(text);
   if (day === undefined) throw new InvalidArgumentError('A day is written YYYY-MM-DD.');
   return day;
-}
-
-function toCount(text: string): number {
-  const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count)) throw new InvalidArgumentError('A whole number is needed.');
-  return count;
 }
 
 /** The report as a table: a line a resource, and what is wrong below it. */

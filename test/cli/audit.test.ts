@@ -126,7 +126,7 @@ describe('audit', () => {
     [['audit', '--verify'], /there is no journal/],
     [['audit', '--head', 'f'.repeat(64)], /nothing is looked for/],
     [['audit', '--verify', '--head', 'abc'], /64 hexadecimal digits/],
-    [['audit', '--user', 'anna'], /A user id is a whole number/],
+    [['audit', '--user', 'anna'], /A whole number is needed/],
     [['audit', '--verify', '--user', '7'], /cannot be used with/],
   ])('%j ends with 2 and says why', async (args, problem) => {
     const { command } = await bulkWorld();

@@ -25,7 +25,8 @@ import {
   totalLines,
   wholePlan,
 } from './words.ts';
-import { addPagerFlag, exitOf, named, withBatch, withJournal } from './shared.ts';
+import { pagerFlag } from '../pager.ts';
+import { exitOf, named, withBatch, withJournal } from './shared.ts';
 
 interface StatusFlags {
   readonly rows?: true;
@@ -47,13 +48,13 @@ interface ResolveFlags {
 }
 
 export function defineLooking(bulk: Command, context: CliContext): void {
-  const status = bulk
+  bulk
     .command('status')
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
     .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
     .option('--rows', 'every row of the batch, with what deserves a look on top')
+    .option(...pagerFlag)
     .action((batch: string | undefined, flags: StatusFlags) => runStatus(context, batch, flags));
-  addPagerFlag(status);
   bulk
     .command('results')
     .description(

@@ -49,10 +49,6 @@ export function addPlanFlags(command: Command): Command {
     );
 }
 
-export function addPagerFlag(command: Command): Command {
-  return command.option('--no-pager', 'print it all at once (default on a terminal: through $PAGER, else less)');
-}
-
 export function addAgainFlags(command: Command): Command {
   return command
     .option('--again', 'send what was sent before a second time; needs --reason')

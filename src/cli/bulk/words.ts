@@ -17,8 +17,7 @@ import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { minuteOf, paint, printNote, printWarning } from '../output.ts';
 import { newFile } from '../files.ts';
-import { tableRoom, writePaged } from '../pager.ts';
-import { addPagerFlag } from './shared.ts';
+import { pagerFlag, tableRoom, writePaged } from '../pager.ts';
 
 const number = new Intl.NumberFormat('en-US');
 
@@ -227,7 +226,8 @@ export interface ReviewFlags {
 
 /** How a whole plan is read. */
 export function addReviewFlags(command: Command): Command {
-  return addPagerFlag(command)
+  return command
+    .option(...pagerFlag)
     .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
     .option('--force', 'replace the file if it is there');
 }

@@ -7,14 +7,13 @@ import * as client from 'openid-client';
 import { fetch } from 'undici';
 import { openDispatcher } from '../api/network.ts';
 import { UnreachableError, UsageError } from '../model/errors.ts';
-import { fileReason } from '../model/file-error.ts';
 import { isLoopback } from '../model/loopback.ts';
-import { readRegularFile } from '../model/read-file.ts';
 import type { Releases } from '../model/releases.ts';
-import { Secret } from '../model/secret.ts';
+import type { Secret } from '../model/secret.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import { networkOf } from '../settings/network.ts';
 import type { Settings } from '../settings/settings.ts';
+import { passwordIn } from '../settings/shared.ts';
 
 /** Who is asked for again, before an approval: only the same person, in the same session, confirms. */
 export interface Again {
@@ -237,13 +236,6 @@ function asSent(secret: string): string {
 
 function secretOf({ serve: { oidc } }: Settings): Secret | undefined {
   if (oidc.clientSecret !== undefined || oidc.clientSecretFile === undefined) return oidc.clientSecret;
-  const file = oidc.clientSecretFile;
-  try {
-    return new Secret(readRegularFile(file).bytes.toString('utf8').trim());
-  } catch (error) {
-    throw new UsageError(`the file of the client secret ${file} cannot be read: ${fileReason(error)}`, {
-      advice: 'Correct serve.oidc.client_secret_file, or set ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET.',
-      cause: error,
-    });
-  }
+  const advice = 'Correct serve.oidc.client_secret_file, or set ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET.';
+  return passwordIn(oidc.clientSecretFile, 'file of the client secret', advice);
 }

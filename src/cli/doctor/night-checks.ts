@@ -1,8 +1,9 @@
 /** The doctor on what the nights need: jobs, where they write, the log, and who is told. Runs no job, sends nothing. */
 import { constants } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
-import { connect as connectPlain, type Socket } from 'node:net';
-import { connect as connectTls, createSecureContext, getCACertificates, TLSSocket } from 'node:tls';
+import type { Socket } from 'node:net';
+import { getCACertificates, TLSSocket } from 'node:tls';
+import { buildConnector } from 'undici';
 import { mayAccess } from '../../model/access.ts';
 import { mayBeProxied, type Network } from '../../api/network.ts';
 import { dictionary } from '../../data/dictionary.ts';
@@ -149,17 +150,9 @@ async function checkAddress(name: string, address: SecretAddress | undefined, ne
 }
 
 function connected({ protocol, hostname, port }: URL, { ca }: Network): Promise<Socket> {
-  const host = hostname.replaceAll(/[[\]]/g, '');
-  const isTls = protocol === 'https:';
+  const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] };
+  const connect = buildConnector({ timeout: patienceMs, ...trusted });
   return new Promise((done, reject) => {
-    const at = { host, port: Number(port === '' ? (isTls ? 443 : 80) : port) };
-    const secureContext = createSecureContext(ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] });
-    const socket: Socket = isTls ? connectTls({ ...at, servername: host, secureContext }) : connectPlain(at);
-    const fail = (error: Error): void => {
-      socket.destroy();
-      reject(error);
-    };
-    socket.setTimeout(patienceMs, () => fail(Object.assign(new Error('silence'), { code: 'ETIMEDOUT' })));
-    socket.once('error', fail).once(isTls ? 'secureConnect' : 'connect', () => done(socket));
+    connect({ protocol, hostname, port }, (error, socket) => (socket === null ? reject(error) : done(socket)));
   });
 }

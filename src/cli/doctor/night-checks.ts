@@ -153,6 +153,6 @@ function connected({ protocol, hostname, port }: URL, { ca }: Network): Promise<
   const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] };
   const connect = buildConnector({ timeout: patienceMs, ...trusted });
   return new Promise((done, reject) => {
-    connect({ protocol, hostname, port }, (error, socket) => (socket === null ? reject(error) : done(socket)));
+    connect({ protocol, hostname, port }, (error, socket) => (error === null ? done(socket) : reject(error)));
   });
 }

@@ -80,7 +80,7 @@ export async function reportSent(journal: Journal, batch: Batch, stop: OperatorE
     return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    throw stop ?? notRecorded(error, true);
+    throw stop ?? notRecorded(error, true, batch);
   }
 }
 
@@ -163,7 +163,7 @@ async function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorErro
     return { stop };
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    return { stop: stop ?? notRecorded(error, true) };
+    return { stop: stop ?? notRecorded(error, true, batch) };
   }
 }
 
@@ -194,7 +194,7 @@ class Run {
     try {
       await this.#rows();
     } catch (error) {
-      if (error instanceof FileError) this.#stop ??= notRecorded(error, this.#sent);
+      if (error instanceof FileError) this.#stop ??= notRecorded(error, this.#sent, this.#sending.batch);
       else if (error instanceof UsageError) this.#stop ??= error;
       else throw error;
     }
@@ -259,7 +259,7 @@ class Run {
       if (!(error instanceof FileError)) throw error;
       const state = await this.#stateOf(planned);
       this.#sent ||= state !== 'planned';
-      return { state, stop: notRecorded(error, this.#sent) };
+      return { state, stop: notRecorded(error, this.#sent, this.#sending.batch) };
     }
   }
 
@@ -315,8 +315,9 @@ function afterRows(stop: OperatorError | null): OperatorError | null {
 }
 
 /** Money may have moved, so it does not end as if nothing had been sent. */
-function notRecorded(error: FileError, sent: boolean): OperatorError {
-  const options = { advice: error.advice, cause: error };
+function notRecorded(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
+  const advice = `${error.advice ?? ''} Then go on with the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
+  const options = { advice, cause: error };
   return sent
     ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows may have been sent before that`, options)
     : new IncompleteError(`${error.message}. The batch was stopped; nothing was sent`, options);

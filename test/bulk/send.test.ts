@@ -578,6 +578,7 @@ describe('a journal that goes away while a batch is sent', () => {
     const broken = lost(journal, () => sandbox.control.ledger().length >= made);
     const { error } = await send(broken, client, batch);
     expect([error?.exitCode, error?.message]).toEqual([8, expect.stringMatching(/away.*rows may have been sent/)]);
+    expect(error?.advice).toContain(`admin-mirror bulk resume ${batch}`);
     expect((await go()).error).toBeNull();
     expect([await states(), sandbox.control.ledger().length]).toEqual([['applied', 'applied', 'applied'], 3]);
   });

@@ -172,6 +172,15 @@ describe('doctor', () => {
       if (name === 'anna') await people.setState(name, 'disabled');
     }
     expect(await found()).toBe('ok: balance: by up to 2 of 2 approvers');
+    // An admin can set the password of an approver, and sign in as that one.
+    await people.add(newAccount('dora', { roles: ['admin', 'operator'], password: 'hash' }));
+    expect(await found()).toMatch(/^ok/);
+    await people.changeRoles('dora', { add: ['maker'], remove: [] });
+    expect(await found()).toMatch(
+      /^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* be two people/,
+    );
+    await people.changeRoles('dora', { add: [], remove: ['maker'] });
+    expect(await found()).toMatch(/^ok/);
   });
 
   test('prints a line a check, and how many are wrong', async () => {

@@ -172,7 +172,7 @@ describe('a disk without room', () => {
       message: expect.stringMatching(
         /^no room to sync: it needs about 66 MB on the disk of \S+, where 10 MB are free$/,
       ),
-      advice: 'Make room for 56 MB more, or use another disk. Nothing was begun.',
+      advice: 'Make room for 56 MB more, or use another disk. What is there is unharmed.',
     });
     expect(report.status).toBe('partial');
     expect(report.resources.users).toMatchObject({ received: 0, live: 0 });

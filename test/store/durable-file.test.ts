@@ -1,8 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   chmodSync,
+  closeSync,
+  constants,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   statSync,
@@ -111,6 +114,25 @@ test('a pipe is written directly', async () => {
   await writeDurableFile(pipe, chunks('one ', 'two'), never);
   expect(await reading).toBe('one two');
   expect(readdirSync(folder)).toEqual(['pipe']);
+});
+
+test('a pipe that nobody reads, or goes on reading, can be left at any time', async () => {
+  const pipe = join(temporaryFolder(), 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const stop = new AbortController();
+  const unread = writeDurableFile(pipe, chunks('one'), stop.signal);
+  stop.abort(new Error('stopped'));
+  await expect(unread).rejects.toThrow('stopped');
+  // Far more than a pipe holds, to a reader that takes nothing.
+  const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+  onTestFinished(() => closeSync(reader));
+  const again = new AbortController();
+  async function* much() {
+    yield Buffer.alloc(1_000_000);
+  }
+  const full = writeDurableFile(pipe, much(), again.signal);
+  again.abort(new Error('stopped again'));
+  await expect(full).rejects.toThrow('stopped again');
 });
 
 test.skipIf(!existsSync('/dev/full'))('a full disk is said to be full', async () => {

@@ -244,7 +244,7 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${switchOn([...tables.values()])}`;
 }
 
-/** Whether there are enough people for the policy. Throws nothing but bugs. */
+/** Whether there are enough people for the policy, and none who could be two of them. Throws nothing but bugs. */
 export function checkApproval(settings: Settings): Promise<Check[]> {
   const policies = Object.entries(settings.bulk.approval);
   return checking('approval', async () => {
@@ -255,8 +255,23 @@ export function checkApproval(settings: Settings): Promise<Check[]> {
     const able = accounts.filter((each) => hasRole(each, 'approver') && each.passwordAt !== null).length;
     const wanted = Math.max(...policies.map(([, { approvers }]) => approvers));
     const finding = `${policies.map(([name]) => name).join(', ')}: by up to ${wanted} of ${counted(able, 'approver')}`;
-    if (able >= wanted) return [ok('approval', finding)];
-    const advice = 'Add approvers with `admin-mirror people add`, and give each a password.';
-    return [warn('approval', `${finding}, so that some batches can never be sent`, advice)];
+    if (able < wanted) {
+      const advice = 'Add approvers with `admin-mirror people add`, and give each a password.';
+      return [warn('approval', `${finding}, so that some batches can never be sent`, advice)];
+    }
+    // Whoever sets passwords can sign in as somebody else: no rule tells such an approval from one of another person.
+    const mighty = accounts.filter(
+      (each) => hasRole(each, 'admin') && (hasRole(each, 'maker') || hasRole(each, 'approver')),
+    );
+    if (mighty.length === 0) return [ok('approval', finding)];
+    const names = mighty.map(({ name }) => name).join(', ');
+    return [
+      warn(
+        'approval',
+        `${finding}; ${names} may make or approve batches and, as admin, set the password of others, and so be two people`,
+        'Give the role admin to somebody without the roles maker and approver: `admin-mirror people role`. ' +
+          '`admin-mirror audit` shows each account that was added and each password that was set, with who did it.',
+      ),
+    ];
   });
 }

@@ -34,6 +34,6 @@ export function requireSpace(doing: string, folder: string, bytes: number, free:
   if (there === undefined || there >= needed) return;
   throw new FileError(
     `no room to ${doing}: it needs about ${bytesText(needed)} on the disk of ${folder}, where ${bytesText(there)} are free`,
-    { advice: `Make room for ${bytesText(needed - there)} more, or use another disk. Nothing was begun.` },
+    { advice: `Make room for ${bytesText(needed - there)} more, or use another disk. What is there is unharmed.` },
   );
 }

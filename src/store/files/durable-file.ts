@@ -1,8 +1,9 @@
 /** Files that appear whole or not at all: written beside, brought to the disk, then renamed over the final name. */
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { constants, type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { makeFolder } from '../../model/folder.ts';
@@ -43,6 +44,9 @@ async function write(
   });
   if (existing?.isDirectory() === true) {
     throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
+  }
+  if (existing?.isFIFO() === true) {
+    return withHandle(await openPipe(path, signal), (handle) => fill(handle, chunks, signal));
   }
   if (existing !== undefined && !existing.isFile()) {
     return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
@@ -109,11 +113,35 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
   let bytes = 0;
   for await (const chunk of chunks) {
     signal.throwIfAborted();
-    for (let at = 0; at < chunk.length;) at += (await handle.write(chunk, at)).bytesWritten;
+    for (let at = 0; at < chunk.length;) {
+      const { bytesWritten } = await whenReady('EAGAIN', signal, () => handle.write(chunk, at));
+      at += bytesWritten;
+    }
     bytes += chunk.length;
   }
   return bytes;
 }
+
+/** Waits for a reader. A call that the system holds up cannot be taken back, and would keep the process from ending. */
+function openPipe(path: string, signal: AbortSignal): Promise<FileHandle> {
+  return whenReady('ENXIO', signal, () => open(path, constants.O_WRONLY | constants.O_NONBLOCK));
+}
+
+/** What the call gives, once it no longer fails because whoever reads is not there, or has not read. */
+async function whenReady<T>(code: 'ENXIO' | 'EAGAIN', signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== code) throw error;
+    }
+    signal.throwIfAborted();
+    await wait(pollMs[code]);
+  }
+}
+
+/** A pipe holds 64 KiB: a reader that is there takes them in no time. */
+const pollMs = { ENXIO: 50, EAGAIN: 1 } as const;
 
 // Some file systems refuse to sync a folder; the rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);

@@ -134,6 +134,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     return resources.getUser(...user);
   };
 
+  /** What the first list that was measured has shown; undefined where it could not be. */
+  let firstMeasured: Promise<Capabilities | undefined> | undefined;
   const reaches = new Map<ResourceName, Reach>();
   function reachOf(resource: ResourceName): Reach {
     const reach = reaches.get(resource) ?? new Reach();
@@ -180,7 +182,13 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     measure: (resource, signal, before) => {
       reaches.delete(resource);
       const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
-      return measureCapabilities(measured, resource, signal, { pageSize, clock, before });
+      const by = (known?: Capabilities) =>
+        measureCapabilities(measured, resource, signal, { pageSize, clock, before, known });
+      // One list after the first: what that has shown of the server need not be found out again, or may not show in this one.
+      if (firstMeasured !== undefined) return firstMeasured.then(by);
+      const found = by();
+      firstMeasured = found.catch(() => undefined);
+      return found;
     },
     page: async (
       resource,

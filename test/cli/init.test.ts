@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { down, enter, type Exchange } from '../support/dialogue.ts';
@@ -72,6 +72,22 @@ describe('init without a terminal', () => {
     expect(stdout).toMatch(/run .*: complete/);
     expect(configIn(folder).api).not.toHaveProperty('key_file');
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
+  });
+
+  test('says of each list what the sync finds, which knows of one list what the first has shown', async () => {
+    const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
+    onTestFinished(() => server.close());
+    const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
+    const argv = ['init', '--yes', '--base-url', server.url, '--json'];
+    const { stdout } = await invoke(argv, { folder, environment });
+    const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
+    const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
+    const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
+    const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
+    expect(tried).toEqual([exact, exact, exact, exact]);
+    await invoke(['sync'], { folder, environment });
+    const status = await invoke(['status'], { folder, environment });
+    expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
   });
 
   test('says what is missing, and that there is no terminal', async () => {

@@ -7,7 +7,8 @@ import { counted } from '../model/counted.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';
-import { checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
+import { actionOfBatch } from './actions.ts';
+import { batchOf, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
 import { noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice } from './caps.ts';
@@ -22,7 +23,7 @@ import {
   rowsDigest,
   type RowsPlan,
 } from './plan-rows.ts';
-import type { ReadRow, ReadRows } from './read-rows.ts';
+import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import { newToken } from './token.ts';
@@ -43,21 +44,30 @@ interface PreparePorts {
   readonly rules: Rules;
 }
 
-export interface PlanSource {
+interface PlanSource {
   readonly file: { readonly name: string; readonly bytes: number; readonly hash: string } | null;
   readonly undoOf: string | null;
   readonly again: Again;
 }
 
+/** Rows with the action that they are for, and where they are from. */
+export interface Plannable {
+  readonly action: Action;
+  readonly rows: ReadRows;
+  readonly source: PlanSource;
+}
+
+/** What takes that batch back. Throws a UsageError where there is no such batch, or nothing of it to take back. */
+export async function undoOf(journal: Journal, name: string): Promise<Plannable> {
+  const batch = await batchOf(journal, name);
+  const action = actionOfBatch(batch);
+  const rows = await undoRows(journal, batch, action);
+  return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
+}
+
 /** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, for what must not go out. */
-export async function planBatch(
-  ports: PlanPorts,
-  action: Action,
-  read: ReadRows,
-  source: PlanSource,
-  name?: string,
-): Promise<Batch> {
-  return storePlan(ports.journal, await preparePlan(ports, action, read, source, name));
+export async function planBatch(ports: PlanPorts, wanted: Plannable, name?: string): Promise<Batch> {
+  return storePlan(ports.journal, await preparePlan(ports, wanted, name));
 }
 
 /** Stores what was prepared, in the name of whoever acts in the journal. */
@@ -74,9 +84,7 @@ export async function storePlan(
 /** Plans the rows, and stores nothing. Throws as `planBatch` does. */
 export async function preparePlan(
   ports: PreparePorts,
-  action: Action,
-  read: ReadRows,
-  source: PlanSource,
+  { action, rows: read, source }: Plannable,
   batch = newBatchId(ports.clock),
 ) {
   const { journal, client, clock, rules } = ports;

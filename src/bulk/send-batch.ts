@@ -34,9 +34,13 @@ import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
 import { reconcileRows, reviewNotApplied, settleOpen } from './settle.ts';
 
+/** What became of a batch that was sent. */
 export interface SendingEnd {
   /** Why it did not go on to the end; null where it did, or was asked to stop. */
   readonly stop: OperatorError | null;
+  readonly report: BatchReport;
+  /** As which an unfinished batch ends; null where all rows were applied, and nothing contradicts. */
+  readonly error: OperatorError | null;
 }
 
 /** A server that is not there is tried so often; one that asks to wait, for so long. */
@@ -46,36 +50,54 @@ const longestWaitMs = 15 * minuteMs;
 const firstWaitMs = secondMs;
 
 /**
- * Sends what is planned of the batch, once its rows are claimed. Throws LockHeldError where another process is at it, and
- * an OperatorError where its rows may not go out: nothing was sent then, and a batch that was planned still is.
+ * Sends what is planned of the batch, once its rows are claimed; without consent, only looks for every row on the server and
+ * records what is found. Throws LockHeldError where another process is at it, and an OperatorError where its rows may not go
+ * out: nothing was sent then, and a batch that was planned still is.
  */
 export async function sendBatch(
   ports: SendingPorts,
   batch: Batch,
   action: Action,
   options: SendingOptions,
-  consent: Consent,
+  consent: Consent | null,
 ): Promise<SendingEnd> {
-  const { journal } = ports;
-  return withLock(journal, batch, async () => {
-    const early = consent.approved === null ? await settleBefore({ ...ports, batch, action, options }) : null;
-    if (early !== null) return ended(ports, batch, early);
-    try {
-      if (options.acceptJournal !== null) await acceptJournal(ports, options.acceptJournal);
-      await checkJournal(ports);
-      await claimRows(journal, batch.batch, consent, ports.clock);
-    } catch (error) {
-      if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
-      return ended(ports, batch, error);
-    }
-    const claimed = (await journal.batch(batch.batch)) ?? batch;
-    const stop = await new Run({ ...ports, batch: claimed, action, options }).all();
-    return ended(ports, batch, stop);
-  });
+  const sending = { ...ports, batch, action, options };
+  const stop = await withLock(ports.journal, batch, () =>
+    consent === null ? reconcileAll(sending) : sendAll(sending, consent),
+  );
+  const report = await reportSent(ports.journal, batch, stop);
+  return { stop, report, error: endError(stop, report, batch.batch) };
+}
+
+/** Gives why it ended early, or null. */
+async function sendAll(sending: Sending, consent: Consent): Promise<OperatorError | null> {
+  const { journal, batch, options, clock } = sending;
+  const early = consent.approved === null ? await settleBefore(sending) : null;
+  if (early !== null) return ended(sending, early);
+  try {
+    if (options.acceptJournal !== null) await acceptJournal(sending, options.acceptJournal);
+    await checkJournal(sending);
+    await claimRows(journal, batch.batch, consent, clock);
+  } catch (error) {
+    if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
+    return ended(sending, error);
+  }
+  const claimed = (await journal.batch(batch.batch)) ?? batch;
+  return ended(sending, await new Run({ ...sending, batch: claimed }).all());
+}
+
+/** Looks for every row of the batch on the server and records what is found; sends nothing. */
+async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
+  const { journal, batch, signal } = sending;
+  if (batch.state !== 'planned') await journal.takeUp(batch.batch);
+  const stop = await reconcileRows(sending);
+  if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
+  // What nobody has approved is not gone on with, but approved.
+  return batch.state === 'planned' && !(await isDone(journal, batch)) ? stop : ended(sending, stop);
 }
 
 /** How the batch stands after it was sent. A journal that cannot be read must not hide that rows may have gone out. */
-export async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | null): Promise<BatchReport> {
+async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | null): Promise<BatchReport> {
   try {
     return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   } catch (error) {
@@ -118,24 +140,7 @@ async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
   await journal.releaseLock(batch);
 }
 
-/** Looks for every row of the batch on the server and records what is found; sends nothing. */
-export async function reconcileBatch(
-  ports: SendingPorts,
-  batch: Batch,
-  action: Action,
-  options: SendingOptions,
-): Promise<SendingEnd> {
-  const { journal } = ports;
-  return withLock(journal, batch, async () => {
-    if (batch.state !== 'planned') await journal.takeUp(batch.batch);
-    const stop = await reconcileRows({ ...ports, batch, action, options });
-    if (stop === null && !ports.signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
-    // What nobody has approved is not gone on with, but approved.
-    return batch.state === 'planned' && !(await isDone(journal, batch)) ? { stop } : ended(ports, batch, stop);
-  });
-}
-
-async function withLock(journal: Journal, { batch }: Batch, work: () => Promise<SendingEnd>): Promise<SendingEnd> {
+async function withLock<T>(journal: Journal, { batch }: Batch, work: () => Promise<T>): Promise<T> {
   await journal.acquireLock(batch);
   try {
     return await work();
@@ -157,13 +162,13 @@ async function settleBefore(sending: Sending): Promise<OperatorError | null> {
 }
 
 /** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
-async function ended({ journal }: SendingPorts, batch: Batch, stop: OperatorError | null): Promise<SendingEnd> {
+async function ended({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
   try {
     await journal.setBatchState(batch.batch, (await isDone(journal, batch)) ? 'done' : 'stopped');
-    return { stop };
+    return stop;
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    return { stop: stop ?? notRecorded(error, true, batch) };
+    return stop ?? notRecorded(error, true, batch);
   }
 }
 
@@ -332,8 +337,8 @@ function canaryFailed({ batch }: Sending, { row }: Intent): OperatorError {
   });
 }
 
-/** The error as which an unfinished batch ends, the weightiest first; null where all rows were applied, and nothing contradicts. */
-export function endError(
+/** The weightiest first. */
+function endError(
   stop: OperatorError | null,
   { counts, discrepancies }: Pick<BatchReport, 'counts' | 'discrepancies'>,
   batch: string,

@@ -7,18 +7,16 @@ import { Buffer } from 'node:buffer';
 import { stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import pLimit from 'p-limit';
-import type { Action } from '../bulk/action.ts';
-import { actionOf, actionOfBatch } from '../bulk/actions.ts';
+import { actionOf } from '../bulk/actions.ts';
 import type { Again } from '../bulk/approval.ts';
-import { batchOf } from '../bulk/claim.ts';
 import { openPlanPorts } from '../bulk/open.ts';
-import { type PlanSource, preparePlan, storePlan } from '../bulk/plan.ts';
-import { type ReadRows, readRows, undoRows } from '../bulk/read-rows.ts';
+import { type Plannable, preparePlan, storePlan, undoOf } from '../bulk/plan.ts';
+import { readRows } from '../bulk/read-rows.ts';
 import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
 import { readSheet } from '../bulk/sheet/sheet.ts';
 import { JobProcess } from '../data/reading-process.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
-import type { Batch, Journal, NewBatch, NewIntent } from '../journal/port.ts';
+import type { Batch, NewBatch, NewIntent } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
 import { FileError, IncompleteError, UsageError } from '../model/errors.ts';
@@ -78,13 +76,12 @@ export async function* planParts(surroundings: Surroundings, job: PlanJob): Asyn
     const journal = await openJournalForReading(surroundings.settings, surroundings.clock, releases);
     // The console has made it.
     if (journal === undefined) throw new FileError('the journal is gone', { advice: 'Put it back as it was.' });
-    const found = job.kind === 'undo' ? await wayBack(journal, job.batch) : await ofSheet(surroundings, job);
+    const found = job.kind === 'undo' ? await undoOf(journal, job.batch) : await ofSheet(surroundings, job);
     if ('question' in found) {
       yield found;
       return;
     }
-    const { action, rows, source } = found;
-    const plan = await preparePlan(openPlanPorts(surroundings, journal, releases), action, rows, source);
+    const plan = await preparePlan(openPlanPorts(surroundings, journal, releases), found);
     yield { batch: plan.batch };
     let waiting: NewIntent[] = [];
     for (const row of plan.rows) {
@@ -96,19 +93,6 @@ export async function* planParts(surroundings: Surroundings, job: PlanJob): Asyn
   } finally {
     await releases.close();
   }
-}
-
-interface Plannable {
-  readonly action: Action;
-  readonly rows: ReadRows;
-  readonly source: PlanSource;
-}
-
-async function wayBack(journal: Journal, name: string): Promise<Plannable> {
-  const batch = await batchOf(journal, name);
-  const action = actionOfBatch(batch);
-  const rows = await undoRows(journal, batch, action);
-  return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
 async function ofSheet(

@@ -8,7 +8,7 @@ import type { Again } from '../bulk/approval.ts';
 import { batchOf, checkServer, type Consent } from '../bulk/claim.ts';
 import { type BulkPorts, openBulkPorts } from '../bulk/open.ts';
 import { consentQuestion } from '../bulk/report.ts';
-import { checkSendable, endError, reportSent, sendBatch } from '../bulk/send-batch.ts';
+import { checkSendable, sendBatch } from '../bulk/send-batch.ts';
 import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { LockHeldError, OperatorError, UsageError } from '../model/errors.ts';
@@ -148,10 +148,9 @@ export class Sendings {
         };
         const found = await batchOf(journal, batch);
         const sending = { ...ports, sleep: this.#sleep, progress };
-        const { stop } = await sendBatch(sending, found, action, options, { ...rules, ...consent });
-        const report = await reportSent(journal, found, stop);
+        const { stop, report, error } = await sendBatch(sending, found, action, options, { ...rules, ...consent });
         log.info({ batch, state: report.state, ...report.counts }, 'ended');
-        return signal.aborted && stop === null ? null : endError(stop, report, batch);
+        return signal.aborted && stop === null ? null : error;
       });
       if (problem !== null) this.#ends.set(batch, problem);
     } catch (error) {

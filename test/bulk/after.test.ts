@@ -5,7 +5,7 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
-import { planBatch } from '../../src/bulk/plan.ts';
+import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { undoRows } from '../../src/bulk/read-rows.ts';
 import { type Manifest, writeResults } from '../../src/bulk/results.ts';
 import { resolveRow } from '../../src/bulk/settle.ts';
@@ -33,8 +33,7 @@ const balanceOf = ({ control }: Sandbox, user: number): unknown => control.get('
 async function undo(journal: Journal, client: Client, batch: Batch): Promise<Batch> {
   const common = { journal, client, directory: null, clock: systemClock, signal };
   const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
-  const source = { file: null, undoOf: batch.batch, again: { reason: null } };
-  return planBatch(ports, balance, await undoRows(journal, batch, balance), source);
+  return planBatch(ports, await undoOf(journal, batch.batch));
 }
 
 describe('results', () => {

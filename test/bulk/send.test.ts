@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
+import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -13,7 +14,6 @@ import {
   send,
   sendsTo,
   type SendTry,
-  type Sent,
   sheetOf,
 } from '../support/bulk.ts';
 import { expectAccounted } from '../support/bulk-invariants.ts';
@@ -29,7 +29,7 @@ interface World {
   readonly client: Client;
   readonly users: readonly number[];
   readonly batch: string;
-  readonly go: (tried?: SendTry) => Promise<Sent>;
+  readonly go: (tried?: SendTry) => Promise<SendingEnd>;
   readonly states: () => Promise<IntentState[]>;
   readonly balance: (at: number) => unknown;
 }
@@ -576,9 +576,12 @@ describe('a journal that goes away while a batch is sent', () => {
   test.each([1, 2])('after %i of three rows never ends as if nothing had been sent', async (made) => {
     const { sandbox, journal, client, batch, go, states } = await planned({ users: 3 });
     const broken = lost(journal, () => sandbox.control.ledger().length >= made);
-    const { error } = await send(broken, client, batch);
-    expect([error?.exitCode, error?.message]).toEqual([8, expect.stringMatching(/away.*rows may have been sent/)]);
-    expect(error?.advice).toContain(`admin-mirror bulk resume ${batch}`);
+    const end = {
+      exitCode: 8,
+      message: expect.stringMatching(/away.*rows may have been sent/),
+      advice: expect.stringContaining(`admin-mirror bulk resume ${batch}`),
+    };
+    await expect(send(broken, client, batch)).rejects.toMatchObject(end);
     expect((await go()).error).toBeNull();
     expect([await states(), sandbox.control.ledger().length]).toEqual([['applied', 'applied', 'applied'], 3]);
   });
@@ -587,7 +590,7 @@ describe('a journal that goes away while a batch is sent', () => {
     const { journal, client, batch } = await planned();
     let ends = false;
     const broken = lost(journal, () => ends);
-    const { error } = await send(broken, client, batch, { onEvent: ({ kind }) => (ends ||= kind === 'row') });
-    expect(error?.exitCode).toBe(8);
+    const sent = send(broken, client, batch, { onEvent: ({ kind }) => (ends ||= kind === 'row') });
+    await expect(sent).rejects.toMatchObject({ exitCode: 8 });
   });
 });

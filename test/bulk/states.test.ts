@@ -1,12 +1,13 @@
 /** Every state of a row with everything that a server can show: the way in which `resume` and `reconcile` go on. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { intentStates, isOpen } from '../../src/bulk/intent.ts';
+import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { resolveRow } from '../../src/bulk/settle.ts';
 import type { AnswerKind, IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { bulkClient, newUser, plan, send, type Sent, sheetOf } from '../support/bulk.ts';
+import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { newJournal, stepsTo } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { sample } from '../support/part.ts';
@@ -80,7 +81,7 @@ const stateOf = async (journal: Journal, batch: string): Promise<IntentState> =>
   (await journal.intent(batch, 2))?.state ?? 'invalid';
 
 /** The error as which it ended, however it did; null where all is well. */
-async function ended(work: Promise<Sent>): Promise<OperatorError | null> {
+async function ended(work: Promise<SendingEnd>): Promise<OperatorError | null> {
   try {
     return (await work).error;
   } catch (error) {

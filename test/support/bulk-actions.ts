@@ -1,10 +1,9 @@
 /** Batches of any action against a sandbox in this process: planned, sent, lost on the way, settled. */
 import { openClient } from '../../src/api/client.ts';
 import { actionOf } from '../../src/bulk/actions.ts';
-import { planBatch } from '../../src/bulk/plan.ts';
+import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
-import { reportOf } from '../../src/bulk/report.ts';
-import { endError, sendBatch } from '../../src/bulk/send-batch.ts';
+import { sendBatch } from '../../src/bulk/send-batch.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { minuteMs, systemClock } from '../../src/model/time.ts';
@@ -81,36 +80,23 @@ export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
       const sheet = sheetWith(rows);
       const read = readRows(sheet, action, { decimals: 2, mark: null, allowForce });
       const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
-      return planBatch(planPorts, action, read, { file, undoOf: null, again });
+      return planBatch(planPorts, { action, rows: read, source: { file, undoOf: null, again } });
     },
     send: async (batch, settleAfterMs = 10 * minuteMs) => {
       const ports = { ...common, memory: null, sleep: () => Promise.resolve(), progress: () => {} };
       const found = (await journal.batch(batch.batch)) ?? batch;
       const approved = found.state === 'planned' ? 'by a test' : null;
       const consent = { ...openRules, again, approved };
-      const { stop } = await sendBatch(
-        ports,
-        found,
-        actionOf(batch.action),
-        { ...defaultOptions, settleAfterMs },
-        consent,
-      );
-      return endError(stop, await reportOf(journal, found), batch.batch)?.exitCode ?? 0;
+      const options = { ...defaultOptions, settleAfterMs };
+      const { error } = await sendBatch(ports, found, actionOf(batch.action), options, consent);
+      return error?.exitCode ?? 0;
     },
     row: async (batch, row = 2) => {
       const intent = await journal.intent(batch.batch, row);
       if (intent === undefined) throw new Error(`batch ${batch.batch} has no row ${row}`);
       return intent;
     },
-    undo: async (batch) => {
-      const { undoRows } = await import('../../src/bulk/read-rows.ts');
-      const action = actionOf(batch.action);
-      return planBatch(planPorts, action, await undoRows(journal, batch, action), {
-        file: null,
-        undoOf: batch.batch,
-        again,
-      });
-    },
+    undo: async ({ batch }) => planBatch(planPorts, await undoOf(journal, batch)),
     close: () => client.close(),
   };
 }

@@ -1,9 +1,10 @@
 /** What must hold of a batch whatever happened on the way, judged by the sandbox's own ledger. */
 import { expect } from 'vitest';
 import { countNameOf, countsOf } from '../../src/bulk/intent.ts';
+import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { intentsOf, madeWith, type Sent, sendsTo } from './bulk.ts';
+import { intentsOf, madeWith, sendsTo } from './bulk.ts';
 import { traceProblems } from './trace.ts';
 
 /**
@@ -14,7 +15,7 @@ export async function expectAccounted(
   sandbox: Sandbox,
   journal: Journal,
   batch: string,
-  sent: Pick<Sent, 'error'>,
+  sent: Pick<SendingEnd, 'error'>,
   label: string,
 ): Promise<void> {
   expect(await traceProblems(journal), `${label}: the steps are those of the model`).toEqual([]);

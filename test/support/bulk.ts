@@ -6,12 +6,11 @@ import type { Rules } from '../../src/bulk/claim.ts';
 import { type Caps, noCaps } from '../../src/model/money.ts';
 import { planBatch, type PlanPorts } from '../../src/bulk/plan.ts';
 import { readRows } from '../../src/bulk/read-rows.ts';
-import { endError, reconcileBatch, reportSent, sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
+import { sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import type { UserDirectory } from '../../src/bulk/user-directory.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
-import { OperatorError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -93,7 +92,8 @@ export function plan(journal: Journal, client: Client, sheet: Sheet, tried: Plan
     rules: { ...openRules, caps: { ...noCaps, ...tried.caps } },
   };
   const file = { name: sheet.file, bytes: sheet.bytes, hash: sheet.hash };
-  return planBatch(ports, balance, rows, { file, undoOf: null, again: { reason: tried.againReason ?? null } });
+  const source = { file, undoOf: null, again: { reason: tried.againReason ?? null } };
+  return planBatch(ports, { action: balance, rows, source });
 }
 
 export interface SendTry extends Partial<SendingOptions> {
@@ -109,13 +109,8 @@ export interface SendTry extends Partial<SendingOptions> {
   readonly sleep?: SendingPorts['sleep'];
 }
 
-export interface Sent extends SendingEnd {
-  /** As the command ends; null for 0. */
-  readonly error: OperatorError | null;
-}
-
 /** Sends the batch, or goes on with it. */
-export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<Sent> {
+export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<SendingEnd> {
   const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...rest } = tried;
   const { caps = {}, againReason = null, memory = null, reconcile, sleep = () => Promise.resolve(), ...options } = rest;
   const found = await journal.batch(batch);
@@ -128,16 +123,7 @@ export async function send(journal: Journal, client: Client, batch: string, trie
     again: { reason: againReason },
     approved: found.state === 'planned' ? 'by a test' : null,
   };
-  const { stop } =
-    reconcile === true
-      ? await reconcileBatch(ports, found, balance, all)
-      : await sendBatch(ports, found, balance, all, consent);
-  try {
-    return { stop, error: endError(stop, await reportSent(journal, found, stop), batch) };
-  } catch (error) {
-    if (error instanceof OperatorError) return { stop, error };
-    throw error;
-  }
+  return sendBatch(ports, found, balance, all, reconcile === true ? null : consent);
 }
 
 /** As the settings have them where nothing is set. */

@@ -2,11 +2,9 @@
 import { resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Argument, type Command } from 'commander';
-import type { Action } from '../../bulk/action.ts';
-import { actionNames, actionOf, actionOfBatch } from '../../bulk/actions.ts';
-import { batchOf } from '../../bulk/claim.ts';
-import { newBatchId, planBatch, type PlanSource } from '../../bulk/plan.ts';
-import { type ReadRows, readRows, undoRows } from '../../bulk/read-rows.ts';
+import { actionNames, actionOf } from '../../bulk/actions.ts';
+import { newBatchId, type Plannable, planBatch, undoOf } from '../../bulk/plan.ts';
+import { readRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
 import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
@@ -46,14 +44,16 @@ export function definePlanning(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
-      plans(context, flags, async (ports) => planFile(ports, await readFile(context, action, file, flags, false))),
+      plans(context, flags, async (ports) => planNamed(ports, await readFile(context, action, file, flags, false))),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
   const undo = bulk
     .command('undo')
     .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
     .argument('<batch>', 'the one to take back')
-    .action((batch: string, flags: ReviewFlags) => plans(context, flags, (ports) => planUndo(ports, batch)));
+    .action((batch: string, flags: ReviewFlags) =>
+      plans(context, flags, async (ports) => planNamed(ports, await undoOf(ports.journal, batch))),
+    );
   addReviewFlags(undo);
 }
 
@@ -70,25 +70,11 @@ async function plans(
   });
 }
 
-/** A file as it was read: its rows are those of the action. */
-interface ReadFile {
-  readonly action: Action;
-  readonly rows: ReadRows;
-  readonly source: PlanSource;
-}
-
 /** Plans the rows under a name that the log has from the first request on. */
-export function planFile(ports: BulkPorts, { action, rows, source }: ReadFile): Promise<Batch> {
+export function planNamed(ports: BulkPorts, wanted: Plannable): Promise<Batch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  return planBatch(ports, action, rows, source, name);
-}
-
-async function planUndo(ports: BulkPorts, name: string): Promise<Batch> {
-  const undone = await batchOf(ports.journal, name);
-  const action = actionOfBatch(undone);
-  const rows = await undoRows(ports.journal, undone, action);
-  return planFile(ports, { action, rows, source: { file: null, undoOf: undone.batch, again: { reason: null } } });
+  return planBatch(ports, wanted, name);
 }
 
 /** @param unasked nobody wants to be asked how amounts are meant */
@@ -98,7 +84,7 @@ export async function readFile(
   file: string,
   flags: PlanFlags,
   unasked: boolean,
-): Promise<ReadFile> {
+): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
   // The collector would let its heap grow to many times what a sheet of 100,000 rows needs, for a twentieth less of the

@@ -12,7 +12,7 @@ import { usersOfRows } from '../../bulk/find-users.ts';
 import { openDirectory } from '../../bulk/open.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, consentQuestion, countWords, reportOf } from '../../bulk/report.ts';
-import { checkSendable, endError, reconcileBatch, reportSent, sendBatch } from '../../bulk/send-batch.ts';
+import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
 import type { Batch } from '../../journal/port.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -27,7 +27,7 @@ import { noteProfile, promptForConsent } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLines, printNote, printResult } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
-import { actionArgument, isValid, notePlan, planFile, readFile } from './plan.ts';
+import { actionArgument, isValid, notePlan, planNamed, readFile } from './plan.ts';
 import { printRows, problemLines, reportLines, totalLines } from './words.ts';
 import {
   acceptedOf,
@@ -93,7 +93,7 @@ async function runRun(
   await withReleases(async (releases) => {
     const ports = await openBulk(context, releases);
     const read = await readFile(context, actionName, file, flags, flags.yes === true);
-    const batch = await planFile(ports, read);
+    const batch = await planNamed(ports, read);
     const report = await notePlan(context, ports, batch);
     if (!isValid(report)) {
       if (context.json()) printJson(context, report);
@@ -215,22 +215,18 @@ async function sendWatched(
   signal.addEventListener('abort', drain, { once: true });
   const watch = openBulkWatch(context, ports.log, ports.clock);
   context.sends();
-  let stop;
+  let sent;
   try {
     const sending = { ...ports, sleep: context.sleep ?? realSleep, progress: watch.progress };
-    ({ stop } =
-      consent === null
-        ? await reconcileBatch(sending, batch, action, options)
-        : await sendBatch(sending, batch, action, options, consent));
+    sent = await sendBatch(sending, batch, action, options, consent);
   } finally {
     watch.close();
     signal.removeEventListener('abort', drain);
   }
-  const report = await reportSent(ports.journal, batch, stop);
+  const { report, error } = sent;
   watch.ended({ state: report.state, ...report.counts });
   await emit(report);
   signal.throwIfAborted();
-  const error = endError(stop, report, batch.batch);
   if (error !== null) throw error;
 }
 
@@ -249,7 +245,7 @@ async function rehearse(
     const { settings, users, freshAsOf } = await stage(context, releases, read);
     const there = { ...context, settings: () => settings };
     const ports = await openBulk(there, releases, true);
-    const batch = await planFile(ports, read);
+    const batch = await planNamed(ports, read);
     await checkAgain(context, ports, batch, flags);
     const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
     const planned = await reportOf(ports.journal, batch);

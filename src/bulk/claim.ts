@@ -12,7 +12,7 @@ import { readRegularFile } from '../model/read-file.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';
-import { batchCapProblem, capAdvice } from './caps.ts';
+import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';
 

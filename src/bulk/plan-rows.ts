@@ -10,7 +10,7 @@ import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
 import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
-import { rowCapProblem } from './caps.ts';
+import { rowCapProblem } from '../model/caps.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { shown } from './sheet/cell.ts';

@@ -11,7 +11,7 @@ import { actionOfBatch } from './actions.ts';
 import { batchOf, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
 import { noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
-import { batchCapProblem, capAdvice } from './caps.ts';
+import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { findTaken, findUsers, type FoundUsers, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import {

@@ -12,12 +12,14 @@ import {
   type ApprovalPolicy,
   type ApprovalSubject,
   approvalTotals,
+  changeByHand,
   movesMoney,
   noTotals,
   policyByName,
   withRow,
   writeTotals,
 } from '../model/approval.ts';
+import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Caps, changeOf, moneyText } from '../model/money.ts';
@@ -32,7 +34,7 @@ import {
   setBatch,
   sha256,
 } from './chain.ts';
-import { isOutward, maybeMade } from './claim-view.ts';
+import { isOutward, maybeMade, sentSince } from './claim-view.ts';
 import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, NewWrite } from './port.ts';
 import { batchNamed, type JournalTables } from './tables.ts';
 
@@ -470,12 +472,18 @@ export async function tellPolicy(connection: Connection, { rules, now, stepOf }:
   await appendSteps(connection, [stepOf(now, { batch: null, kind: 'policy', data, note })]);
 }
 
-/** Throws a UsageError where a write by hand needs a second person. */
+/** Throws a UsageError where a write by hand is over a bound, or needs a second person. */
 export async function checkWrite(
   connection: Connection,
   { operation, body }: NewWrite,
   { rules, now, actor }: Acting,
 ): Promise<void> {
+  const change = changeByHand(operation, body);
+  if (change !== null && rules.caps !== null) {
+    const others = await sentSince(connection, later(now, -dayMs), null);
+    const problem = batchCapProblem([change], others, rules.caps);
+    if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
+  }
   for (const [subject, totals] of writeTotals(operation, body)) {
     const policy = rules.approval[subject];
     if (policy === undefined) continue;

@@ -3,6 +3,8 @@
  * like them, and what stands in the way. Section "The journal" of docs/architecture.md.
  */
 import { type Kysely, sql, type SqlBool } from 'kysely';
+import { changeByHand } from '../model/approval.ts';
+import type { PlannedChange } from '../model/money.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalBackend } from './journal.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, NewBatch, SentRow } from './port.ts';
@@ -54,14 +56,6 @@ export async function viewOf(
       ),
     )
     .orderBy('created_at');
-  const claimedToday = connection
-    .selectFrom('journal_intents')
-    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
-    // What was adopted was made when it was, not when the journal got to know of it.
-    .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${daySince}`)
-    .where('claimed_at', '>=', daySince)
-    .where(isOutward)
-    .where((eb) => eb.not(eb.and([eb('batch', '=', batch), canBeClaimed])));
   const overApplied = connection
     .selectFrom('journal_intents')
     .select(['batch', 'row'])
@@ -74,10 +68,31 @@ export async function viewOf(
     rows,
     like: (await like.execute()).map(batchOf),
     repeats: await repeatsOf(connection, backend, prints, repeatsSince, batch),
-    claimedToday: await claimedToday.execute(),
+    claimedToday: await sentSince(connection, daySince, batch),
     behind: behind === undefined ? undefined : batchOf(behind),
     overApplied: await overApplied.executeTakeFirst(),
   };
+}
+
+/** The changes that went out since then, or may at any moment, but for what is still to be claimed of that batch. */
+export async function sentSince(
+  connection: Connection,
+  since: Timestamp,
+  apartFrom: string | null,
+): Promise<PlannedChange[]> {
+  const rows = connection
+    .selectFrom('journal_intents')
+    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+    // What was adopted was made when it was, not when the journal got to know of it.
+    .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${since}`)
+    .where('claimed_at', '>=', since)
+    .where(isOutward)
+    .where((eb) => eb.not(eb.and([eb('batch', '=', apartFrom), canBeClaimed])));
+  const writes = connection.selectFrom('journal_writes').select(['operation', 'body']).where('at', '>=', since);
+  const byHand = (await writes.where(maybeMade).execute()).flatMap(
+    ({ operation, body }) => changeByHand(operation, body) ?? [],
+  );
+  return [...(await rows.execute()), ...byHand];
 }
 
 /** As databases without truth values have it. */

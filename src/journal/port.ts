@@ -5,7 +5,7 @@
  */
 import type { Actor } from '../model/actor.ts';
 import type { ApprovalPolicies, ApprovalPolicy, PlanTotals } from '../model/approval.ts';
-import type { Caps } from '../model/money.ts';
+import type { Caps, PlannedChange } from '../model/money.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { ForgetJournal } from '../store/forget-types.ts';
@@ -275,8 +275,8 @@ export interface ClaimView {
   readonly like: readonly Batch[];
   /** Rows and writes elsewhere that do the same as one of `rows`, since the time that the terms name. */
   readonly repeats: readonly SentRow[];
-  /** All other rows that were claimed within the day, and were not refused or left out since. */
-  readonly claimedToday: readonly Pick<ClaimedRow, 'plannedBefore' | 'plannedAfter'>[];
+  /** What else went out within the day, or may: rows that were claimed, and not refused or left out since, and changes by hand. */
+  readonly claimedToday: readonly PlannedChange[];
   /** A batch whose rows stand on the server although this journal never sent them. */
   readonly behind: Batch | undefined;
   /** A row that was made more than once, and that nobody has decided about. */

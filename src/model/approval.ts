@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from './counted.ts';
-import { decimalOf, type Money, moneyText } from './money.ts';
+import { decimalOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 
 /** What may need approval: the actions of `bulk`, and the removal of more rows than the mirror's brake lets go. */
@@ -118,6 +118,16 @@ export function writeTotals(operation: string, body: string): readonly (readonly
   // What the balance is before it is set, only the server knows.
   const change = type === 'add' || type === 'remove' ? decimalOf(amount) : null;
   return [[subject, change === null ? { ...noTotals, rows: 1, unknown: 1 } : withRow(noTotals, change)]];
+}
+
+/**
+ * A write by hand as a row that changes a balance; null where it changes none. Of one that sets a balance nobody knows more than
+ * the amount.
+ */
+export function changeByHand(operation: string, body: string): PlannedChange | null {
+  const subject = subjectsOfWrites[operation];
+  if (subject === undefined || !movesMoney(subject)) return null;
+  return { plannedBefore: '0', plannedAfter: moneyOf(fieldsOf(body).amount) };
 }
 
 const subjectsOfWrites: Readonly<Record<string, ApprovalSubject>> = {

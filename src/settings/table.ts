@@ -134,14 +134,9 @@ export const settingTable = [
   setting('bulk.decimals', 'count', 'places that an amount may have, at most', 2, { least: 0, most: 8 }),
   setting('bulk.concurrency', 'count', 'users that rows are sent for at once', 1, { most: 64 }),
   setting('bulk.settle_after', 'wait', 'how long a write that is nowhere to be seen stays unknown', '10m'),
-  setting('bulk.max_row', 'money', 'largest change of a balance that a row may make, or off', 1_000),
+  setting('bulk.max_row', 'money', 'largest change of a balance, in a row or by hand, or off', 1_000),
   setting('bulk.max_total', 'money', 'largest sum of changes, up and down, that a batch may make, or off', 25_000),
-  setting(
-    'bulk.max_day',
-    'money',
-    'largest sum of changes, up and down, that all batches may make within 24 hours, or off',
-    50_000,
-  ),
+  setting('bulk.max_day', 'money', 'largest sum of all changes, up and down, within 24 hours, or off', 50_000),
   setting('bulk.max_rows', 'bound', 'rows that a batch may have, or off', 10_000),
   setting(
     'bulk.again_within',

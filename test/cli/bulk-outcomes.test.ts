@@ -210,10 +210,40 @@ describe('bounds', () => {
     const more = creditFile(world, 2, '5', 'more.csv').name;
     const plan = await bulk(['plan', 'balance', more, '--json'], bounded);
     expect(plan.report().warnings).toEqual([
-      'the rows move 10.00, and other batches have moved 10.00 within the last 24 hours: together more than bulk.max_day allows (15)',
+      'the rows move 10.00, and what else was sent within the last 24 hours moved 10.00: together more than bulk.max_day allows (15)',
     ]);
     expect((await bulk(['run', 'balance', more, '--yes'], bounded)).code).toBe(2);
     expect(made(sandbox)).toBe(2);
+  });
+
+  test('hold for a change by hand, alone and with all that was sent within a day, which counts for batches, too', async () => {
+    const world = await bulkWorld();
+    const { sandbox, bulk, command, environment } = world;
+    const byHand = (type: string, amount: string, more: Readonly<Record<string, string>> = {}) =>
+      command(['users', 'update-balance', String(newUser(sandbox, 1)), '--type', type, '--amount', amount, '--yes'], {
+        environment: { ...environment, ...more },
+      });
+    for (const [type, amount] of [
+      ['add', '1000.01'],
+      ['remove', '1000.01'],
+      ['set', '1000.01'],
+    ] as const) {
+      const { code, stderr } = await byHand(type, amount);
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringMatching(/more than bulk.max_row allows \(1000\); nothing was sent/),
+      ]);
+    }
+    const bounded = { ADMIN_MIRROR_BULK_MAX_DAY: '15' };
+    expect((await byHand('add', '10', bounded)).code).toBe(0);
+    expect(await byHand('remove', '5.01', bounded)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/what else was sent within the last 24 hours moved 10.00: .*bulk.max_day/),
+    });
+    const file = creditFile(world, 2).name;
+    const run = await bulk(['run', 'balance', file, '--yes'], { environment: { ...environment, ...bounded } });
+    expect([run.code, run.stderr]).toEqual([2, expect.stringMatching(/moved 10.00: .*bulk.max_day/)]);
+    expect(made(sandbox)).toBe(1);
   });
 
   test('are there where nothing is set', async () => {

@@ -1,7 +1,7 @@
-/** The bounds on the money that goes out, in a row, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
+/** The bounds on the money that goes out, in a row or by hand, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
 import { Big } from 'big.js';
-import { counted } from '../model/counted.ts';
-import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from '../model/money.ts';
+import { counted } from './counted.ts';
+import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from './money.ts';
 
 /** Why the row changes too much, in words; null where it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
@@ -10,7 +10,7 @@ export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxR
   return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
 }
 
-/** Why the batch must not go out, or null. @param others changes of rows that were claimed within the day */
+/** Why the batch must not go out, or null. @param others what else was sent within the day */
 export function batchCapProblem(
   rows: readonly PlannedChange[],
   others: readonly PlannedChange[],
@@ -34,7 +34,7 @@ export function batchCapProblem(
   const before = grossOf(others);
   if (before.plus(total).lte(caps.maxDay)) return null;
   return (
-    `the rows move ${moneyText(total)}, and other batches have moved ${moneyText(before)} within the last 24 hours: ` +
+    `the rows move ${moneyText(total)}, and what else was sent within the last 24 hours moved ${moneyText(before)}: ` +
     `together more than bulk.max_day allows (${caps.maxDay})`
   );
 }

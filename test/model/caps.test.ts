@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { batchCapProblem, rowCapProblem } from '../../src/bulk/caps.ts';
+import { batchCapProblem, rowCapProblem } from '../../src/model/caps.ts';
 import { type Caps, type Money, noCaps, type PlannedChange } from '../../src/model/money.ts';
 
 const caps = (fields: Readonly<Partial<Record<keyof Caps, string | number>>>): Caps =>
@@ -60,7 +60,7 @@ describe('a batch', () => {
       [by(5)],
       [by(-5.01)],
       caps({ maxDay: '10' }),
-      'the rows move 5.00, and other batches have moved 5.01 within the last 24 hours: ' +
+      'the rows move 5.00, and what else was sent within the last 24 hours moved 5.01: ' +
         'together more than bulk.max_day allows (10)',
     ],
     ['that moves nothing goes, however much others have moved', [words, by(0)], [by(50)], caps({ maxDay: '10' }), null],

@@ -1,7 +1,7 @@
 /** A batch as `--json` prints it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
 import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted, grouped } from '../model/counted.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';
@@ -123,11 +123,9 @@ export async function consentQuestion(
 
 /** `3 planned, 1 invalid`; what there is none of is left out. */
 export function countWords({ counts }: Pick<BatchReport, 'counts'>): string {
-  const words = countNames.filter((name) => counts[name] > 0).map((name) => `${number.format(counts[name])} ${name}`);
+  const words = countNames.filter((name) => counts[name] > 0).map((name) => `${grouped(counts[name])} ${name}`);
   return words.join(', ') || 'no rows';
 }
-
-const number = new Intl.NumberFormat('en-US');
 
 /** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
 export function totalWords(net: string, gross: string, users: number): string {

@@ -11,7 +11,7 @@ import { actorText } from '../model/actor.ts';
 import { counted, grouped } from '../model/counted.ts';
 import { worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
-import { minuteMs, parseInstant, systemClock } from '../model/time.ts';
+import { ageText, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { withReleases } from '../model/releases.ts';
@@ -233,18 +233,5 @@ function isSame(a: MirrorEvent, b: MirrorEvent): boolean {
 function freshText(at: string | null): string {
   const instant = parseInstant(at);
   if (at === null || instant === undefined) return 'not read whole yet';
-  return `${at} (${agoText(systemClock.now() - instant)})`;
-}
-
-/** `3 hours ago`, `in 1 day`. */
-function agoText(ms: number): string {
-  const minutes = Math.abs(Math.round(ms / minuteMs));
-  if (minutes === 0) return 'now';
-  const text =
-    minutes < 120
-      ? counted(minutes, 'minute')
-      : minutes < 48 * 60
-        ? counted(Math.round(minutes / 60), 'hour')
-        : counted(Math.round(minutes / 1440), 'day');
-  return ms < 0 ? `in ${text}` : `${text} ago`;
+  return `${at} (${ageText(systemClock.now() - instant)})`;
 }

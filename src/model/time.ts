@@ -1,4 +1,5 @@
 /** Days and instants as the API writes them. Arithmetic is in UTC; a server's own time zone is a capability. */
+import { counted } from './counted.ts';
 
 declare const brand: unique symbol;
 
@@ -88,4 +89,14 @@ export function durationText(ms: number): string {
   const units = Object.entries(unitMs).toReversed();
   const [unit, size] = units.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1];
   return `${ms / size}${unit}`;
+}
+
+/** `3 hours ago`, `in 1 day`: the largest unit alone, which is what one look is for. The console's script says the same. */
+export function ageText(ms: number): string {
+  const units = { day: dayMs, hour: hourMs, minute: minuteMs, second: secondMs };
+  for (const [unit, size] of Object.entries(units)) {
+    const text = counted(Math.floor(Math.abs(ms) / size), unit);
+    if (Math.abs(ms) >= size) return ms < 0 ? `in ${text}` : `${text} ago`;
+  }
+  return 'just now';
 }

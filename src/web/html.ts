@@ -3,9 +3,8 @@ import { html as template, type SafeHtml } from '@remix-run/html-template';
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
 import { bytesText } from '../model/bytes.ts';
-import { counted } from '../model/counted.ts';
 import { harmless } from '../model/terminal-text.ts';
-import { parseInstant, type Timestamp } from '../model/time.ts';
+import { ageText, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
 
 export type Html = SafeHtml;
@@ -35,24 +34,8 @@ export function ageTag(at: Timestamp | string | null, now: number): Html {
   if (instant === undefined) return html`<span class="none">never</span>`;
   const iso = new Date(instant).toISOString();
   return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC" data-age
-    >${ageWords(now - instant)}</time
+    >${ageText(now - instant)}</time
   >`;
-}
-
-const units = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-  ['second', 1_000],
-] as const;
-
-/** `3 hours ago`; the largest unit alone, which is what one look is for. */
-function ageWords(ms: number): string {
-  for (const [unit, size] of units) {
-    const count = Math.floor(Math.abs(ms) / size);
-    if (count >= 1) return `${counted(count, unit)} ${ms < 0 ? 'ahead' : 'ago'}`;
-  }
-  return 'just now';
 }
 
 export function anchor(href: string, text: Part): Html {

@@ -7,7 +7,7 @@ import { tableWriter } from '../../data/table-file.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
-import { counted } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { onOneLine } from '../../model/terminal-text.ts';
@@ -19,15 +19,13 @@ import { minuteOf, paint, printNote, printWarning } from '../output.ts';
 import { newFile } from '../files.ts';
 import { pagerFlag, tableRoom, writePaged } from '../pager.ts';
 
-const number = new Intl.NumberFormat('en-US');
-
 /** Rows, problems and warnings that a screen shows; all of them are in the results. */
 const mostLines = 25;
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
   const { batch, action, file, rows, state } = report;
   const { profile } = context.settings();
-  const count = `rows      ${number.format(rows)}: ${countWords(report)}`;
+  const count = `rows      ${grouped(rows)}: ${countWords(report)}`;
   const totals = totalLines(context, report);
   return [
     `batch     ${paint(context, 'bold', batch)}`,
@@ -176,7 +174,7 @@ export function problemLines(
 
 function cut(lines: readonly string[]): string[] {
   const more = lines.length - mostLines;
-  return more > 0 ? [...lines.slice(0, mostLines), `          … and ${number.format(more)} more`] : [...lines];
+  return more > 0 ? [...lines.slice(0, mostLines), `          … and ${grouped(more)} more`] : [...lines];
 }
 
 const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
@@ -205,7 +203,7 @@ export async function firstRows(
   room: number | undefined,
 ): Promise<string[]> {
   const more = Math.max(0, count - mostLines);
-  const rest = `… and ${number.format(more)} more: admin-mirror bulk status ${batch} --rows`;
+  const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
   return [...(await Array.fromAsync(rowLines(taken(rows, mostLines), room))), ...(more > 0 ? [rest] : [])];
 }
 

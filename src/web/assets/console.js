@@ -10,7 +10,8 @@ const units = [
 function age(ms) {
   for (const [unit, size] of units) {
     const count = Math.floor(Math.abs(ms) / size);
-    if (count >= 1) return `${count} ${unit}${count === 1 ? '' : 's'} ${ms < 0 ? 'ahead' : 'ago'}`;
+    const text = `${count} ${unit}${count === 1 ? '' : 's'}`;
+    if (count >= 1) return ms < 0 ? `in ${text}` : `${text} ago`;
   }
   return 'just now';
 }

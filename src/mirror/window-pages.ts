@@ -75,8 +75,9 @@ export class PageMemory {
   pages(): readonly RememberedPage[] {
     if (this.#readTwice) return [];
     const pages = [...this.#pages.values()];
-    // A page that brought rows may have changed those of another.
-    return pages.every(({ rowsSum }) => rowsSum !== null) ? pages : pages.map((page) => ({ ...page, rowsSum: null }));
+    // A page that brought rows may have changed those that stand on another as well.
+    const brought = new Set(pages.filter(({ rowsSum }) => rowsSum === null).flatMap(({ ids }) => ids));
+    return pages.map((page) => (page.ids.some((id) => brought.has(id)) ? { ...page, rowsSum: null } : page));
   }
 }
 

@@ -130,20 +130,31 @@ test('a full sync compares every row, also where what is remembered of the pages
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('a row that is changed by hand while a sync goes on is put right by the next one', async () => {
-  const { sandbox, file } = await mirrored();
-  const other = new SqliteDatabase(file);
-  const change = other.prepare(`UPDATE users SET email = 'x' || email WHERE id = 300`);
-  let changes = 0;
-  const onEvent = ({ kind }: SyncEvent) => {
-    if (kind === 'page' && changes === 0) changes = change.run().changes;
-  };
-  expect((await sync(sandbox, file, { ...shape, onEvent })).report.resources.users?.updated).toBe(0);
-  expect(changes).toBe(1);
-  other.close();
-  expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(1);
-  expectMirrored(sandbox, file, ['users']);
-});
+test.each(['nothing', 'a record of another page'])(
+  'a row that is changed by hand while a sync that finds %s changed goes on is put right by the next one',
+  async (what) => {
+    const { sandbox, file } = await mirrored();
+    const other = new SqliteDatabase(file);
+    const [first = [], last = []] = other
+      .prepare<[], string>(
+        `SELECT ids FROM mirror_pages WHERE from_day = (SELECT from_day FROM mirror_pages GROUP BY from_day ORDER BY count(*) DESC)`,
+      )
+      .pluck()
+      .all()
+      .map((ids) => JSON.parse(ids) as number[]);
+    if (what !== 'nothing') sandbox.control.update('users', last[0] ?? 0, { first_name: 'Another' });
+    const change = other.prepare<[number | undefined]>(`UPDATE users SET email = 'x' || email WHERE id = ?`);
+    let changes = 0;
+    const onEvent = ({ kind }: SyncEvent) => {
+      if (kind === 'page' && changes === 0) ({ changes } = change.run(first[0]));
+    };
+    const { report } = await sync(sandbox, file, { ...shape, onEvent });
+    expect([changes, report.resources.users?.updated]).toEqual([1, what === 'nothing' ? 0 : 1]);
+    other.close();
+    expect((await sync(sandbox, file, shape)).report.resources.users?.updated).toBe(1);
+    expectMirrored(sandbox, file, ['users']);
+  },
+);
 
 test('a window that a comparison found to differ is read by the next sync, though nothing of it is remembered', async () => {
   const sandbox = await startSandbox({ users: 600 });

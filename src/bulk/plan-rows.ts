@@ -5,7 +5,7 @@
  */
 import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
-import type { ClaimedRow, PlannedServer } from '../journal/port.ts';
+import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { Action, KnownUser, Parameters } from './action.ts';
 import type { Users } from './find-users.ts';
@@ -17,23 +17,11 @@ import { shown } from './sheet/cell.ts';
 import { mapRows, PackedRows } from './sheet/packed-rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
-export interface PlannedRow {
-  readonly row: number;
+/** A row as it will be stored, but for what it gets when it is: its state and its token. */
+export interface PlannedRow extends Omit<NewIntent, 'state' | 'token' | 'plannedBefore' | 'plannedAfter'> {
   readonly valid: boolean;
-  readonly cells: readonly string[];
-  readonly subject: string | null;
-  readonly user: number | null;
-  readonly key: string | null;
-  readonly fingerprint: string | null;
-  readonly plannedEmail: string | null;
-  readonly plannedUsername: string | null;
-  readonly parameters: Parameters | null;
   readonly before: string | null;
   readonly after: string | null;
-  readonly problem: string | null;
-  /** What deserves a look, for people; no part of what is approved. */
-  readonly notes: readonly string[];
-  readonly undoOfRow: number | null;
 }
 
 export type RowsPlan = Readonly<ReturnType<typeof planRows>>;

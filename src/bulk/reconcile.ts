@@ -12,12 +12,11 @@ import { counted } from '../model/counted.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { recordId } from '../model/records.ts';
-import { type Clock, dayMs } from '../model/time.ts';
+import { dayMs } from '../model/time.ts';
 import { ownerAlone } from '../store/files/durable-file.ts';
 import { type BalanceParameters, changesOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { readUser } from './actions/user-with.ts';
-import type { LookingClient } from './action.ts';
 import {
   type Finding,
   findingsOf,
@@ -28,16 +27,12 @@ import {
   type SeenChanges,
   type Span,
 } from './differences.ts';
-import { type LiveClient, pageOfUsers } from './live-users.ts';
+import { pageOfUsers } from './live-users.ts';
+import type { PlanPorts } from './plan.ts';
 import type { UserDirectory } from './user-directory.ts';
 
-export interface ReconcilePorts {
-  readonly journal: Journal;
-  readonly client: LiveClient & LookingClient;
+export interface ReconcilePorts extends Pick<PlanPorts, 'journal' | 'client' | 'clock' | 'signal' | 'pageSize'> {
   readonly directory: Pick<UserDirectory, 'ids'> | null;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly pageSize: number;
   /** Where the steps are kept until it is done. */
   readonly progressFile: string;
   /** Says how many requests are to come, before they do, and how many users were done by a run before. */

@@ -12,17 +12,13 @@ import { toMoment, toWholeNumber } from './flag-values.ts';
 import { alignedLines, paint, printLine, printLines, printNote, printResult } from './output.ts';
 import { readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
+import type { SeedPlan } from '../sandbox/seed.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 
-interface Flags {
+interface Flags extends Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'> {
   readonly port: number;
   readonly key?: string;
   readonly controlKeyFile?: string;
-  readonly users: number;
-  readonly packages: number;
-  readonly emails: number;
-  readonly coupons: number;
-  readonly seed: number;
   readonly file?: string;
   readonly chaos: Chaos;
   readonly now?: number;

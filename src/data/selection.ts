@@ -2,20 +2,15 @@
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Relation, Selection } from '../store/reading-types.ts';
+import type { Relation, Selection, StatementPart } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
 /** A table or view as the operator names it. */
-export interface TableRequest {
+export interface TableRequest extends StatementPart {
   readonly relation: string;
-  /** By name and in this order; without it all columns of the data. */
-  readonly columns?: readonly string[];
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
   readonly meta: boolean;
-  readonly where?: string;
-  readonly order?: string;
-  readonly asOf?: Timestamp;
   /** A cursor: only rows that changed after it, and those that went. */
   readonly changedSince?: string;
 }

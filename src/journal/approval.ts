@@ -35,7 +35,7 @@ import {
   sha256,
 } from './chain.ts';
 import { isOutward, maybeMade, sentSince } from './claim-view.ts';
-import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, NewWrite } from './port.ts';
+import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, JournalStep, NewWrite } from './port.ts';
 import { batchNamed, type JournalTables } from './tables.ts';
 
 type Connection = Kysely<JournalTables>;
@@ -50,14 +50,9 @@ export interface Acting {
   readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
 }
 
-export interface ApprovalStep {
-  readonly step: number;
-  readonly at: Timestamp;
-  readonly actor: Actor;
+export interface ApprovalStep extends Omit<JournalStep, 'row'> {
   readonly batch: string | null;
-  readonly kind: string;
   readonly data: { readonly hash?: string; readonly until?: Timestamp; readonly approvals?: readonly number[] };
-  readonly note: string | null;
 }
 
 /** By these a person has made the batch what it is. */

@@ -88,7 +88,7 @@ const longestAnswer = 16_384;
 const chunk = 1_000;
 
 const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped', 'invalid')`;
-interface OpenJournal {
+export interface OpenJournal {
   readonly backend: JournalBackend;
   readonly db: Connection;
   readonly id: string;

@@ -12,7 +12,7 @@ import {
   newSalt,
   sealOf,
 } from '../journal/chain.ts';
-import { type JournalBackend, openDatabase, transactionsOf } from '../journal/journal.ts';
+import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
@@ -34,12 +34,7 @@ const longestWaitMs = 15 * minuteMs;
 /** Where tries of names that nobody has are counted: they take as long as others. */
 const nobody = '';
 
-export interface OpenPeople {
-  readonly backend: JournalBackend;
-  readonly db: Connection;
-  readonly id: string;
-  readonly clock: Clock;
-}
+export type OpenPeople = Pick<OpenJournal, 'backend' | 'db' | 'id' | 'clock'>;
 
 /**
  * Opens the accounts in the database that the backend leads to. The caller closes them, which closes the database.

@@ -26,7 +26,7 @@ export type { Fault, ScriptedFault } from './faults.ts';
 export type { LedgerEntry } from './records.ts';
 export type { LoggedRequest } from './request-log.ts';
 
-export interface SandboxOptions {
+export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'>> {
   /** The database's file; in memory where it is not given. A file that has data keeps it: the counts are then unused. */
   readonly file?: string;
   /** 0, the default, takes any free one. */
@@ -35,11 +35,6 @@ export interface SandboxOptions {
   readonly key?: string;
   /** The key of the control routes, 128 random bits or more; where it is not given, there are none. */
   readonly controlKey?: string;
-  readonly seed?: number;
-  readonly users?: number;
-  readonly packages?: number;
-  readonly emails?: number;
-  readonly coupons?: number;
   /** The time at the start, in ms since 1970, from where it runs on; or a clock of its own. This machine's by default. */
   readonly now?: number | (() => number);
   readonly chaos?: Chaos;

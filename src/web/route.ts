@@ -4,11 +4,9 @@ import type { Journal } from '../journal/port.ts';
 import type { Account, Role } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import type { Log } from '../model/log.ts';
-import type { Clock } from '../model/time.ts';
 import type { People } from '../people/port.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Surroundings } from '../settings/settings.ts';
 import type { ByHand } from '../worker/by-hand.ts';
 import type { ServerState, WholeStatus } from '../worker/open-status.ts';
 import type { FirstAccount } from './first-account.ts';
@@ -19,12 +17,7 @@ import type { Sendings } from './sendings.ts';
 import type { Uploads } from './uploads.ts';
 
 /** What the pages work with: everything is opened once, by the command `serve`. */
-export interface ConsolePorts {
-  readonly settings: Settings;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Aborted when the console stops. */
-  readonly signal: AbortSignal;
+export interface ConsolePorts extends Surroundings {
   /** The text without the key and other secrets. */
   readonly redact: (text: string) => string;
   /** The profile and the address of the server, for the foot of every page. */

@@ -4,7 +4,7 @@ import { existsSync, statSync } from 'node:fs';
 import { FileError } from '../../model/errors.ts';
 import { relationTable } from '../../model/relations.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
-import type { Clock, Timestamp } from '../../model/time.ts';
+import type { Timestamp } from '../../model/time.ts';
 import { lateIndices } from '../../store/analyst-schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';
 import { numberedRelation, numberNewTable } from '../../store/numbering.ts';
@@ -14,15 +14,10 @@ import { quoteName } from '../../store/schema.ts';
 import { restoreBooks } from './books.ts';
 import { type Database, type Destination, withDatabase } from './database.ts';
 import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
+import type { PublishPorts } from './publish.ts';
 import { publicationIn } from './schema.ts';
 
-export interface RestorePorts {
-  readonly file: string;
-  readonly destination: Destination;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly progress: (rows: number, all: number) => void;
-}
+export type RestorePorts = Omit<PublishPorts, 'warn'>;
 
 export interface RestoreReport {
   readonly file: string;

@@ -181,9 +181,14 @@ function modeOf(flags: Flags): Mode {
 
 function rangeOf({ since, until }: Flags): DayRange | null {
   if (since === undefined && until === undefined) return null;
-  const range = { from: since ?? eraStart, to: until === undefined ? eraEnd : addDays(until, 1) };
+  const range = { from: since ?? eraStart, to: until === undefined || until >= eraEnd ? eraEnd : addDays(until, 1) };
   if (range.from < range.to) return range;
-  throw new UsageError(`--since ${since} lies after --until ${until}`);
+  if (since === undefined) throw new UsageError(`--until ${until} lies before ${eraStart}, the first day that is read`);
+  throw new UsageError(
+    range.to === eraEnd
+      ? `--since ${since} lies after ${addDays(eraEnd, -1)}, the last day that is read`
+      : `--since ${since} lies after --until ${until}`,
+  );
 }
 
 function toDay(text: string): Day {

@@ -41,3 +41,17 @@ test('without a mirror there is nothing to plan from', async () => {
   expect(code).toBe(2);
   expect(stderr).toContain('there is no mirror');
 });
+
+test('of days takes every day that can be written, and says which of them there are not', async () => {
+  const [sandbox, folder] = [await startSandbox({ users: 3 }), temporaryFolder()];
+  await sync(sandbox, `${folder}/mirror.db`);
+  const run = (...flags: string[]) => runCli(['sync', 'users', '--dry-run', '--db', 'mirror.db', ...flags], { folder });
+  expect((await run('--since', '2026-01-01', '--until', '9999-12-31')).code).toBe(0);
+  for (const [flags, words] of [
+    [['--since', '2026-03-02', '--until', '2026-03-01'], '--since 2026-03-02 lies after --until 2026-03-01'],
+    [['--since', '3000-01-01'], '--since 3000-01-01 lies after 2999-12-31, the last day that is read'],
+    [['--until', '0999-12-31'], '--until 0999-12-31 lies before 1000-01-01, the first day that is read'],
+  ] as const) {
+    expect(await run(...flags)).toMatchObject({ code: 2, stderr: expect.stringContaining(words) });
+  }
+});

@@ -127,6 +127,24 @@ describe('the limits', () => {
   });
 });
 
+describe('the audit', () => {
+  test('shows what was asked for, or says what is wrong with it, and never all or nothing instead', async () => {
+    const { browser } = await startConsole();
+    const anna = await browser('anna', [...roles]);
+    for (const [query, words] of [
+      ['since=22.11.2026', 'is no day'],
+      ['until=2026-02-30', 'is no day'],
+      ['user=abc', 'is no user'],
+      ['user=9007199254740993', 'is no user'],
+    ] as const) {
+      const response = await anna.get(`/audit?${query}`);
+      expect([query, response.status, (await response.text()).includes(words)]).toEqual([query, 422, true]);
+    }
+    expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account-added');
+    expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account-added');
+  });
+});
+
 describe('an error', () => {
   test('of the program says that it is one and where its log has more, and shows neither its place nor what is secret', async () => {
     const { browser, settings, sandbox } = await startConsole();

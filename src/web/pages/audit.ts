@@ -1,7 +1,9 @@
 /** Who did what, from the steps of the journal, and whether the chain of them is whole. */
 import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
-import { addDays, dayMs, dayOf, parseDay, startOfDay, timestampOf } from '../../model/time.ts';
+import { UsageError } from '../../model/errors.ts';
+import { writtenId } from '../../model/records.ts';
+import { addDays, type Day, dayMs, dayOf, parseDay, startOfDay, timestampOf } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 
@@ -13,13 +15,15 @@ const usualMs = 7 * dayMs;
 
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
-  const since = parseDay(query.get('since') ?? '') ?? dayOf(ports.clock.now() - usualMs);
-  const until = parseDay(query.get('until') ?? '') ?? dayOf(ports.clock.now());
   const text = (name: string): string => query.get(name)?.trim() ?? '';
-  const user = /^\d+$/.test(text('user')) ? Number(text('user')) : undefined;
+  const since = dayIn(text('since'), ports.clock.now() - usualMs);
+  const until = dayIn(text('until'), ports.clock.now());
+  const user = text('user') === '' ? undefined : userIn(text('user'));
+  const end = addDays(until, 1);
   const filter: AuditFilter = {
     since: timestampOf(startOfDay(since)),
-    until: timestampOf(startOfDay(addDays(until, 1))),
+    // After the last day that can be written there is none, and no end.
+    ...(end > until && { until: timestampOf(startOfDay(end)) }),
     ...(text('person') !== '' && { person: text('person') }),
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),
@@ -58,6 +62,19 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     </p>
     <form method="get" action="${link('/audit/verify')}"><button class="quiet">Check the whole chain</button></form>`;
   return page('Audit', body);
+}
+
+/** Throws a UsageError: a list that is not of what was asked for looks as if it were. */
+function dayIn(text: string, usual: number): Day {
+  const day = text === '' ? dayOf(usual) : parseDay(text);
+  if (day !== undefined) return day;
+  throw new UsageError(`"${text}" is no day`, { advice: 'Write it as 2026-03-11.' });
+}
+
+function userIn(text: string): number {
+  const id = writtenId(text);
+  if (typeof id === 'number') return id;
+  throw new UsageError(`"${text}" is no user of a batch`, { advice: 'Give the id: a whole number above 0.' });
 }
 
 async function newest(steps: AsyncIterable<AuditEntry>): Promise<{ entries: AuditEntry[]; left: number }> {

@@ -48,8 +48,10 @@ export type Evidence = 'token' | 'record' | 'balance' | 'answer' | 'person';
  */
 export type Discrepancy = 'balance' | 'over_applied';
 
+/** What is wrong with one cell or row of a sheet. */
 export interface JournalProblem {
   readonly row: number;
+  /** The header of the column; null where it is the row as a whole. */
   readonly column: string | null;
   readonly problem: string;
 }

@@ -28,7 +28,7 @@ import type { Surroundings } from '../settings/settings.ts';
 
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
-interface SheetJob {
+export interface SheetJob {
   readonly kind: 'sheet';
   readonly file: string;
   /** As it was called where it came from. */

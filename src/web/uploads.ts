@@ -9,7 +9,6 @@ import { dirname, extname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Action } from '../bulk/action.ts';
-import type { Again } from '../bulk/approval.ts';
 import type { DecimalMark } from '../bulk/sheet/amount.ts';
 import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
@@ -17,15 +16,11 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { makeFolder } from '../model/folder.ts';
 import { hourMs } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import type { Planning, PlanQuestion } from './planning.ts';
+import type { Planning, PlanQuestion, SheetJob } from './planning.ts';
 
 /** What somebody has said of a sheet. */
-export interface SheetWords {
+export interface SheetWords extends Pick<SheetJob, 'sheet' | 'again' | 'allowForce'> {
   readonly action: Action;
-  /** Of an .xlsx; null for the first that can be seen. */
-  readonly sheet: string | null;
-  readonly again: Again;
-  readonly allowForce: boolean;
 }
 
 export interface KeptSheet extends SheetWords {

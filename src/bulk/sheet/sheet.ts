@@ -2,6 +2,7 @@
 import type { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
+import type { JournalProblem } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { readRegularFile, UnfitFile } from '../../model/read-file.ts';
@@ -31,13 +32,8 @@ export interface SheetRow {
   readonly cells: readonly SheetCell[];
 }
 
-/** What is wrong with one cell or row, for the person who wrote the sheet. */
-export interface SheetProblem {
-  readonly row: number;
-  /** The header of the column; null where it is the row as a whole. */
-  readonly column: string | null;
-  readonly problem: string;
-}
+/** For the person who wrote it. */
+export type SheetProblem = JournalProblem;
 
 export interface Sheet {
   readonly file: string;

@@ -1,7 +1,7 @@
 /** A write outside of any batch, recorded before its first byte and after its response. Section "The journal" of docs/architecture.md. */
 import type { Response } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
-import { FileError, OutcomeUnknownError } from '../model/errors.ts';
+import { FileError, messageOf, OutcomeUnknownError } from '../model/errors.ts';
 import type { OperationName } from '../model/operations.ts';
 import type { Parameters } from './action.ts';
 import { actions } from './actions.ts';
@@ -39,7 +39,7 @@ export async function recordedWrite(
     isBegun = true;
     response = await send();
   } catch (error) {
-    const problem = redact(error instanceof Error ? error.message : String(error));
+    const problem = redact(messageOf(error));
     const state = isBegun ? stateOf(error) : 'nothing_done';
     await ended({ state, problem }, (error as { readonly response?: Response | undefined }).response);
     throw error;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { jobVariable } from '../model/actor.ts';
-import { FileError, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
+import { FileError, InterruptedError, messageOf, OperatorError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
 import type { JobKind } from '../model/job.ts';
@@ -208,7 +208,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
 /** Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs. */
 function logNotRead(log: Log, error: unknown): void {
   const more = error instanceof OperatorError ? { advice: error.advice } : { stack: bugText(error) };
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   log.error(more, `the config file was not read again, and the old one stays in force: ${why}`);
 }
 

@@ -95,3 +95,8 @@ export class InterruptedError extends OperatorError {
     this.exitCode = signal === 'SIGINT' ? 130 : 143;
   }
 }
+
+/** What whatever was thrown says of itself. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

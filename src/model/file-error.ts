@@ -1,5 +1,5 @@
 /** What the operating system and SQLite say of a file, in words that say what to do. */
-import { FileError, OperatorError } from './errors.ts';
+import { FileError, messageOf, OperatorError } from './errors.ts';
 import { UnfitFile } from './read-file.ts';
 
 const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
@@ -42,7 +42,7 @@ function explanationOf(error: unknown): { readonly reason: string; readonly advi
 
 /** Why a file cannot be used, to be read after "cannot be read:"; the error's own words where it is not about a file. */
 export function fileReason(error: unknown): string {
-  return explanationOf(error)?.reason ?? (error instanceof Error ? error.message : String(error));
+  return explanationOf(error)?.reason ?? messageOf(error);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The Administration API itself, whole, on this machine: seed data behind real HTTP, and switches for every fault. */
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
-import { UsageError } from '../model/errors.ts';
+import { messageOf, UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, readBehaviour } from './behaviour.ts';
 import { behaviourOf, type Chaos, Churn } from './churn.ts';
@@ -142,7 +142,7 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
     // Loopback only: it has no real data, and no business with other machines.
     return await app.listen({ host: '127.0.0.1', port });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     throw new UsageError(`the sandbox cannot listen on port ${port}: ${why}`, {
       advice: 'Name another port with --port, or leave it out for a free one.',
       cause: error,

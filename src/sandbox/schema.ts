@@ -4,7 +4,7 @@
  */
 import { rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { FileError } from '../model/errors.ts';
+import { FileError, messageOf } from '../model/errors.ts';
 import { type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
 
 export type Db = Database.Database;
@@ -87,7 +87,7 @@ export function writeMeta(db: Db, name: string, value: string): void {
 
 function fileError(file: string, error: unknown): FileError {
   if (error instanceof FileError) return error;
-  const why = error instanceof Error ? error.message : String(error);
+  const why = messageOf(error);
   return new FileError(`the sandbox cannot use ${file}: ${why}`, {
     advice: 'Name a file in a folder that exists and can be written to, and that no other sandbox is using.',
     cause: error,

@@ -16,6 +16,7 @@ import { forbidden, noSuchRoute, notFound, Refusal, serverError, unauthenticated
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { Response, SandboxState } from './state.ts';
 import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, updateUser, userOf } from './users.ts';
+import { messageOf } from '../model/errors.ts';
 
 interface Kept {
   readonly at: number;
@@ -364,7 +365,7 @@ export function createServer(parts: ServerParts): FastifyInstance {
     sendRefusal(parts.state, request, reply, refusal);
   });
   app.setErrorHandler((error, request, reply) => {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     sendRefusal(parts.state, request, reply, serverError(message));
   });
   return app;

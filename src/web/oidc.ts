@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import * as client from 'openid-client';
 import { fetch } from 'undici';
 import { openDispatcher } from '../api/network.ts';
-import { UnreachableError, UsageError } from '../model/errors.ts';
+import { messageOf, UnreachableError, UsageError } from '../model/errors.ts';
 import { isLoopback } from '../model/loopback.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Secret } from '../model/secret.ts';
@@ -224,7 +224,7 @@ function reasonOf(error: unknown): string {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError) {
     return error.error_description ?? error.error;
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 /** As it stands in the header that is sent: every sign but letters and digits is encoded. */

@@ -1,6 +1,6 @@
 /** What people start in the console: syncs and comparisons, each a command of its own, on record as a run by hand. */
 import { accountVariable, type Actor, actorText, runVariable } from '../model/actor.ts';
-import { InterruptedError, UsageError } from '../model/errors.ts';
+import { InterruptedError, messageOf, UsageError } from '../model/errors.ts';
 import { commandText } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -153,16 +153,13 @@ export class ByHand {
       const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
       end = { ...ended, outcome, problem };
     } catch (error) {
-      const problem = `the command could not be run: ${error instanceof Error ? error.message : String(error)}`;
+      const problem = `the command could not be run: ${messageOf(error)}`;
       end = { outcome: 'failed', exitCode: null, problem, report: null };
     }
     try {
       await store.endRun(run, end);
     } catch (error) {
-      log.error(
-        { run },
-        `the end of the run is not on record: ${error instanceof Error ? error.message : String(error)}`,
-      );
+      log.error({ run }, `the end of the run is not on record: ${messageOf(error)}`);
     }
     this.#running.delete(run);
   }

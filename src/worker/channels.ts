@@ -10,6 +10,7 @@ import type { SecretAddress } from '../model/secret.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { type AlertPayload, type Channels, pauseAfter } from './alerts.ts';
 import type { Sleep } from './sleep.ts';
+import { messageOf } from '../model/errors.ts';
 
 export interface ChannelSettings {
   readonly webhook: SecretAddress | undefined;
@@ -37,11 +38,7 @@ export function channelsOf({ webhook, command, network = {} }: ChannelSettings, 
   };
 }
 
-const problemOf = (trying: Promise<void>): Promise<string | null> =>
-  trying.then(
-    () => null,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  );
+const problemOf = (trying: Promise<void>): Promise<string | null> => trying.then(() => null, messageOf);
 
 const requestLimitMs = 10 * secondMs;
 

@@ -1,7 +1,7 @@
 /** The health of mirror and journal: a few indexed queries for each request. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
-import { FileError, OperatorError } from '../../model/errors.ts';
+import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
 import { type FileKind, openForReading } from '../../store/file-kind.ts';
@@ -127,7 +127,7 @@ function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) =
     } catch (error) {
       close();
       if (error instanceof OperatorError) return { problem: error.message };
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       return { problem: `the ${kind.name} ${file} cannot be read: ${why}` };
     }
   }

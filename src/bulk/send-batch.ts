@@ -2,7 +2,6 @@
  * Sending a batch: what is open is settled first, then one row alone, then the others. It stops where going on would
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
-import pLimit from 'p-limit';
 import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import { counted } from '../model/counted.ts';
 import {
@@ -230,7 +229,8 @@ class Run {
       if (done === true) return;
       const state = await this.#one(intent);
       if (state === 'applied') return;
-      if (state === 'skipped' || state === 'blocked') continue;
+      // A row that is planned as before has stopped the run, or was to wait when it was stopped.
+      if (state === 'planned' || state === 'skipped' || state === 'blocked') continue;
       if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
       this.#stop ??= canaryFailed(this.#sending, intent);
     }
@@ -247,7 +247,8 @@ class Run {
       if (!('later' in end)) return this.#ended(intent, end);
       if (end.later.httpStatus === null) unreached += 1;
       const ms = waitOf(end, unreached, waited);
-      waited += ms;
+      // A server that always says "at once" is not tried for ever.
+      waited += Math.max(ms, firstWaitMs);
       if (unreached >= mostUnreached || waited > longestWaitMs) this.#stop ??= end.later.error;
       if (this.#stopped) return 'planned';
       progress({ kind: 'wait', ms, why: end.later.error.message });
@@ -294,7 +295,7 @@ class Run {
     progress({ kind: 'row', row, state });
     if (state !== 'planned' && state !== 'skipped' && state !== 'blocked') this.#sent = true;
     // A read that was broken off by the signal is no failure of the server's.
-    if (stop !== null && !(signal.aborted && state === 'planned')) this.#stop ??= stop;
+    if (!(signal.aborted && state === 'planned')) this.#stop ??= stop;
     const name = countNameOf(state);
     if (name === 'rejected' || name === 'unknown' || name === 'skipped') this.#errors += 1;
     if (this.#errors >= options.maxErrors) {
@@ -315,7 +316,7 @@ function waitOf({ later }: Later, unreached: number, waited: number): number {
 /** Why it stopped, once rows went out: an exit code that means that nothing was sent would be untrue. */
 function afterRows(stop: OperatorError | null): OperatorError | null {
   if (!(stop instanceof UsageError)) return afterPart(stop);
-  const message = stop.message.replace(/; nothing was sent$/, '; nothing more was sent');
+  const message = stop.message.replace('; nothing was sent', '; nothing more was sent');
   return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 
@@ -371,7 +372,6 @@ function endError(
 
 /** Works side by side, except those of one subject, which go in the order in which they came. */
 function openKeyedQueue(concurrency: number) {
-  const limit = pLimit(concurrency);
   const last = new Map<string, Promise<void>>();
   const underWay = new Set<Promise<void>>();
   let failure: { readonly error: unknown } | undefined;
@@ -380,11 +380,11 @@ function openKeyedQueue(concurrency: number) {
     /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
     give: async (subject: string, work: () => Promise<void>): Promise<void> => {
       const before = last.get(subject);
-      const run = limit(async () => {
-        // It was begun earlier, so that it has its place and waits for nobody behind it.
+      const inTurn = async (): Promise<void> => {
         await before;
         if (failure === undefined) await work();
-      })
+      };
+      const run = inTurn()
         .catch((error: unknown) => {
           failure ??= { error };
         })

@@ -47,7 +47,7 @@ export function openSigningKey(journal: string): { readonly key: SigningKey; rea
   }
   const secret = ed25519(() => createPrivateKey(bytes), signing);
   const own = createPublicKey(secret);
-  if (!existsSync(checking)) writeNew(checking, own.export({ type: 'spki', format: 'pem' }), 0o644);
+  if (!existsSync(checking)) writeKeyFile(checking, own.export({ type: 'spki', format: 'pem' }), 0o644);
   const id = keyId(own);
   if (openCheckingKey(checking).id !== id) {
     throw new FileError(`${checking} is not the public key of ${signing}`, {
@@ -77,11 +77,11 @@ function makeKey(signing: string, checking: string): boolean {
     });
   }
   const { privateKey } = generateKeyPairSync('ed25519');
-  return writeNew(signing, privateKey.export({ type: 'pkcs8', format: 'pem' }), 0o600);
+  return writeKeyFile(signing, privateKey.export({ type: 'pkcs8', format: 'pem' }), 0o600);
 }
 
-/** A new file, whole or not at all; false where there is one by now, which stays. Throws a FileError. */
-function writeNew(path: string, text: string | Buffer, mode: number): boolean {
+/** A new file with a key, whole or not at all; false where there is one by now, which stays. Throws a FileError. */
+export function writeKeyFile(path: string, text: string | Buffer, mode: number): boolean {
   const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
   try {
     makeFolder(dirname(path));
@@ -104,7 +104,8 @@ function writeNew(path: string, text: string | Buffer, mode: number): boolean {
   }
 }
 
-function readKeyFile(file: string) {
+/** Throws a FileError. */
+export function readKeyFile(file: string) {
   try {
     return readRegularFile(file);
   } catch (error) {

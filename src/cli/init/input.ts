@@ -1,13 +1,11 @@
 /** What `init` is to set up: from flags and the environment, or from prompts. */
-import { closeSync, existsSync, fchmodSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { existsSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
 import { onTerminal } from '../prompts.ts';
+import { readKeyFile, writeKeyFile } from '../../journal/signing-key.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
-import { makeFolder } from '../../model/folder.ts';
-import { readRegularFile } from '../../model/read-file.ts';
 import type { Secret } from '../../model/secret.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import { checkedAddress } from '../../settings/kinds.ts';
@@ -94,31 +92,14 @@ export function keyVariable(profile: string | undefined): string {
 function keyIn(folder: string, file: string): Secret | undefined {
   const path = resolve(folder, file);
   if (!existsSync(path)) return undefined;
-  try {
-    return typedKey(readRegularFile(path).bytes.toString('utf8'));
-  } catch (error) {
-    throw explainFileError(error, 'read the key file', path) ?? error;
-  }
+  return typedKey(readKeyFile(path).bytes.toString('utf8'));
 }
 
 /** Writes the key into a new file that its owner alone can read; gives what takes it back. Throws a FileError. */
 export function writeKey(folder: string, file: string, key: Secret): () => void {
   const path = resolve(folder, file);
-  try {
-    makeFolder(dirname(path));
-    const handle = openSync(path, 'wx', 0o600);
-    try {
-      fchmodSync(handle, 0o600);
-      writeSync(handle, `${key.reveal()}\n`);
-      fsyncSync(handle);
-    } finally {
-      closeSync(handle);
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') {
-      throw new FileError(`${path} is there already, and was left as it is`, { advice: 'Name another file.' });
-    }
-    throw explainFileError(error, 'write the key file', path) ?? error;
+  if (!writeKeyFile(path, `${key.reveal()}\n`, 0o600)) {
+    throw new FileError(`${path} is there already, and was left as it is`, { advice: 'Name another file.' });
   }
   return () => rmSync(path, { force: true });
 }

@@ -74,7 +74,7 @@ export async function viewOf(
   };
 }
 
-/** The changes that went out since then, or may at any moment, but for what is still to be claimed of that batch. */
+/** The changes that went out since then, or may at any moment, but for what is still to be claimed of that batch, if any. */
 export async function sentSince(
   connection: Connection,
   since: Timestamp,
@@ -86,13 +86,15 @@ export async function sentSince(
     // What was adopted was made when it was, not when the journal got to know of it.
     .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${since}`)
     .where('claimed_at', '>=', since)
-    .where(isOutward)
-    .where((eb) => eb.not(eb.and([eb('batch', '=', apartFrom), canBeClaimed])));
+    .where(isOutward);
+  // Of no batch nothing is left out: in SQL, nothing is known of what is compared with null, and such a row would not count.
+  const others =
+    apartFrom === null ? rows : rows.where((eb) => eb.not(eb.and([eb('batch', '=', apartFrom), canBeClaimed])));
   const writes = connection.selectFrom('journal_writes').select(['operation', 'body']).where('at', '>=', since);
   const byHand = (await writes.where(maybeMade).execute()).flatMap(
     ({ operation, body }) => changeByHand(operation, body) ?? [],
   );
-  return [...(await rows.execute()), ...byHand];
+  return [...(await others.execute()), ...byHand];
 }
 
 /** As databases without truth values have it. */

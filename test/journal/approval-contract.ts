@@ -451,6 +451,40 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
+  describe('a bound on money', () => {
+    const byHand = (journal: Journal, type: string, amount: number): Promise<number> => {
+      const body = JSON.stringify({ type, amount });
+      return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
+    };
+
+    test('holds for a write by hand, whatever it does to the balance, and for no other write', async () => {
+      const { journal } = await open(rulesOf({}, { ...noCaps, maxRow: '5' as never }));
+      for (const type of ['add', 'remove', 'set']) {
+        await expect(byHand(journal, type, 5.01)).rejects.toThrow(
+          /more than bulk.max_row allows \(5\); nothing was sent/,
+        );
+        await byHand(journal, type, 5);
+      }
+      await journal.beginWrite({ operation: 'users.delete', user: 9, body: '{"amount":6}', fingerprint: null });
+      expect(await journal.writes(9)).toHaveLength(4);
+    });
+
+    test('of a day counts what was sent by hand, and what a batch has claimed, sent or not', async () => {
+      const { journal, pass } = await open(rulesOf({}, { ...noCaps, maxDay: '15' as never }));
+      await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+      await byHand(journal, 'add', 1);
+      await claim(journal);
+      await expect(byHand(journal, 'add', 4.01)).rejects.toThrow(/moved 11.00: together more than bulk.max_day/);
+      await sendRow(journal);
+      await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await expect(byHand(journal, 'remove', 4.01)).rejects.toThrow(/bulk.max_day/);
+      await byHand(journal, 'remove', 4);
+      await expect(byHand(journal, 'add', 0.01)).rejects.toThrow(/bulk.max_day/);
+      pass(24 * hourMs + 1);
+      await byHand(journal, 'add', 15);
+    });
+  });
+
   describe('rows that the brake of the mirror holds', () => {
     const under = rulesOf({ deletions: policyOf({ rows: 100 }) });
     const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };

@@ -11,6 +11,7 @@ import {
   withRow,
   writeTotals,
   type ApprovalTotals,
+  changeByHand,
 } from '../../src/model/approval.ts';
 import { changeOf, type Money } from '../../src/model/money.ts';
 
@@ -147,6 +148,21 @@ describe('a write by hand', () => {
     expect(reasons('set', '1', { rows: 1 })).toEqual([]);
     for (const body of ['', '{"type":"add"', 'null', '[]', '"add"', '{"type":"ADD","amount":1}']) {
       expect(writeTotals('users.update-balance', body)).toEqual([['balance', { ...noTotals, rows: 1, unknown: 1 }]]);
+    }
+  });
+
+  test.each([
+    ['users.update-balance', { type: 'add', amount: 7.5 }, '7.50'],
+    ['users.update-balance', { type: 'remove', amount: '7.5' }, '7.50'],
+    ['users.update-balance', { type: 'set', amount: '1000' }, '1000.00'],
+    ['users.update-balance', { type: 'add', amount: 'much' }, null],
+  ])('%s with %j is, for the bounds, a row that changes a balance by %s', (operation, body, plannedAfter) => {
+    expect(changeByHand(operation, JSON.stringify(body))).toEqual({ plannedBefore: '0', plannedAfter });
+  });
+
+  test('that moves no money is no change for the bounds', () => {
+    for (const operation of ['users.get', 'users.delete', 'users.send-email']) {
+      expect(changeByHand(operation, '{"type":"add","amount":5}')).toBeNull();
     }
   });
 });

@@ -1,7 +1,7 @@
 /** Every action by name. */
 import type { Batch } from '../journal/port.ts';
 import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { oneNamed } from '../model/nearest.ts';
 import type { Action } from './action.ts';
 import { balance } from './actions/balance.ts';
 import { create } from './actions/create.ts';
@@ -16,9 +16,7 @@ export const actionNames: readonly string[] = actions.map(({ name }) => name);
 
 /** The action of that name. Throws a UsageError that names the nearest. */
 export function actionOf(name: string): Action {
-  const found = actions.find((each) => each.name === name);
-  if (found !== undefined) return found;
-  throw new UsageError(`there is no action "${name}"`, { advice: suggestion(name, actionNames) });
+  return oneNamed(actions, name, 'there is no action');
 }
 
 /** The action of the batch. Throws a UsageError where the batch asks for something else than requests to the server. */

@@ -6,7 +6,7 @@ import { type Command, Option } from 'commander';
 import { jobVariable } from '../model/actor.ts';
 import { type ExitCode, IncompleteError, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
-import { suggestion } from '../model/nearest.ts';
+import { oneNamed } from '../model/nearest.ts';
 import { withReleases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
@@ -55,15 +55,8 @@ export function define(program: Command, context: CliContext): void {
     const { jobs } = context.settings();
     if (jobs.length === 0) throw noJobs();
     if (flags.list) return printJobs(context, jobs);
-    await (flags.once === undefined ? work(context) : runOnce(context, jobNamed(flags.once, jobs)));
+    await (flags.once === undefined ? work(context) : runOnce(context, oneNamed(jobs, flags.once, 'there is no job')));
   });
-}
-
-function jobNamed(name: string, jobs: readonly Job[]): Job {
-  const job = jobs.find((each) => each.name === name);
-  if (job !== undefined) return job;
-  const names = jobs.map((each) => each.name);
-  throw new UsageError(`there is no job "${name}"`, { advice: suggestion(name, names) });
 }
 
 const shownTimes = 5;

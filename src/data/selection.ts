@@ -1,8 +1,8 @@
 /** From what the operator named to a selection: tables, views and columns that are there, or the nearest that are. */
 import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { oneNamed, suggestion } from '../model/nearest.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Relation, Selection, StatementPart } from '../store/reading-types.ts';
+import type { Selection, StatementPart } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
@@ -22,7 +22,7 @@ export function isWhole({ where, order, asOf }: TableRequest): boolean {
 
 /** Throws a UsageError for an unknown table, view or column. */
 export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
-  const relation = relationNamed(snapshot.relations(), request.relation);
+  const relation = oneNamed(snapshot.relations(), request.relation, 'the mirror has no table or view');
   const known = relation.columns.map(({ name }) => name);
   for (const name of request.columns ?? []) {
     if (known.includes(name)) continue;
@@ -42,13 +42,6 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
     ...(asOf !== undefined && { asOf }),
   };
   return { relation, selection };
-}
-
-function relationNamed(relations: readonly Relation[], name: string): Relation {
-  const found = relations.find((each) => each.name === name);
-  if (found !== undefined) return found;
-  const names = relations.map((each) => each.name);
-  throw new UsageError(`the mirror has no table or view "${name}"`, { advice: suggestion(name, names) });
 }
 
 /** What to know of the table as it was then. Throws a UsageError where the mirror does not know what was then. */

@@ -1,5 +1,6 @@
 /** "Did you mean …": the names closest to one that is not known. */
 import { distance } from 'fastest-levenshtein';
+import { UsageError } from './errors.ts';
 
 /** So few changes lead from one to the other that the hand may have slipped. */
 export function isSlip(name: string, known: string): boolean {
@@ -22,4 +23,12 @@ export function suggestion(name: string, known: readonly string[]): string {
   const near = nearestNames(name, known);
   if (near.length > 0) return `Did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
   return `Known: ${known.join(', ')}.`;
+}
+
+/** The one of that name. Throws a UsageError that names the nearest. @param none such as `there is no action` */
+export function oneNamed<T extends { readonly name: string }>(all: readonly T[], name: string, none: string): T {
+  const found = all.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  const names = all.map((each) => each.name);
+  throw new UsageError(`${none} "${name}"`, { advice: suggestion(name, names) });
 }

@@ -6,6 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import type { DayRange } from '../model/era.ts';
 import { eraEnd, eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { keepHeapSmall } from '../model/memory.ts';
 import { runId } from '../model/run-id.ts';
 import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
 import type { Mode } from '../mirror/plan.ts';
@@ -85,6 +86,8 @@ function planWords(plan: unknown): string {
 
 /** Runs a sync, and prints its report. Throws why it is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+  // Of what pages leave behind, hardly anything lives on: 60 MB less.
+  keepHeapSmall(60);
   const settings = context.settings();
   const { run = runId(systemClock), account } = startedFor(context.environment);
   const log = await openLog(context, () => ({ run }));

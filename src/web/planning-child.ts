@@ -1,14 +1,12 @@
 /** The process that reads, checks and plans a large sheet for the console: it can change nothing. */
 import { Buffer } from 'node:buffer';
-import { setFlagsFromString } from 'node:v8';
 import { serveJob } from '../data/job-child.ts';
 import type { Log } from '../model/log.ts';
+import { keepHeapSmall } from '../model/memory.ts';
 import { receivedSettings } from '../settings/passed.ts';
 import { planParts, type PlanTask } from './planning.ts';
 
-// The collector would let its heap grow to many times what a sheet of 100,000 rows needs.
-setFlagsFromString('--semi-space-growth-factor=1');
-setFlagsFromString('--heap-growing-percent=25');
+keepHeapSmall(25);
 
 serveJob(async function* (task, emit) {
   const { job, settings, aheadMs } = task as PlanTask;

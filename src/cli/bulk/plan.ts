@@ -1,6 +1,5 @@
 /** `bulk template`, `select`, `plan` and `undo`: files, and the batches that are made of them. Nothing is sent. */
 import { resolve } from 'node:path';
-import { setFlagsFromString } from 'node:v8';
 import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
 import { newBatchId, type Plannable, planBatch, undoOf } from '../../bulk/plan.ts';
@@ -16,6 +15,7 @@ import { writeToStream } from '../../data/stream-output.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
+import { keepHeapSmall } from '../../model/memory.ts';
 import { moneyText } from '../../model/money.ts';
 import { withReleases } from '../../model/releases.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
@@ -87,10 +87,8 @@ export async function readFile(
 ): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
-  // The collector would let its heap grow to many times what a sheet of 100,000 rows needs, for a twentieth less of the
-  // processor.
-  setFlagsFromString('--semi-space-growth-factor=1');
-  setFlagsFromString('--heap-growing-percent=25');
+  // A sheet of 100,000 rows takes many times more otherwise.
+  keepHeapSmall(25);
   const sheet = await readSheet(resolve(context.folder, file), {
     signal: context.signal,
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),

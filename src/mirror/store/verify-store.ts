@@ -4,7 +4,7 @@ import { usualForm } from './owned-rows.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
-import { releaseBytes } from '../../model/release-bytes.ts';
+import { releaseBytes } from '../../model/memory.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';

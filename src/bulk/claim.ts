@@ -254,7 +254,13 @@ export async function batchOf(journal: Pick<Journal, 'batch' | 'batches'>, name:
   const found = await journal.batch(name);
   if (found !== undefined) return found;
   const [newest] = await journal.batches();
-  throw new UsageError(`there is no batch ${name}`, {
+  if (name === 'last' && newest !== undefined) {
+    throw new UsageError('whatever changes a batch needs its name', {
+      advice: `"last" may be another one by then. The newest is ${newest.batch}.`,
+    });
+  }
+  const which = name === 'last' ? '' : ` ${name}`;
+  throw new UsageError(`there is no batch${which}`, {
     advice:
       newest === undefined
         ? 'Nothing was planned yet.'

@@ -14,6 +14,7 @@ import { checkLists, checkServer } from './doctor/server-checks.ts';
 import { pasteable, printResult } from './output.ts';
 import { openReading } from '../data/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
+import { journalKind } from '../journal/schema.ts';
 import { openProbeRecord } from '../mirror/open.ts';
 import { openCapabilities } from '../mirror/open-status.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
@@ -26,6 +27,7 @@ import { systemClock } from '../model/time.ts';
 import { networkOf } from '../settings/network.ts';
 import { keyOf } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
+import { mirrorKind } from '../store/open.ts';
 
 interface Flags extends AllFlags {
   readonly probe?: true;
@@ -124,6 +126,7 @@ function filesOf(settings: Settings): FileToCheck[] {
     path: settings.store.mirror,
     places: '--db, ADMIN_MIRROR_DB or store.mirror',
     madeBy: '`sync`',
+    kind: mirrorKind,
     open: () => withReleases((releases) => openReading(settings, releases).snapshot().release()),
   };
   const journal: FileToCheck = {
@@ -131,6 +134,7 @@ function filesOf(settings: Settings): FileToCheck[] {
     path: settings.store.journal,
     places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
     madeBy: '`bulk plan`',
+    kind: journalKind,
     open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
   };
   // What is shared has a check of its own.

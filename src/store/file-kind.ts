@@ -210,6 +210,19 @@ function explainDamage(kind: FileKind, database: Database, file: string): void {
 /** A file up to this size is looked through in about a second. */
 const checkedBytes = 1_000_000_000;
 
+/** The same of a file that nobody has opened yet. */
+export function checkFileSoundness(kind: FileKind, file: string): void {
+  guarded(kind, file, () => {
+    const database = new SqliteDatabase(file, { readonly: true, timeout: busyMs });
+    try {
+      explainDamage(kind, database, file);
+      checkSoundness(kind, database, file);
+    } finally {
+      database.close();
+    }
+  });
+}
+
 /** Looks through the file where it is not too large for that. Throws a FileError where it is damaged. */
 export function checkSoundness(kind: FileKind, database: Database, file: string): void {
   if (statSync(file).size > checkedBytes) return;
@@ -217,5 +230,8 @@ export function checkSoundness(kind: FileKind, database: Database, file: string)
   // A cell that is not of its column's type is a row that differs: a comparison names it, and a sync puts it right.
   const found = lines.map((line) => line.quick_check).find((each) => !/^non-\w+ value in /.test(each)) ?? 'ok';
   if (found === 'ok') return;
-  throw new FileError(`the ${kind.name} ${file} is damaged: ${found.split('\n').join(' ')}`, { advice: kind.damaged });
+  // One damaged page may be a hundred lines, behind one that names the database.
+  const [first = found, ...others] = found.split('\n').filter((line) => !line.startsWith('***'));
+  const more = others.length === 0 ? '' : `, and ${others.length} more like it`;
+  throw new FileError(`the ${kind.name} ${file} is damaged: ${first}${more}`, { advice: kind.damaged });
 }

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
-import { bulkWorld, csv, made, whenMade } from '../support/bulk-cli.ts';
+import { bulkWorld, creditFile, csv, made, whenMade } from '../support/bulk-cli.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -279,4 +279,13 @@ describe('a write sent by hand', () => {
       expect.stringMatching(/warning: the same was sent at .*its outcome is not known/),
     ]);
   });
+});
+
+test('a batch is changed by its name alone, since the newest may be another one by then', async () => {
+  const world = await bulkWorld();
+  expect((await world.bulk(['status', 'last'])).stderr).toMatch(/^error: there is no batch\nNothing was planned yet\./);
+  const { batch } = (await world.bulk(['plan', 'balance', creditFile(world, 1).name, '--json'])).report();
+  const { code, stderr } = await world.bulk(['resume', 'last']);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: whatever changes a batch needs its name\n/)]);
+  expect(stderr).toContain(`The newest is ${batch}.`);
 });

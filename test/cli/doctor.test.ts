@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import SqliteDatabase from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { CapabilityStatus, MirrorStatus } from '../../src/mirror/status.ts';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -149,6 +150,33 @@ describe('doctor', () => {
     const { code, of } = await doctor(folder, server());
     expect(code).toBe(0);
     expect(of('mirror')).toMatch(/\nwarn: .*can be read by others Run: chmod 600/);
+  });
+
+  test('finds a mirror and a journal that open and are damaged further in', async () => {
+    const folder = temporaryFolder();
+    await runCli(['sync', 'users', '--quiet'], { folder, environment: server() });
+    writeFileSync(join(folder, 'credit.csv'), 'user_id,type,amount\n1,add,1\n');
+    await runCli(['bulk', 'plan', 'balance', 'credit.csv'], { folder, environment: server() });
+    for (const [name, table] of [
+      ['mirror', 'users'],
+      ['journal', 'journal_intents'],
+    ] as const) {
+      expect((await doctor(folder, server())).of(name)).toMatch(/^ok/);
+      const file = join(folder, `data/${name}.db`);
+      const database = new SqliteDatabase(file);
+      database.pragma('wal_checkpoint(TRUNCATE)');
+      const index = "SELECT rootpage FROM sqlite_schema WHERE type = 'index' AND tbl_name = ? ORDER BY rootpage DESC";
+      const page = database.prepare<[string], number>(index).pluck().get(table) ?? 0;
+      database.close();
+      const bytes = readFileSync(file);
+      bytes.fill(0xa5, (page - 1) * 4096, page * 4096);
+      writeFileSync(file, bytes);
+      const { code, of } = await doctor(folder, server());
+      expect([code, of(name)]).toEqual([
+        2,
+        expect.stringMatching(new RegExp(`^fail: .*the ${name} .* is damaged: Tree [^\\n]{1,200}`)),
+      ]);
+    }
   });
 
   test('a wrong setting does not hide what else is wrong', async () => {

@@ -131,7 +131,10 @@ export async function withBatch(
 
 /** The batch to look at; `last` is the newest. Throws a UsageError where there is none. */
 export async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
-  if (journal === undefined) throw new UsageError(`there is no batch ${name}`, { advice: 'Nothing was planned yet.' });
+  if (journal === undefined) {
+    const which = name === 'last' ? '' : ` ${name}`;
+    throw new UsageError(`there is no batch${which}`, { advice: 'Nothing was planned yet.' });
+  }
   // Good enough to look at a batch, and too easily another one where something is sent.
   const newest = name === 'last' ? (await journal.batches())[0] : undefined;
   return [journal, newest ?? (await batchOf(journal, name))];

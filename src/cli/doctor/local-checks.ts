@@ -17,6 +17,7 @@ import { certificatesIn } from '../../settings/network.ts';
 import { baseUrlOf, keyOf } from '../../settings/server.ts';
 import { sharedStoreOf } from '../../settings/shared.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
+import { checkFileSoundness, type FileKind } from '../../store/file-kind.ts';
 import type { Snapshot } from '../../store/reading.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
@@ -36,6 +37,7 @@ export interface FileToCheck {
   readonly places: string;
   /** What makes it: `sync`. */
   readonly madeBy: string;
+  readonly kind?: FileKind;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
   readonly open?: () => Promise<unknown>;
 }
@@ -60,6 +62,8 @@ async function checkExisting(file: FileToCheck): Promise<Check[]> {
     throw new FileError(`${file.path} is not an SQLite database`, { advice: `Name another file: ${file.places}.` });
   }
   if (size > 0) await file.open?.();
+  // What opens may be damaged further in, which is found when it is too late to put back a good copy.
+  if (size > 0 && file.kind !== undefined) checkFileSoundness(file.kind, file.path);
   const others = (mode & 0o077) !== 0;
   return [
     ok(file.name, `${file.path}: ${size === 0 ? 'empty' : megabytes(size)}`),

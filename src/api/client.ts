@@ -15,44 +15,32 @@ import {
 } from '../model/operations.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
-import { type Clock, secondMs } from '../model/time.ts';
+import { secondMs } from '../model/time.ts';
 import { responseOf } from './response-errors.ts';
 import { bodyOf, type Page, pageOf } from './envelope.ts';
 import type { Response } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
-import { type HttpResponse, openHttp } from './http.ts';
-import type { Network } from './network.ts';
+import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './pages.ts';
-import { openGate, type RateLimit, type SharedBudget, type Sleep } from './rate.ts';
+import { type GateOptions, openGate, type RateLimit, type Sleep } from './rate.ts';
 import { read } from './read.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';
 import { type Counters, realSleep } from './transmission.ts';
 import { refusedIfThere, write } from './write.ts';
 
-export interface ClientOptions {
-  /** Where `/api/v1` is; may have a path of its own. */
-  readonly baseUrl: string;
-  readonly key: string;
-  /** Longest time for one try, ms. */
-  readonly timeoutMs: number;
-  /** Requests under way at once, at most. */
-  readonly concurrency: number;
+/** `baseUrl`: where `/api/v1` is; may have a path of its own. */
+export interface ClientOptions
+  extends
+    Omit<HttpOptions, 'maxBodyBytes' | 'connections'>,
+    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock'> {
   /** Tries of a read, at most. */
   readonly attempts: number;
   /** No try of a read begins later than this after its first, ms. 5 minutes where it is left out. */
   readonly deadlineMs?: number | undefined;
-  /** A limit of our own besides the server's. */
-  readonly requestsPerSecond?: number | undefined;
-  /** What all machines with this key keep to together. */
-  readonly budget?: SharedBudget | undefined;
   /** Records on a page where a walk names none. */
   readonly pageSize: number;
-  /** How the server is reached; left out: directly. */
-  readonly network?: Network;
-  readonly userAgent: string;
   readonly log: Log;
-  readonly clock: Clock;
   /** From 0 to 1, for the pauses between tries. `Math.random` where it is left out. */
   readonly random?: (() => number) | undefined;
   /** Real time where it is left out. */

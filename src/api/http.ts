@@ -142,7 +142,7 @@ export interface HttpOptions {
   readonly network?: Network;
 }
 
-interface HttpRequest {
+export interface HttpRequest {
   readonly method: HttpMethod;
   /** With its query, beginning with `/`. */
   readonly path: string;

@@ -18,9 +18,10 @@ export interface SharedBudget {
   refused(waitMs: number): void;
 }
 
-interface GateOptions {
+export interface GateOptions {
   /** Requests under way at once, at most. */
   readonly concurrency: number;
+  /** A limit of our own besides the server's. */
   readonly requestsPerSecond?: number | undefined;
   /** What all machines with this key keep to together. */
   readonly budget?: SharedBudget | undefined;

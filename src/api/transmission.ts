@@ -1,10 +1,9 @@
 /** What reading and writing share: one request through the gate, counted and logged, with no judgement of the response. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { HttpMethod } from '../model/operations.ts';
 import type { Log } from '../model/log.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { ServerFailed } from './errors.ts';
-import type { Http, HttpResponse } from './http.ts';
+import type { Http, HttpRequest, HttpResponse } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { TransportError } from './transport-error.ts';
 
@@ -28,11 +27,7 @@ export interface Line {
   readonly given: Set<string>;
 }
 
-export interface Message {
-  readonly method: HttpMethod;
-  readonly path: string;
-  readonly body?: string;
-  readonly mayBegin?: (() => boolean) | undefined;
+export interface Message extends HttpRequest {
   /** Which try this is; 1 where it is left out. */
   readonly attempt?: number;
 }

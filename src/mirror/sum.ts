@@ -8,11 +8,10 @@ import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import type { Allowance } from './allowance.ts';
 import { ContradictionError } from './failures.ts';
 import { heldIn, pagesOf } from './plan.ts';
 import { type Surplus, surplusWords } from './surplus.ts';
-import type { WindowVisitor } from './window-visitor.ts';
+import type { VisitPorts, WindowVisitor } from './window-visitor.ts';
 
 interface DifferencePorts {
   readonly store: Pick<MirrorStore, 'accountedCount'>;
@@ -155,19 +154,14 @@ interface Sum {
 /** A server that is written to all the time changes between two looks; after this many the difference is reported. */
 const rounds = 3;
 
-interface SumPorts {
-  readonly run: string;
+type SumPorts = Pick<
+  VisitPorts,
+  'run' | 'store' | 'resource' | 'capabilities' | 'surplus' | 'allowance' | 'trusting'
+> & {
   readonly visitor: WindowVisitor;
-  readonly store: MirrorStore;
-  readonly resource: ResourceName;
-  readonly capabilities: Capabilities;
-  readonly surplus: Surplus;
-  readonly allowance: Allowance;
   readonly only: DayRange | null;
   readonly isOpen: (window: Window) => boolean;
-  /** Whether an unexplained lack of records is worth measuring the server's rules again. */
-  readonly trusting: boolean;
-}
+};
 
 /** Compares the number of rows with the server's total, and reads again what differs. */
 export async function proveSum(ports: SumPorts): Promise<Sum> {

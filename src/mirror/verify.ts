@@ -2,20 +2,13 @@
 import pLimit from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, earliest, timestampOf, type Timestamp } from '../model/time.ts';
+import { earliest, timestampOf, type Timestamp } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
-import type { VerifyStore } from './store/verify-store.ts';
-import type { SyncProgress } from './progress.ts';
 import { sharedFailure } from './failures.ts';
-import type { Source } from './source.ts';
 import { verifyResource, type VerifyEnd, type ResourceVerdict } from './verify-resource.ts';
+import type { ComparePorts } from './verify-window.ts';
 
-interface VerifyPorts {
-  readonly source: Pick<Source, 'page' | 'total'>;
-  readonly store: VerifyStore;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly progress: SyncProgress;
+interface VerifyPorts extends Omit<ComparePorts, 'resource' | 'capabilities'> {
   readonly counts: () => { readonly requests: number; readonly retries: number };
 }
 

@@ -51,14 +51,9 @@ export interface RankedRows {
 export type RunStatus = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted' | 'killed';
 export type ResourceStatus = 'running' | 'complete' | 'partial' | 'failed';
 
-export interface ResourceReport {
+export interface ResourceReport extends PageCounts {
   readonly status: ResourceStatus;
   readonly requests: number;
-  readonly received: number;
-  readonly inserted: number;
-  readonly updated: number;
-  readonly deleted: number;
-  readonly unchanged: number;
   readonly live: number;
   readonly server_total: number | null;
   readonly fresh_as_of: Timestamp | null;

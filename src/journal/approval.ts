@@ -29,6 +29,7 @@ import {
   accountRecords,
   appendSteps,
   canonical,
+  type Head,
   type Json,
   type NewStep,
   setBatch,
@@ -56,7 +57,7 @@ export interface ApprovalStep extends Omit<JournalStep, 'row'> {
 }
 
 /** By these a person has made the batch what it is. */
-const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again', 'resend']);
+const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again', 'resend', 'accepted']);
 const stepKinds = [...makingKinds, 'approved', 'denied', 'claimed'];
 
 /** The bounds of the plan, each raised to the one in force where that is higher. */
@@ -78,10 +79,13 @@ function widest(planned: Caps | null, current: Caps | null): Json {
 /** What is approved: the plan, and whatever has made it more than was planned. */
 function approvedHash(
   { hash, againReason }: Pick<Batch, 'hash' | 'againReason'>,
-  { caps, resent }: BatchApproval,
+  { caps, resent, accepted }: BatchApproval,
   current: Caps | null,
 ): string {
-  return sha256(canonical({ plan: hash, again: againReason, caps: widest(caps, current), resent: [...resent] }));
+  const more = accepted === undefined ? {} : { accepted };
+  return sha256(
+    canonical({ plan: hash, again: againReason, caps: widest(caps, current), resent: [...resent], ...more }),
+  );
 }
 
 /** The steps that decide, of the batch and of all with the same plan, in their order. */
@@ -419,12 +423,44 @@ export function newApproval(
   { approval, caps }: JournalRules,
   { action, undoOf }: Pick<Batch, 'action' | 'undoOf'>,
   totals: BatchApproval['totals'],
+  accepted?: number,
 ): BatchApproval | null {
   const policy = approval[action as ApprovalSubject];
+  if (policy === undefined) return null;
+  const made = { policy, totals, resent: [], claimed: null, ...(accepted !== undefined && { accepted }) };
   // What takes rows back is under no bound.
-  return policy === undefined
-    ? null
-    : { policy, totals, caps: undoOf === null ? caps : null, resent: [], claimed: null };
+  return { ...made, caps: undoOf === null ? caps : null };
+}
+
+/** The step by which this journal was last taken for the right one in place of a newer one; undefined where it never was. */
+export async function lastAccepted(connection: Connection): Promise<number | undefined> {
+  const steps = connection
+    .selectFrom('journal_steps')
+    .select('step')
+    .where('kind', '=', 'accepted')
+    .where('batch', 'is', null);
+  return (await steps.orderBy('step', 'desc').limit(1).executeTakeFirst())?.step;
+}
+
+/**
+ * Takes this journal for the right one in place of a newer one. What was sent by the approvals in it, this one may not know, so
+ * batches that are not done need others.
+ */
+export async function acceptJournal(
+  connection: Connection,
+  reason: string,
+  instead: Head | null,
+  { now, stepOf }: Acting,
+): Promise<void> {
+  const data = { instead: instead === null ? null : { ...instead } };
+  await appendSteps(connection, [stepOf(now, { batch: null, kind: 'accepted', data, note: reason })]);
+  const accepted = await lastAccepted(connection);
+  const batches = connection.selectFrom('journal_batches').select(['batch', 'approval']).where('state', '<>', 'done');
+  for (const { batch, approval } of await batches.where('approval', 'is not', null).execute()) {
+    const anew = { ...(JSON.parse(approval ?? '') as BatchApproval), accepted };
+    const digest = await setBatch(connection, batch, { approval: JSON.stringify(anew) });
+    await appendSteps(connection, [stepOf(now, { batch, kind: 'accepted', digest })]);
+  }
 }
 
 /** Notes that a person has said that a row shall be sent again: it counts once more, and needs approval anew. */

@@ -17,11 +17,13 @@ import {
   type Acting,
   approvalIn,
   approvalMissing,
+  acceptJournal,
   approve,
   checkSending,
   checkWrite,
   countingSteps,
   deny,
+  lastAccepted,
   newApproval,
   noRules,
   noteResent,
@@ -263,11 +265,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       return (await steps.executeTakeFirst())?.hash === hash;
     },
     gap: () => gapIn(db),
-    accept: (reason, instead) =>
-      step(async (connection) => {
-        const data = { instead: instead === null ? null : { ...instead } };
-        await appendSteps(connection, [stepOf(now(), { batch: null, kind: 'accepted', data, note: reason })]);
-      }),
+    accept: (reason, instead) => step((connection) => acceptJournal(connection, reason, instead, acting())),
     adopt: (batch, rows) =>
       step(async (connection) => {
         const at = now();
@@ -576,7 +574,7 @@ async function storeBatch(
     if (isCounted && each.state === 'planned') totals = withRow(totals, changeOf(each));
   };
   const sealed = await insertIntents(connection, backend, batch, rows, onRow);
-  const approval = newApproval(rules, batch, totals);
+  const approval = newApproval(rules, batch, totals, isCounted ? await lastAccepted(connection) : undefined);
   const whole = approval === null ? row : { ...row, approval: JSON.stringify(approval) };
   if (whole !== row) {
     await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();

@@ -102,6 +102,8 @@ export interface BatchApproval {
   readonly caps: Caps | null;
   /** Rows that a person said shall be sent again, each as often as that was said. */
   readonly resent: readonly number[];
+  /** The step by which a person last took this journal for the right one: it may not know what approvals of before were used for. */
+  readonly accepted?: number;
   /** What was found when its rows were claimed last. */
   readonly claimed: { readonly hash: string; readonly needed: number } | null;
 }

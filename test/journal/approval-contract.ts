@@ -164,6 +164,23 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(opened.journal);
     });
 
+    test('needs another approval once its journal was taken for the right one, however it is planned again', async () => {
+      const { journal } = await submitted();
+      await approve(journal, 'bert');
+      // Of an older journal nobody knows what the approvals in it were used for.
+      await journal.by(as('carla')).accept('the newest is lost', { step: 9_000, hash: 'h9' });
+      await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
+      await expect(sendRow(journal)).rejects.toThrow(/claimed/);
+      await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 8)]);
+      expect(await journal.approval('two')).toMatchObject({ state: 'not_submitted', given: [] });
+      await journal.submit('one', words);
+      await expect(approve(journal, 'carla')).rejects.toThrow(/carla made, changed or submitted/);
+      await approve(journal, 'bert');
+      await claim(journal);
+      expect(await sendRow(journal)).toBe(true);
+      expect((await journal.verifyChain()).problems).toEqual([]);
+    });
+
     test('keeps its approval where a bound is lowered', async () => {
       const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await approve(journal, 'bert');

@@ -32,6 +32,7 @@ const knownForMs = secondMs;
 /** How long it waits for the store, and goes by its own count alone after that. */
 const patienceMs = 10 * secondMs;
 const awayMs = minuteMs;
+const closingMs = 2 * secondMs;
 /** PostgreSQL's code for a table that is not there: nobody has written anything to the store yet. */
 const noTable = '42P01';
 
@@ -112,24 +113,23 @@ export function openRequestBudget(
       turn = turn.then(() => soon(told)).catch(away);
     },
     close: async () => {
-      await turn;
-      // A line that was cut is left to the system.
-      await soon(close()).catch(() => {});
+      // A line that was cut is left to the system: whoever is told to stop has some seconds for all of it.
+      await soon(turn.then(close), closingMs).catch(() => {});
     },
   };
 }
 
 /** Rejects where it takes too long: whoever wants to send a request, or to end, does not wait for a store that is away. */
-async function soon<T>(work: Promise<T>): Promise<T> {
+async function soon<T>(work: Promise<T>, ms = patienceMs): Promise<T> {
   const done = new AbortController();
   try {
-    return await Promise.race([work, tooLate(done.signal)]);
+    return await Promise.race([work, tooLate(ms, done.signal)]);
   } finally {
     done.abort();
   }
 }
 
-async function tooLate(signal: AbortSignal): Promise<never> {
-  await wait(patienceMs, undefined, { signal });
+async function tooLate(ms: number, signal: AbortSignal): Promise<never> {
+  await wait(ms, undefined, { signal });
   throw new Error('the shared store does not answer');
 }

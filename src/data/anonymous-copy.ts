@@ -6,12 +6,11 @@
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
 import { resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import { mirrorKind, anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import type { RelatedKey } from '../store/relation-schema.ts';
 import { makeRelationTable, setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
@@ -75,17 +74,10 @@ export async function writeAnonymousCopy(source: string, target: string, clock: 
   }
 }
 
-/** The related records that the source has. Throws a FileError where another version of this program made it. */
 function relationsOf(source: string): RelationRow[] {
   const database = openMirrorForReading(source);
   try {
-    const version = Number(database.pragma('user_version', { simple: true }));
-    if (version === mirrorKind.migrations.length) {
-      return new Runner(database).all(build.selectFrom('mirror_relations').selectAll());
-    }
-    throw new FileError(`the mirror ${source} was made by an older admin-mirror and was not brought up to date yet`, {
-      advice: 'Run `admin-mirror sync` once.',
-    });
+    return new Runner(database).all(build.selectFrom('mirror_relations').selectAll());
   } finally {
     database.close();
   }

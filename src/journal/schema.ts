@@ -1,10 +1,9 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
-import { kernelLocks, lockColumns } from '../store/lock.ts';
-import { chainSteps } from './chain-migration.ts';
+import { lockColumns } from '../store/lock.ts';
 
-const firstSchema: readonly string[] = [
+const tables: readonly string[] = [
   `CREATE TABLE journal_batches (
   batch TEXT PRIMARY KEY,
   action TEXT NOT NULL,
@@ -24,8 +23,15 @@ const firstSchema: readonly string[] = [
   again_reason TEXT,
   created_at TEXT NOT NULL,
   applied_at TEXT,
-  finished_at TEXT
+  finished_at TEXT,
+  behind TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  approval TEXT
 ) STRICT, WITHOUT ROWID`,
+  // Batches of one plan share its approvals.
+  'CREATE INDEX journal_batches_hash ON journal_batches (hash)',
+  // `planned_email` and `planned_username` say whom the plan found: an id may be given to another user before the row goes out.
+  // `digest` is of the row as it was planned; each later change stands with its step.
   `CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
   row INTEGER NOT NULL,
@@ -53,6 +59,14 @@ const firstSchema: readonly string[] = [
   http_status INTEGER,
   answer TEXT,
   evidence TEXT,
+  claimed_at TEXT,
+  planned_email TEXT,
+  planned_username TEXT,
+  record_id TEXT,
+  discrepancy TEXT,
+  notes TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  digest TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID`,
   // One open write for each user, in whatever batch: the database refuses a second one, whatever the program thinks.
@@ -62,17 +76,33 @@ const firstSchema: readonly string[] = [
   `CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
   WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
   // Rows that were sent, or may have been, by what they did.
-  `CREATE INDEX journal_sent_fingerprint ON journal_intents (fingerprint)
-  WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human', 'applied')`,
+  'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
+  'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
+  // All rows of a user, for the page of that user.
+  'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
+  // The database refuses to send what nobody has claimed, whatever the program thinks.
+  `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
+  WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
+  BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
   `CREATE TABLE journal_steps (
   step INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
-  batch TEXT NOT NULL REFERENCES journal_batches (batch),
+  actor TEXT NOT NULL,
+  batch TEXT REFERENCES journal_batches (batch),
   row INTEGER,
   kind TEXT NOT NULL,
-  note TEXT
+  data TEXT NOT NULL,
+  digest TEXT,
+  note TEXT,
+  salt TEXT,
+  note_digest TEXT,
+  previous TEXT NOT NULL,
+  hash TEXT NOT NULL
 ) STRICT`,
   'CREATE INDEX journal_steps_batch ON journal_steps (batch, row)',
+  "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
+  // Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch.
+  "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
   `CREATE TABLE journal_writes (
   write INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -83,8 +113,15 @@ const firstSchema: readonly string[] = [
   ended_at TEXT,
   http_status INTEGER,
   answer TEXT,
-  problem TEXT
+  problem TEXT,
+  fingerprint TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  actor TEXT
 ) STRICT`,
+  'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
+  // By its id the file knows itself again.
+  'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
+  'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
   `CREATE TABLE journal_locks (
   batch TEXT PRIMARY KEY,
   ${lockColumns}
@@ -93,43 +130,6 @@ const firstSchema: readonly string[] = [
   version INTEGER PRIMARY KEY,
   applied_at TEXT NOT NULL
 ) STRICT`,
-];
-
-/** Consent claims rows; what a plan found is kept; what a look found is named; the file knows itself again. */
-const claims: readonly string[] = [
-  'ALTER TABLE journal_batches ADD COLUMN behind TEXT',
-  'ALTER TABLE journal_intents ADD COLUMN claimed_at TEXT',
-  // Whom the plan found: an id may be given to another user before the row goes out.
-  'ALTER TABLE journal_intents ADD COLUMN planned_email TEXT',
-  'ALTER TABLE journal_intents ADD COLUMN planned_username TEXT',
-  'ALTER TABLE journal_intents ADD COLUMN record_id TEXT',
-  'ALTER TABLE journal_intents ADD COLUMN discrepancy TEXT',
-  'ALTER TABLE journal_writes ADD COLUMN fingerprint TEXT',
-  'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
-  'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
-  // A payment is its user, kind and amount; the description made the same payment look like another one.
-  `UPDATE journal_intents SET fingerprint = 'balance ' || subject || ' ' || (parameters ->> 'type') || ' ' ||
-    (parameters ->> 'amount') WHERE fingerprint IS NOT NULL AND parameters ->> 'amount' IS NOT NULL
-  AND batch IN (SELECT batch FROM journal_batches WHERE action = 'balance')`,
-  `UPDATE journal_writes SET fingerprint = 'balance user:' || user || ' ' || (body ->> 'type') || ' ' ||
-    printf('%.2f', body ->> 'amount') WHERE operation = 'users.update-balance' AND json_valid(body)`,
-  `UPDATE journal_intents SET claimed_at = (
-    SELECT applied_at FROM journal_batches WHERE journal_batches.batch = journal_intents.batch)
-  WHERE state <> 'invalid'`,
-  'DROP INDEX journal_sent_fingerprint',
-  'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
-  'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
-  'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
-  // The database refuses to send what nobody has claimed, whatever the program thinks.
-  `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
-  WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
-  BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
-];
-
-/** What of a row deserved a look when it was planned. */
-const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
-
-const people: readonly string[] = [
   `CREATE TABLE people_accounts (
   name TEXT PRIMARY KEY,
   roles TEXT NOT NULL,
@@ -149,10 +149,7 @@ const people: readonly string[] = [
   blocked_until TEXT,
   last_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID`,
-];
-
-/** Who is signed in to the console. */
-const sessions: readonly string[] = [
+  // Who is signed in to the console.
   `CREATE TABLE people_sessions (
   token TEXT PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -165,53 +162,25 @@ const sessions: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
-/** What was in force for a batch, and who sent what by hand. */
-const approval: readonly string[] = [
-  'ALTER TABLE journal_batches ADD COLUMN approval TEXT',
-  'ALTER TABLE journal_writes ADD COLUMN actor TEXT',
-  // Batches of one plan share its approvals.
-  'CREATE INDEX journal_batches_hash ON journal_batches (hash)',
-  "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
-];
-
-/** All rows of a user, for the page of that user. */
-const rowsByUser: readonly string[] = [
-  'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
-];
-
-/** Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch. */
-const stepsOfAccounts: readonly string[] = [
-  "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
-];
-
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  migrations: [
-    firstSchema,
-    claims,
-    notes,
-    kernelLocks('journal_locks'),
-    chainSteps,
-    people,
-    sessions,
-    approval,
-    rowsByUser,
-    stepsOfAccounts,
-  ],
+  first: 10,
+  migrations: [tables],
+  // It holds what was paid: it is brought up to date, and never put aside.
+  outdated:
+    'Bring it up to date with an older admin-mirror: in a clone, check out its state of 22 November 2026 and run ' +
+    '`admin-mirror bulk status` there, once.',
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
-  shared: {
-    first: 10,
-    also: () => [
-      `INSERT INTO journal_identity (id) VALUES ('${randomBytes(16).toString('hex')}')`,
-      `CREATE FUNCTION journal_send_needs_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+  shared: () => [
+    `INSERT INTO journal_identity (id) VALUES ('${randomBytes(16).toString('hex')}')`,
+    `CREATE FUNCTION journal_send_needs_claim() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$`,
-      `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents FOR EACH ROW
+    `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents FOR EACH ROW
   WHEN (NEW.state = 'sending' AND NEW.claimed_at IS NULL) EXECUTE FUNCTION journal_send_needs_claim()`,
-    ],
-  },
+  ],
   damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
 };

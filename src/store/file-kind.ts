@@ -13,11 +13,15 @@ export interface FileKind {
   readonly name: string;
   /** Kept in `PRAGMA application_id`: distinguishes it from other SQLite files. */
   readonly applicationId: number;
+  /** The version that a new file is made in. Files of a lower one were made before the first release, and are refused. */
+  readonly first: number;
   /**
-   * By version, from 1 on: statements, or a function of its own. Foreign keys are not looked at meanwhile, and no statement of
-   * a view is. What they make of a file is never changed once it was released: a change is a new one at the end.
+   * The statements that make the first version, then those that make each later one of the version before. They are never changed
+   * once they were released: a change is a new one at the end.
    */
-  readonly migrations: readonly (readonly string[] | ((database: Database) => void))[];
+  readonly migrations: readonly (readonly string[])[];
+  /** What to do with a file of a version below the first. */
+  readonly outdated: string;
   /** Where the changes are recorded. */
   readonly migrationTable: string;
   /** Who is writing stands there. */
@@ -26,19 +30,40 @@ export interface FileKind {
   readonly places: string;
   /** What to do where the file is damaged. */
   readonly damaged: string;
-  /** The same in a PostgreSQL database; undefined of what is only ever a file. */
-  readonly shared?: {
-    /** The version that is made there at first; each later one is brought about by the same migration as in a file. */
-    readonly first: number;
-    /** What is made with it that SQLite does in its own way. */
-    readonly also: () => readonly string[];
-  };
+  /** What is made in a PostgreSQL database with the first version that SQLite does in its own way; undefined of what is only ever a file. */
+  readonly shared?: () => readonly string[];
+}
+
+/** The version that this program writes. */
+export function newestVersion({ first, migrations }: Pick<FileKind, 'first' | 'migrations'>): number {
+  return first + migrations.length - 1;
+}
+
+/** What makes a version of the one before it, where 0 is nothing at all. */
+export function statementsFrom({ first, migrations }: FileKind, version: number): readonly string[] {
+  return migrations[version === 0 ? 0 : version - first + 1] ?? [];
+}
+
+/** Throws `FileError` for a version that this program does not know. @param where the kind with its place, for the message */
+export function checkVersion(kind: FileKind, version: number, where: string, another = ''): void {
+  const newest = newestVersion(kind);
+  if (version > newest) {
+    const advice = `Use the newer admin-mirror that made it${another}.`;
+    throw new FileError(`${where} has version ${version}; this program knows up to ${newest} and left it as it is`, {
+      advice,
+    });
+  }
+  if (version === 0 || version >= kind.first) return;
+  throw new FileError(
+    `${where} has version ${version}, of before the first release; this program knows ${kind.first} and later ones, and left it as it is`,
+    { advice: kind.outdated },
+  );
 }
 
 /** How long a statement waits for another process's transaction; ours last milliseconds. */
 export const busyMs = 10_000;
 
-/** The file's version, 0 where nothing was ever made in it. Throws `FileError` for a newer file or one of another program. */
+/** The file's version, 0 where nothing was ever made in it. Throws `FileError` for one that this program does not know. */
 export function versionOf(kind: FileKind, database: Database, file: string): number {
   const version = Number(database.pragma('user_version', { simple: true }));
   const application = Number(database.pragma('application_id', { simple: true }));
@@ -49,47 +74,25 @@ export function versionOf(kind: FileKind, database: Database, file: string): num
       { advice: `Name another file with ${kind.places}.` },
     );
   }
-  const known = kind.migrations.length;
-  if (version > known) {
-    const [flag = ''] = kind.places.split(',');
-    throw new FileError(
-      `the ${kind.name} ${file} has version ${version}; this program knows up to ${known} and left it as it is`,
-      { advice: `Use the newer admin-mirror that made it, or name another file with ${flag}.` },
-    );
-  }
+  const [flag = ''] = kind.places.split(',');
+  checkVersion(kind, version, `the ${kind.name} ${file}`, `, or name another file with ${flag}`);
   return version;
 }
 
 function migrate(kind: FileKind, database: Database, file: string, clock: Clock): void {
-  if (versionOf(kind, database, file) === kind.migrations.length) return;
-  // A table that is replaced would take what refers to it with it, and views that name it would stop the renaming.
-  const foreignKeys = Number(database.pragma('foreign_keys', { simple: true }));
-  database.pragma('foreign_keys = OFF');
-  database.pragma('legacy_alter_table = ON');
-  try {
-    migrateSteps(kind, database, file, clock);
-  } finally {
-    database.pragma('legacy_alter_table = OFF');
-    database.pragma(`foreign_keys = ${foreignKeys}`);
-  }
-}
-
-function migrateSteps(kind: FileKind, database: Database, file: string, clock: Clock): void {
-  for (let version = versionOf(kind, database, file); version < kind.migrations.length; version += 1) {
-    const step = database.transaction(() => {
-      // Another process may have taken this step while we waited for the write lock.
-      if (versionOf(kind, database, file) !== version) return;
-      const migration = kind.migrations[version] ?? [];
-      if (typeof migration === 'function') migration(database);
-      else for (const statement of migration) database.exec(statement);
-      database
-        .prepare(`INSERT INTO ${kind.migrationTable} (version, applied_at) VALUES (?, ?)`)
-        .run(version + 1, timestampOf(clock.now()));
-      database.pragma(`application_id = ${kind.applicationId}`);
-      database.pragma(`user_version = ${version + 1}`);
-    });
-    step.immediate();
-  }
+  const step = database.transaction(() => {
+    // Another process may have taken this step while we waited for the write lock.
+    const version = versionOf(kind, database, file);
+    if (version === newestVersion(kind)) return;
+    for (const statement of statementsFrom(kind, version)) database.exec(statement);
+    const next = Math.max(version + 1, kind.first);
+    database
+      .prepare(`INSERT INTO ${kind.migrationTable} (version, applied_at) VALUES (?, ?)`)
+      .run(next, timestampOf(clock.now()));
+    database.pragma(`application_id = ${kind.applicationId}`);
+    database.pragma(`user_version = ${next}`);
+  });
+  while (versionOf(kind, database, file) < newestVersion(kind)) step.immediate();
 }
 
 /** Opens the file in WAL mode, or makes it with mode 0600. The caller closes it. @param pragmas set before all else */
@@ -130,7 +133,7 @@ export function openForReading(
       explainDamage(kind, database, file);
       const version = versionOf(kind, database, file);
       if (version === 0) throw empty;
-      if (version < kind.migrations.length) {
+      if (version < newestVersion(kind)) {
         database.close();
         openForWriting(kind, file, systemClock, []).close();
         database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });

@@ -37,22 +37,12 @@ interface LockKind extends LockWords {
   readonly key: string;
 }
 
-/** The columns of a table of locks after that of the name, in the first version of a file. */
+/** The columns of a table of locks after that of the name. */
 export const lockColumns = `run TEXT NOT NULL,
   command TEXT NOT NULL,
   pid INTEGER NOT NULL,
-  process_started TEXT,
   host TEXT NOT NULL,
-  boot TEXT,
-  pid_namespace TEXT,
-  acquired_at TEXT NOT NULL,
-  beat_at TEXT NOT NULL`;
-
-/** From the version on in which the kernel says who lives. */
-export function kernelLocks(table: string): readonly string[] {
-  const gone = ['process_started', 'boot', 'pid_namespace', 'beat_at'];
-  return [`DELETE FROM ${table}`, ...gone.map((column) => `ALTER TABLE ${table} DROP COLUMN ${column}`)];
-}
+  acquired_at TEXT NOT NULL`;
 
 export type Locks = ReturnType<typeof locksIn>;
 

@@ -43,8 +43,8 @@ export function numberedTables(database: Database): readonly NumberedTable[] {
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
 const bumped = '(SELECT seq FROM mirror_cursor)';
 
-/** The statements that let the table's rows be numbered; there are none in it yet, or `numberRows` comes first. */
-function numberingSql({ name, key }: NumberedTable): string[] {
+/** The statements that let the table's rows be numbered; there are none in it yet. */
+export function numberingSql({ name, key }: NumberedTable): string[] {
   const table = quoteName(name);
   const [id, second] = key.map((column) => `OLD.${quoteName(column)}`);
   const bury = `INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('${name}', ${id}, ${second ?? "''"}, ${bumped})`;
@@ -75,15 +75,8 @@ export function numberInserts(database: Database): void {
   }
 }
 
-const column = '"_seq" INTEGER NOT NULL DEFAULT 0';
-
-/** Lets the rows of a table that was just made be numbered. */
-export function numberNewTable(database: Database, table: NumberedTable): void {
-  database.exec(`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${column}`);
-  for (const statement of numberingSql(table)) database.exec(statement);
-}
-
-const bookkeeping = [
+/** The statements that let the rows of a new mirror be numbered, in order; its tables are there. */
+export const mirrorNumbering: readonly string[] = [
   // One row: which mirror it is, the last number given, and the last of those whose tombstones may be gone.
   `CREATE TABLE mirror_cursor (
   mirror TEXT NOT NULL,
@@ -104,23 +97,10 @@ const bookkeeping = [
 ) STRICT, WITHOUT ROWID`,
   'CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq)',
   'INSERT INTO mirror_cursor (mirror, seq, deletions_from) VALUES (lower(hex(randomblob(6))), 0, 0)',
-  // Of the rows that were there before nobody knows when they came.
+  // Whatever is numbered before a lock is first taken came at no known time.
   "INSERT INTO mirror_epochs (from_seq, epoch, began_at) VALUES (0, lower(hex(randomblob(6))), '1970-01-01T00:00:00.000000Z')",
+  ...[...resourceTables, ...historyTables].flatMap(numberingSql),
 ];
-
-/** Numbers a mirror that has no numbers yet, in place. */
-export function numberRows(database: Database): void {
-  for (const statement of bookkeeping) database.exec(statement);
-  let seq = 0;
-  database.function('next_number', () => (seq += 1));
-  for (const table of numberedTables(database)) {
-    const name = quoteName(table.name);
-    database.exec(`ALTER TABLE ${name} ADD COLUMN ${column}`);
-    database.exec(`UPDATE ${name} SET "_seq" = next_number()`);
-    for (const statement of numberingSql(table)) database.exec(statement);
-  }
-  database.prepare('UPDATE mirror_cursor SET seq = ?').run(seq);
-}
 
 /** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
 export function numbersIn(database: Database) {

@@ -2,24 +2,19 @@
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { systemClock, type Clock } from '../model/time.ts';
-import { openForReading, openForWriting, type FileKind } from './file-kind.ts';
-import { kernelLocks } from './lock.ts';
-import { numberInserts, numberRows } from './numbering.ts';
-import { firstSchema } from './schema.ts';
-import { typeColumns } from './typed-columns.ts';
-
-/** Whoever ran it, as JSON; null of runs of before. */
-const actors: readonly string[] = ['ALTER TABLE mirror_runs ADD COLUMN actor TEXT'];
-
-/** What a run will read, as far as it knows, so that others can see how far it is. */
-const progress: readonly string[] = ['ALTER TABLE mirror_run_resources ADD COLUMN expected INTEGER'];
+import { type FileKind, newestVersion, openForReading, openForWriting } from './file-kind.ts';
+import { mirrorNumbering, numberInserts } from './numbering.ts';
+import { mirrorTables } from './schema.ts';
 
 /** What a mirror file is. */
 export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  migrations: [firstSchema, kernelLocks('mirror_locks'), typeColumns, actors, progress, numberRows],
+  first: 6,
+  migrations: [[...mirrorTables, ...mirrorNumbering]],
+  outdated:
+    'Move it away and run `admin-mirror sync` to build the mirror anew. The history stays in the file that you moved away.',
   migrationTable: 'mirror_migrations',
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
@@ -27,7 +22,7 @@ export const mirrorKind: FileKind = {
 };
 
 /** The version that this program writes, kept in the file's `PRAGMA user_version`. */
-export const mirrorVersion = mirrorKind.migrations.length;
+export const mirrorVersion = newestVersion(mirrorKind);
 
 /** Marks an anonymised copy in `mirror_capabilities`: records of a server must not be mixed into it. */
 export const anonymousMark = 'anonymised';

@@ -1,13 +1,11 @@
 /**
- * The tables of a file of ours in PostgreSQL. They are described once, by the migrations of the file: SQLite makes the first
- * version of them in memory, and its statements are written down in PostgreSQL's words. Text sorts by its bytes, as in SQLite,
- * and all of it stays text, so that the chain of the journal is the same in both.
+ * The tables of a file of ours in PostgreSQL. They are described once, by the statements that make the file, which are written
+ * down in PostgreSQL's words. Text sorts by its bytes, as in SQLite, and all of it stays text, so that the chain of the journal
+ * is the same in both.
  */
 import type { SharedStore } from '../model/database-address.ts';
-import SqliteDatabase from 'better-sqlite3';
-import { FileError } from '../model/errors.ts';
 import { type Clock, dayMs, timestampOf } from '../model/time.ts';
-import type { FileKind } from './file-kind.ts';
+import { checkVersion, type FileKind, newestVersion, statementsFrom } from './file-kind.ts';
 import { checkServer, connectTo, type SharedDatabase } from './postgres.ts';
 
 /** What every shared store has, whatever is kept in it. */
@@ -57,27 +55,13 @@ const newestTable = 'store_budgets';
 /** Marks of connections that are gone; one that is used has a newer one. */
 const keptCommitsMs = 7 * dayMs;
 
-/** What makes the first version of the kind in PostgreSQL. */
-export function firstStatements(kind: FileKind): string[] {
-  const { first, also } = sharedOf(kind);
-  const database = new SqliteDatabase(':memory:');
-  try {
-    database.pragma('legacy_alter_table = ON');
-    for (const migration of kind.migrations.slice(0, first)) {
-      if (typeof migration === 'function') migration(database);
-      else for (const statement of migration) database.exec(statement);
-    }
-    const made = database
-      .prepare<string[], string>(
-        `SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND type IN ('table', 'index') AND tbl_name NOT IN (?, ?)
-         ORDER BY rowid`,
-      )
-      .pluck()
-      .all(kind.migrationTable, kind.lockTable);
-    return [...made.map(inPostgres), ...also()];
-  } finally {
-    database.close();
-  }
+/** What makes a version of the kind in PostgreSQL of the one before it, where 0 is nothing at all. */
+export function sharedStatements(kind: FileKind, version: number): string[] {
+  if (kind.shared === undefined) throw new Error(`the ${kind.name} is only ever a file`);
+  // Versions and locks have tables of their own there, and triggers are written in other words.
+  const own = new RegExp(`^(?:INSERT|CREATE TRIGGER|CREATE TABLE (?:${kind.migrationTable}|${kind.lockTable}))\\b`);
+  const made = statementsFrom(kind, version).filter((statement) => !own.test(statement));
+  return [...made.map(inPostgres), ...(version === 0 ? kind.shared() : [])];
 }
 
 /** A statement of SQLite's schema in PostgreSQL's words. */
@@ -93,11 +77,6 @@ function inPostgres(statement: string): string {
   );
 }
 
-function sharedOf(kind: FileKind) {
-  if (kind.shared === undefined) throw new Error(`the ${kind.name} is only ever a file`);
-  return kind.shared;
-}
-
 async function hasTable({ query, schema }: Pick<SharedDatabase, 'query' | 'schema'>, table: string): Promise<boolean> {
   const [found] = await query<{ there: boolean }>(
     `select to_regclass('${schema.replaceAll("'", "''")}.${table}') is not null as there`,
@@ -105,8 +84,8 @@ async function hasTable({ query, schema }: Pick<SharedDatabase, 'query' | 'schem
   return found?.there === true;
 }
 
-/** The version of the kind that is there; 0 where nothing was ever made. Throws a FileError where it is newer than this program. */
-export async function sharedVersion(
+/** The version of the kind that is there; 0 where nothing was ever made. Throws a FileError for one that this program does not know. */
+async function sharedVersion(
   { query, name, schema }: Pick<SharedDatabase, 'query' | 'name' | 'schema'>,
   kind: FileKind,
 ): Promise<number> {
@@ -116,11 +95,8 @@ export async function sharedVersion(
     [kind.name],
   );
   const version = found?.version ?? 0;
-  if (version <= kind.migrations.length) return version;
-  throw new FileError(
-    `the ${kind.name} in ${name} has version ${version}; this program knows up to ${kind.migrations.length} and left it as it is`,
-    { advice: 'Use the newer admin-mirror that made it.' },
-  );
+  checkVersion(kind, version, `the ${kind.name} in ${name}`);
+  return version;
 }
 
 /** Makes the tables of the kind, or brings them to this program's version: all of it, or none, and once where several try. */
@@ -135,19 +111,10 @@ export async function migrateShared(database: SharedDatabase, kind: FileKind, cl
     if (there?.there !== true) await query(`create schema ${schema}`);
     await query(commonTables.join(';'));
     let version = await sharedVersion({ query, name, schema }, kind);
-    const note = () =>
-      query('insert into store_migrations values ($1, $2, $3)', [kind.name, version, timestampOf(clock.now())]);
-    if (version === 0) {
-      await query(firstStatements(kind).join(';'));
-      version = sharedOf(kind).first;
-      await note();
-    }
-    for (; version < kind.migrations.length; await note()) {
-      const migration = kind.migrations[version];
-      version += 1;
-      if (typeof migration === 'function')
-        throw new Error(`migration ${version} of the ${kind.name} is none of PostgreSQL`);
-      await query((migration ?? []).map(inPostgres).join(';'));
+    while (version < newestVersion(kind)) {
+      await query(sharedStatements(kind, version).join(';'));
+      version = Math.max(version + 1, kind.first);
+      await query('insert into store_migrations values ($1, $2, $3)', [kind.name, version, timestampOf(clock.now())]);
     }
   });
 }
@@ -157,7 +124,7 @@ export async function openShared(store: SharedStore, kind: FileKind, clock: Cloc
   const database = connectTo(store);
   try {
     await checkServer(database);
-    const isOld = (await sharedVersion(database, kind)) < kind.migrations.length;
+    const isOld = (await sharedVersion(database, kind)) < newestVersion(kind);
     if (isOld || !(await hasTable(database, newestTable))) await migrateShared(database, kind, clock);
     await database.query(
       `delete from store_commits where at < clock_timestamp() - interval '${keptCommitsMs} milliseconds'`,
@@ -179,7 +146,7 @@ export async function openSharedIfMade(
   try {
     await checkServer(database);
     const version = await sharedVersion(database, kind);
-    if (version > 0 && version < kind.migrations.length) await migrateShared(database, kind, clock);
+    if (version > 0 && version < newestVersion(kind)) await migrateShared(database, kind, clock);
     if (version > 0) return database;
   } catch (error) {
     await database.close();

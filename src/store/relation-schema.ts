@@ -1,7 +1,7 @@
 /** Tables of related records, and their flat views, made when first requested ("The mirror file"). */
 import { firstFree } from '../model/free-name.ts';
 import type { RelationTable } from '../model/relations.ts';
-import { quoteName, quoteText } from './schema.ts';
+import { numberColumn, quoteName, quoteText } from './schema.ts';
 
 /** A key of a related record; null stands for records that are no objects, which have no keys. */
 export type RelatedKey = string | null;
@@ -9,16 +9,14 @@ export type RelatedKey = string | null;
 /** Columns of a view are bounded by SQLite; what has more keys than this is a dictionary and no record. */
 export const mostFlatKeys = 1_000;
 
-/**
- * Ids are text: some servers of the family have numbers, some UUIDs, and a column has one type.
- * @param name what the table is called while it is made
- */
-export function relationTableSql({ resource, table, parentColumn }: RelationTable, name: string = table): string {
-  return `CREATE TABLE IF NOT EXISTS ${quoteName(name)} (
+/** Ids are text: some servers of the family have numbers, some UUIDs, and a column has one type. */
+export function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
+  return `CREATE TABLE IF NOT EXISTS ${quoteName(table)} (
   ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
   "id" TEXT,
   "record" TEXT NOT NULL,
   "_key" TEXT NOT NULL,
+  ${numberColumn},
   PRIMARY KEY (${quoteName(parentColumn)}, "_key")
 ) STRICT`;
 }

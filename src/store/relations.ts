@@ -5,7 +5,7 @@ import { relationTable, type RelationTable } from '../model/relations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { flatViewSql, mostFlatKeys, relationTableSql, type RelatedKey } from './relation-schema.ts';
-import { numberedRelation, numberNewTable, numbersIn } from './numbering.ts';
+import { numberedRelation, numberingSql, numbersIn } from './numbering.ts';
 import { build, type Runner } from './tables.ts';
 import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
 import { quoteName } from './schema.ts';
@@ -92,8 +92,9 @@ export function relationsIn(database: Database, runner: Runner) {
 
 /** Makes the table of the related records. */
 export function makeRelationTable(database: Database, relation: RelationTable): void {
-  database.exec(relationTableSql(relation));
-  numberNewTable(database, numberedRelation(relation));
+  for (const statement of [relationTableSql(relation), ...numberingSql(numberedRelation(relation))]) {
+    database.exec(statement);
+  }
 }
 
 /** Every relation that was ever read, and has a table. */

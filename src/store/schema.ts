@@ -15,9 +15,6 @@ import {
 import { analystSchema } from './analyst-schema.ts';
 import { lockColumns } from './lock.ts';
 
-/** Columns that the mirror adds to each resource's own. */
-export const mirrorColumns = ['_extra', '_first_seen_at', '_changed_at'] as const;
-
 /** An SQL name in quotes: `order` is a field of packages. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
@@ -48,18 +45,16 @@ export function typeOfColumn({ fields }: Resource, column: string): SqlType {
   return field === undefined ? 'TEXT' : sqlTypeOf(field.type);
 }
 
-/** @param table what the table is called while it is made */
-export function resourceTableSql(resource: ResourceName, table: string = resource): string {
-  const columns = resourceOf(resource).fields.map(({ name, type }) =>
-    name === 'id' ? '  "id" INTEGER PRIMARY KEY' : `  ${quoteName(name)} ${sqlTypeOf(type)}`,
-  );
-  columns.push('  "_extra" TEXT', '  "_first_seen_at" TEXT NOT NULL', '  "_changed_at" TEXT NOT NULL');
-  return `CREATE TABLE ${quoteName(table)} (\n${columns.join(',\n')}\n) STRICT`;
-}
+/** The change number of a row: src/store/numbering.ts. */
+export const numberColumn = '"_seq" INTEGER NOT NULL DEFAULT 0';
 
 function resourceTable(resource: ResourceName): string[] {
+  const columns = resourceOf(resource).fields.map(({ name, type }) =>
+    name === 'id' ? '"id" INTEGER PRIMARY KEY' : `${quoteName(name)} ${sqlTypeOf(type)}`,
+  );
+  columns.push('"_extra" TEXT', '"_first_seen_at" TEXT NOT NULL', '"_changed_at" TEXT NOT NULL', numberColumn);
   return [
-    resourceTableSql(resource),
+    `CREATE TABLE ${quoteName(resource)} (\n  ${columns.join(',\n  ')}\n) STRICT`,
     // Windows of creation time own rows by this column.
     `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
   ];
@@ -74,7 +69,8 @@ function historyTable(resource: ResourceName): string[] {
   change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
-  record TEXT NOT NULL
+  record TEXT NOT NULL,
+  ${numberColumn}
 ) STRICT`,
     // One record's versions in the order in which they were written.
     `CREATE INDEX ${name}_id ON ${name} (id)`,
@@ -93,7 +89,8 @@ const bookkeeping = [
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
   answers TEXT NOT NULL DEFAULT '{}',
-  problem TEXT
+  problem TEXT,
+  actor TEXT
 ) STRICT`,
   `CREATE TABLE mirror_run_resources (
   run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
@@ -109,6 +106,7 @@ const bookkeeping = [
   server_total INTEGER,
   fresh_as_of TEXT,
   problem TEXT,
+  expected INTEGER,
   PRIMARY KEY (run, resource)
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE mirror_windows (
@@ -204,8 +202,8 @@ FROM mirror_windows
 LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource`;
 
-/** The statements that make a mirror file, in order. */
-export const firstSchema: readonly string[] = [
+/** The statements that make the tables and views of a mirror, in order; those of its numbers come after them. */
+export const mirrorTables: readonly string[] = [
   ...resourceNames.flatMap(resourceTable),
   ...resourceNames.flatMap(historyTable),
   ...bookkeeping,

@@ -10,7 +10,7 @@ import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/shared.ts';
 import type { LockOwner } from '../store/lock.ts';
-import { migrateShared, openShared, sharedVersion } from '../store/postgres-schema.ts';
+import { migrateShared, openShared } from '../store/postgres-schema.ts';
 import type { StoreSide, StoreTables } from './move-store.ts';
 import { workerFileOf } from './open-store.ts';
 import { openWorkerBackend, workerKind } from './store/sqlite.ts';
@@ -62,9 +62,7 @@ function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide
 
 async function openSharedSide(store: SharedStore, clock: Clock): Promise<StoreSide> {
   const database = await openShared(store, journalKind, clock);
-  if ((await sharedVersion(database, workerKind)) < workerKind.migrations.length) {
-    await migrateShared(database, workerKind, clock);
-  }
+  await migrateShared(database, workerKind, clock);
   const db = new Kysely<StoreTables>({ dialect: database.dialect });
   return {
     name: `${databaseText(store.address)} (${store.schema})`,

@@ -17,8 +17,13 @@ CREATE TABLE journal_batches (
   again_reason TEXT,
   created_at TEXT NOT NULL,
   applied_at TEXT,
-  finished_at TEXT
-, behind TEXT, salt TEXT NOT NULL DEFAULT '', approval TEXT) STRICT, WITHOUT ROWID;
+  finished_at TEXT,
+  behind TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  approval TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX journal_batches_hash ON journal_batches (hash);
 
 CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
@@ -46,7 +51,15 @@ CREATE TABLE journal_intents (
   answer_kind TEXT CHECK (answer_kind IN ('accepted', 'refused', 'lost')),
   http_status INTEGER,
   answer TEXT,
-  evidence TEXT, claimed_at TEXT, planned_email TEXT, planned_username TEXT, record_id TEXT, discrepancy TEXT, notes TEXT, salt TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '',
+  evidence TEXT,
+  claimed_at TEXT,
+  planned_email TEXT,
+  planned_username TEXT,
+  record_id TEXT,
+  discrepancy TEXT,
+  notes TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  digest TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID;
 
@@ -56,39 +69,11 @@ CREATE UNIQUE INDEX journal_open_subject ON journal_intents (subject)
 CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
   WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid');
 
-CREATE TABLE journal_writes (
-  write INTEGER PRIMARY KEY,
-  at TEXT NOT NULL,
-  operation TEXT NOT NULL,
-  user INTEGER,
-  body TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'nothing_done', 'unknown')),
-  ended_at TEXT,
-  http_status INTEGER,
-  answer TEXT,
-  problem TEXT
-, fingerprint TEXT, salt TEXT NOT NULL DEFAULT '', actor TEXT) STRICT;
-
-CREATE TABLE journal_locks (
-  batch TEXT PRIMARY KEY,
-  run TEXT NOT NULL,
-  command TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
-
-CREATE TABLE journal_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
-
 CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL;
 
 CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL;
 
-CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL;
+CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL;
 
 CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
@@ -111,6 +96,44 @@ CREATE TABLE journal_steps (
 ) STRICT;
 
 CREATE INDEX journal_steps_batch ON journal_steps (batch, row);
+
+CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy';
+
+CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%';
+
+CREATE TABLE journal_writes (
+  write INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  user INTEGER,
+  body TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'nothing_done', 'unknown')),
+  ended_at TEXT,
+  http_status INTEGER,
+  answer TEXT,
+  problem TEXT,
+  fingerprint TEXT,
+  salt TEXT NOT NULL DEFAULT '',
+  actor TEXT
+) STRICT;
+
+CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL;
+
+CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+CREATE TABLE journal_locks (
+  batch TEXT PRIMARY KEY,
+  run TEXT NOT NULL,
+  command TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  acquired_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE journal_migrations (
+  version INTEGER PRIMARY KEY,
+  applied_at TEXT NOT NULL
+) STRICT;
 
 CREATE TABLE people_accounts (
   name TEXT PRIMARY KEY,
@@ -143,11 +166,3 @@ CREATE TABLE people_sessions (
   seen_at TEXT NOT NULL,
   ends_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX journal_batches_hash ON journal_batches (hash);
-
-CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy';
-
-CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL;
-
-CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%';

@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
-import { timestampOf } from '../../src/model/time.ts';
+import { newestVersion } from '../../src/store/file-kind.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
 import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -25,24 +25,8 @@ async function openedAt(file: string): Promise<Opened> {
   };
 }
 
-/** As the first version of this program made it. */
-function fileOfFirstVersion(): string {
-  const file = `${temporaryFolder()}/journal.db`;
-  const database = new SqliteDatabase(file);
-  for (const statement of journalKind.migrations[0] as readonly string[]) database.exec(statement);
-  database.exec("INSERT INTO journal_migrations (version, applied_at) VALUES (1, '2026-03-11T10:20:00.000000Z')");
-  database.pragma(`application_id = ${journalKind.applicationId}`);
-  database.pragma('user_version = 1');
-  database.close();
-  return file;
-}
-
 describe('a journal in an SQLite file', () => {
   journalContract(() => openedAt(`${temporaryFolder()}/journal.db`));
-});
-
-describe('a journal of the first version', () => {
-  journalContract(() => openedAt(fileOfFirstVersion()));
 });
 
 describe('a journal that is looked at', () => {
@@ -89,10 +73,8 @@ describe('a new journal', () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
     const database = new SqliteDatabase(file, { readonly: true });
-    expect(database.pragma('user_version', { simple: true })).toBe(journalKind.migrations.length);
-    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([
-      1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
-    ]);
+    expect(database.pragma('user_version', { simple: true })).toBe(newestVersion(journalKind));
+    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([10]);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
   });
@@ -114,10 +96,10 @@ describe('a new journal', () => {
     const { file: newer, journal } = await newJournal();
     await journal.close();
     const database = new SqliteDatabase(newer);
-    database.pragma(`user_version = ${journalKind.migrations.length + 1}`);
+    database.pragma(`user_version = ${newestVersion(journalKind) + 1}`);
     database.close();
     await expect(openJournal(newer, anna)).rejects.toThrow(
-      new RegExp(`version ${journalKind.migrations.length + 1}.*left it as it is`),
+      new RegExp(`version ${newestVersion(journalKind) + 1}.*left it as it is`),
     );
   });
 
@@ -154,66 +136,4 @@ test('a step waits for the transaction of another process, and keeps nothing els
   other.exec('COMMIT');
   await step;
   expect((await journal.batch('one'))?.state).toBe('stopped');
-});
-
-describe('a journal of before there was a chain', () => {
-  /** As version 4 made it, with a batch that was stopped, a write by hand and the steps of both. */
-  function olderFile(): string {
-    const file = fileOfFirstVersion();
-    const database = new SqliteDatabase(file);
-    for (const migration of journalKind.migrations.slice(1, 4)) {
-      if (typeof migration === 'function') migration(database);
-      else for (const statement of migration) database.exec(statement);
-    }
-    const [first, second] = ['2026-03-11T10:00:00.000000Z', '2026-03-12T10:00:00.000000Z'];
-    database.exec(`
-      INSERT INTO journal_batches (batch, action, state, hash, rows_digest, rows, net, columns, problems, warnings, server,
-        created_at, applied_at) VALUES ('old', 'balance', 'stopped', 'h', 'd', 4, '5.00', '[]', '[]', '[]', '{}', '${first}', '${first}');
-      INSERT INTO journal_intents (batch, row, state, subject, user, cells, parameters, claimed_at, evidence) VALUES
-        ('old', 2, 'applied', 'user:7', 7, '[]', '{"type":"add","amount":"5.00"}', '${first}', 'token'),
-        ('old', 3, 'planned', 'user:8', 8, '["Zoe"]', NULL, '${second}', NULL),
-        ('old', 4, 'invalid', NULL, NULL, '[]', NULL, NULL, NULL),
-        ('old', 5, 'planned', 'user:9', 9, '[]', NULL, '${second}', NULL);
-      INSERT INTO journal_steps (step, at, batch, row, kind, note) VALUES
-        (1, '${first}', 'old', NULL, 'approved', 'by typing 5.00'), (2, '${first}', 'old', 2, 'sending', NULL),
-        (5, '${first}', 'old', 2, 'applied', 'Zoe saw it');
-      INSERT INTO journal_writes (at, operation, user, body, state) VALUES ('${first}', 'users.update', 7, '{}', 'sending');
-      INSERT INTO journal_migrations (version, applied_at) SELECT value, '${first}' FROM json_each('[2, 3, 4]');
-    `);
-    database.pragma('user_version = 4');
-    database.close();
-    return file;
-  }
-
-  test('is chained when it is opened: its steps keep their numbers, and what it holds is sealed', async () => {
-    const { journal, tamper } = await openedAt(olderFile());
-    const steps = await Array.fromAsync(journal.audit({}));
-    expect(steps.map(({ step, kind, actor }) => [step, kind, actor.name])).toEqual([
-      [1, 'approved', 'unknown'],
-      [2, 'sending', 'unknown'],
-      [5, 'applied', 'unknown'],
-      [6, 'migrated', 'admin-mirror'],
-      [7, 'migrated', 'admin-mirror'],
-    ]);
-    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', steps: 5, problems: [] });
-    await journal.claim('old', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    await journal.move({ batch: 'old', row: 3, from: 'planned', to: 'sending' });
-    await journal.endWrite(1, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
-    await journal.forget({ id: 8, addresses: [], texts: ['Zoe'] });
-    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
-    await tamper("UPDATE journal_intents SET evidence = 'person' WHERE row = 2");
-    expect((await journal.verifyChain()).problems).toEqual(['row 2 of batch old was altered']);
-  });
-
-  test.each([
-    ['UPDATE journal_intents SET claimed_at = NULL WHERE row = 5', /the consent to row 5/],
-    ["UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 4", /the consent to row 4/],
-    ["UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 2", /the consent to row 2/],
-    ["UPDATE journal_steps SET note = 'x' WHERE step = 1", /step 1 was altered/],
-    ['DELETE FROM journal_writes', /write 1 by hand was removed/],
-  ])('shows afterwards that it was altered: %s', async (statement, problem) => {
-    const { journal, tamper } = await openedAt(olderFile());
-    await tamper(statement);
-    expect((await journal.verifyChain()).problems.join()).toMatch(problem);
-  });
 });

@@ -18,8 +18,9 @@ CREATE TABLE "users" (
   "updated_at" TEXT,
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  "_changed_at" TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX "users_created_at" ON "users" ("created_at");
 
@@ -43,8 +44,9 @@ CREATE TABLE "packages" (
   "updated_at" TEXT,
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  "_changed_at" TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX "packages_created_at" ON "packages" ("created_at");
 
@@ -64,8 +66,9 @@ CREATE TABLE "emails" (
   "updated_at" TEXT,
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  "_changed_at" TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX "emails_created_at" ON "emails" ("created_at");
 
@@ -84,8 +87,9 @@ CREATE TABLE "coupons" (
   "updated_at" TEXT,
   "_extra" TEXT,
   "_first_seen_at" TEXT NOT NULL,
-  "_changed_at" TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  "_changed_at" TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX "coupons_created_at" ON "coupons" ("created_at");
 
@@ -94,8 +98,9 @@ CREATE TABLE users_history (
   change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
-  record TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  record TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX users_history_id ON users_history (id);
 
@@ -106,8 +111,9 @@ CREATE TABLE packages_history (
   change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
-  record TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  record TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX packages_history_id ON packages_history (id);
 
@@ -118,8 +124,9 @@ CREATE TABLE emails_history (
   change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
-  record TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  record TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX emails_history_id ON emails_history (id);
 
@@ -130,8 +137,9 @@ CREATE TABLE coupons_history (
   change TEXT NOT NULL CHECK (change IN ('updated', 'deleted')),
   valid_from TEXT NOT NULL,
   valid_to TEXT NOT NULL,
-  record TEXT NOT NULL
-, "_seq" INTEGER NOT NULL DEFAULT 0) STRICT;
+  record TEXT NOT NULL,
+  "_seq" INTEGER NOT NULL DEFAULT 0
+) STRICT;
 
 CREATE INDEX coupons_history_id ON coupons_history (id);
 
@@ -146,8 +154,9 @@ CREATE TABLE mirror_runs (
   requests INTEGER NOT NULL DEFAULT 0,
   retries INTEGER NOT NULL DEFAULT 0,
   answers TEXT NOT NULL DEFAULT '{}',
-  problem TEXT
-, actor TEXT) STRICT;
+  problem TEXT,
+  actor TEXT
+) STRICT;
 
 CREATE TABLE mirror_run_resources (
   run TEXT NOT NULL REFERENCES mirror_runs (run) ON DELETE CASCADE,
@@ -162,7 +171,8 @@ CREATE TABLE mirror_run_resources (
   live INTEGER,
   server_total INTEGER,
   fresh_as_of TEXT,
-  problem TEXT, expected INTEGER,
+  problem TEXT,
+  expected INTEGER,
   PRIMARY KEY (run, resource)
 ) STRICT, WITHOUT ROWID;
 
@@ -244,7 +254,8 @@ CREATE TABLE mirror_locks (
   command TEXT NOT NULL,
   pid INTEGER NOT NULL,
   host TEXT NOT NULL,
-  acquired_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  acquired_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mirror_migrations (
   version INTEGER PRIMARY KEY,

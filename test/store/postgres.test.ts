@@ -6,9 +6,10 @@ import { journalKind } from '../../src/journal/schema.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { parseDatabaseAddress, type SharedStore } from '../../src/model/database-address.ts';
 import { Secret } from '../../src/model/secret.ts';
+import { newestVersion } from '../../src/store/file-kind.ts';
 import { connectTo } from '../../src/store/postgres.ts';
 import { serverBehind } from '../../src/store/postgres-server.ts';
-import { firstStatements, openShared } from '../../src/store/postgres-schema.ts';
+import { openShared, sharedStatements } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { newBatch, newIntent } from '../support/journal.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
@@ -199,6 +200,27 @@ describe('a server that cannot be used', () => {
     await tamper('update store_migrations set version = 99');
     await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 99.*left it as it is/);
   });
+
+  test('is left as it is where a program of before the first release made the store', async () => {
+    const { store, tamper } = await newSharedStore();
+    await (await openShared(store, journalKind, clock)).close();
+    await tamper('update store_migrations set version = 9');
+    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 9, of before the first release/);
+  });
+
+  test('is brought to a later version, as a file is', async () => {
+    const { store, database, schema } = await newSharedStore();
+    await (await openShared(store, workerKind, clock)).close();
+    const later = {
+      ...workerKind,
+      migrations: [...workerKind.migrations, ['ALTER TABLE worker_jobs ADD COLUMN why TEXT']],
+    };
+    await (await openShared(store, later, clock)).close();
+    const { rows } = await database.query(`select version, (select count(why)::int from ${schema}.worker_jobs) as whys
+      from ${schema}.store_migrations order by version`);
+    const first = newestVersion(workerKind);
+    expect(rows).toEqual([first, first + 1].map((version) => ({ version: String(version), whys: 0 })));
+  });
 });
 
 test('several processes that make the store at once make one', async () => {
@@ -207,8 +229,8 @@ test('several processes that make the store at once make one', async () => {
   await Promise.all(made.map((each) => each.close()));
   const { rows } = await database.query(`select kind, version from ${schema}.store_migrations order by kind`);
   expect(rows).toEqual([
-    { kind: 'journal', version: String(journalKind.migrations.length) },
-    { kind: "worker's file", version: String(workerKind.migrations.length) },
+    { kind: 'journal', version: String(newestVersion(journalKind)) },
+    { kind: "worker's file", version: String(newestVersion(workerKind)) },
   ]);
   expect((await database.query(`select count(*)::int as ids from ${schema}.journal_identity`)).rows).toEqual([
     { ids: 1 },
@@ -230,7 +252,7 @@ test('marks of connections that are long gone are removed', async () => {
 
 test('the tables are those of the files', async () => {
   const id = /INSERT INTO journal_identity .*/;
-  const statements = [...firstStatements(journalKind), ...firstStatements(workerKind)];
+  const statements = [...sharedStatements(journalKind, 0), ...sharedStatements(workerKind, 0)];
   await expect(`${statements.filter((each) => !id.test(each)).join(';\n\n')};\n`).toMatchFileSnapshot(
     'golden-shared.sql',
   );

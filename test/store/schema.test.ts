@@ -2,7 +2,12 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
-import { openMirrorFile, openMirrorForReading, mirrorVersion } from '../../src/store/open.ts';
+import { journalKind } from '../../src/journal/schema.ts';
+import { FileError } from '../../src/model/errors.ts';
+import { systemClock } from '../../src/model/time.ts';
+import { openForReading, openForWriting } from '../../src/store/file-kind.ts';
+import { mirrorKind, openMirrorFile, openMirrorForReading, mirrorVersion } from '../../src/store/open.ts';
+import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const golden = new URL('golden-schema.sql', import.meta.url);
@@ -89,6 +94,44 @@ describe('a file that is no mirror of ours', () => {
     expect(() => openMirrorFile(file)).toThrow(new RegExp(`version ${mirrorVersion + 1}.*left it as it is`));
     expect(readFileSync(file)).toEqual(before);
   });
+
+  test.each([
+    ['mirror', mirrorKind, /run `admin-mirror sync` to build the mirror anew/],
+    ['journal', journalKind, /Bring it up to date with an older admin-mirror/],
+    ["worker's file", workerKind, /the worker makes a new one/],
+  ])('is refused and left as it is where a %s is of before the first release', (_, kind, advice) => {
+    const file = `${temporaryFolder()}/old.db`;
+    const old = openForWriting(kind, file, systemClock, []);
+    old.pragma(`user_version = ${kind.first - 1}`);
+    old.pragma('journal_mode = DELETE');
+    old.close();
+    const before = readFileSync(file);
+    const refused = expect.objectContaining({
+      message: expect.stringMatching(new RegExp(`${file} has version ${kind.first - 1}, of before the first release`)),
+      advice: expect.stringMatching(advice),
+    });
+    const absent = new FileError('absent');
+    expect(() => openForWriting(kind, file, systemClock, [])).toThrow(refused);
+    expect(() => openForReading(kind, file, absent, absent)).toThrow(refused);
+    expect(readFileSync(file)).toEqual(before);
+  });
+});
+
+test('a file is brought to a later version by whoever opens it, even to read, and says when', () => {
+  const file = `${temporaryFolder()}/mirror.db`;
+  openMirrorFile(file).close();
+  const added = ['ALTER TABLE mirror_runs ADD COLUMN why TEXT', "UPDATE mirror_runs SET why = 'x'"];
+  const later = { ...mirrorKind, migrations: [...mirrorKind.migrations, added] };
+  const absent = new FileError('absent');
+  const database = openForReading(later, file, absent, absent);
+  expect(database.pragma('user_version', { simple: true })).toBe(mirrorVersion + 1);
+  expect(database.prepare('SELECT version FROM mirror_migrations').pluck().all()).toEqual([
+    mirrorVersion,
+    mirrorVersion + 1,
+  ]);
+  expect(database.prepare('SELECT why FROM mirror_runs').all()).toEqual([]);
+  database.close();
+  expect(() => openMirrorForReading(file)).toThrow(/left it as it is/);
 });
 
 test('reading where there is no mirror says to sync first', () => {

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { FileError, LockHeldError } from '../../src/model/errors.ts';
-import { openWorkerStore, openWorkerStoreForReading, workerKind } from '../../src/worker/store/sqlite.ts';
+import { openWorkerStore, openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { type Opened, workerStoreContract } from './contract.ts';
 
@@ -19,24 +19,8 @@ async function openedAt(file: string): Promise<Opened> {
   return { store: open(), again: async () => open(), pass: (ms) => void (now += ms) };
 }
 
-/** As the first version of this program made it. */
-function fileOfFirstVersion(): string {
-  const file = `${temporaryFolder()}/mirror.worker.db`;
-  const database = new SqliteDatabase(file);
-  for (const statement of workerKind.migrations[0] as readonly string[]) database.exec(statement);
-  database.exec("INSERT INTO worker_migrations (version, applied_at) VALUES (1, '2026-03-11T10:20:00.000000Z')");
-  database.pragma(`application_id = ${workerKind.applicationId}`);
-  database.pragma('user_version = 1');
-  database.close();
-  return file;
-}
-
 describe("a worker's file", () => {
   workerStoreContract(() => openedAt(`${temporaryFolder()}/mirror.worker.db`));
-});
-
-describe("a worker's file of the first version", () => {
-  workerStoreContract(() => openedAt(fileOfFirstVersion()));
 });
 
 async function opened() {

@@ -7,9 +7,9 @@ import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { lateIndices } from '../../store/analyst-schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';
-import { numberedRelation, numberNewTable } from '../../store/numbering.ts';
 import { mirrorVersion, openMirrorFile } from '../../store/open.ts';
-import { relationTableSql, type RelatedKey, flatViewSql } from '../../store/relation-schema.ts';
+import { type RelatedKey, flatViewSql } from '../../store/relation-schema.ts';
+import { makeRelationTable } from '../../store/relations.ts';
 import { quoteName } from '../../store/schema.ts';
 import { restoreBooks } from './books.ts';
 import { type Database, type Destination, withDatabase } from './database.ts';
@@ -104,8 +104,7 @@ function makeRelations(mirror: Mirror): void {
   );
   for (const { resource, relation, keys } of relations.all()) {
     const made = relationTable(resource, relation);
-    mirror.exec(relationTableSql(made));
-    numberNewTable(mirror, numberedRelation(made));
+    makeRelationTable(mirror, made);
     mirror.exec(flatViewSql(made, JSON.parse(keys) as RelatedKey[]));
   }
 }

@@ -7,12 +7,12 @@ import { relationTables } from '../../model/relations.ts';
 import { type Snapshot, snapshotOf } from '../../store/reading.ts';
 import { flatViewSql } from '../../store/relation-schema.ts';
 import { makeRelationTable } from '../../store/relations.ts';
-import { firstSchema } from '../../store/schema.ts';
+import { mirrorTables } from '../../store/schema.ts';
 
 /** Something to look at SQL against where there is no mirror, or none with the tables for it. The caller releases it. */
 export function blankSnapshot(): Snapshot {
   const database = new SqliteDatabase(':memory:');
-  for (const statement of firstSchema) database.exec(statement);
+  for (const statement of mirrorTables) database.exec(statement);
   for (const relation of relationTables) {
     makeRelationTable(database, relation);
     database.exec(flatViewSql(relation, []));

@@ -141,7 +141,7 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
 }
 
 /** Those that there are, and those that are gone, in the order in which they came. */
-export async function fleetIn({
+async function fleetIn({
   query,
   schema,
   leaseMs = usualLeaseMs,

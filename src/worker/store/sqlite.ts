@@ -5,10 +5,10 @@ import { explainFileError } from '../../model/file-error.ts';
 import { type Clock, systemClock } from '../../model/time.ts';
 import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
 import { sqliteDialect } from '../../store/kysely-sqlite.ts';
-import { kernelLocks, lockColumns, locksIn, storeLocks } from '../../store/lock.ts';
+import { lockColumns, locksIn, storeLocks } from '../../store/lock.ts';
 import { openWorkerStoreOver, type WorkerBackend, workerLockWords, type WorkerStore } from './store.ts';
 
-const firstSchema: readonly string[] = [
+const tables: readonly string[] = [
   `CREATE TABLE worker_jobs (
   job TEXT PRIMARY KEY,
   cron TEXT NOT NULL,
@@ -28,7 +28,8 @@ const firstSchema: readonly string[] = [
   outcome TEXT,
   exit_code INTEGER,
   problem TEXT,
-  report TEXT
+  report TEXT,
+  actor TEXT
 ) STRICT`,
   'CREATE INDEX worker_runs_job ON worker_runs (job, number)',
   `CREATE TABLE worker_locks (
@@ -44,9 +45,8 @@ const firstSchema: readonly string[] = [
   outcome TEXT,
   exit_code INTEGER,
   since TEXT NOT NULL,
-  comes_and_goes INTEGER NOT NULL,
-  gone_since TEXT,
-  is_over INTEGER NOT NULL
+  next TEXT,
+  told_at TEXT
 ) STRICT, WITHOUT ROWID`,
   `CREATE TABLE worker_messages (
   number INTEGER PRIMARY KEY,
@@ -63,32 +63,17 @@ const firstSchema: readonly string[] = [
 ) STRICT`,
 ];
 
-/** What is to be done about a problem, and when it was sent last. */
-const remindersSchema: readonly string[] = [
-  'ALTER TABLE worker_alerts ADD COLUMN next TEXT',
-  'ALTER TABLE worker_alerts ADD COLUMN told_at TEXT',
-];
-
-/** Alerts end at once: none is kept to find out whether it comes back. */
-const openAlertsSchema: readonly string[] = [
-  'DELETE FROM worker_alerts WHERE is_over = 1',
-  'ALTER TABLE worker_alerts DROP COLUMN comes_and_goes',
-  'ALTER TABLE worker_alerts DROP COLUMN gone_since',
-  'ALTER TABLE worker_alerts DROP COLUMN is_over',
-];
-
-/** Who began a run by hand in the console, as JSON. */
-const actorsSchema: readonly string[] = ['ALTER TABLE worker_runs ADD COLUMN actor TEXT'];
-
 export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  migrations: [firstSchema, remindersSchema, openAlertsSchema, kernelLocks('worker_locks'), actorsSchema],
+  first: 5,
+  migrations: [tables],
+  outdated: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
   migrationTable: 'worker_migrations',
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',
-  shared: { first: 5, also: () => [] },
+  shared: () => [],
   damaged: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
 };
 

@@ -2,7 +2,6 @@
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
-import { owns, type DayRange } from '../model/era.ts';
 import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows } from '../model/page-rows.ts';
 import { recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import { relationTable, type RelationTable } from '../model/relations.ts';
@@ -18,8 +17,8 @@ export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'pe
 export interface PageWanted {
   /** The page as it came last; the same bytes are not parsed again. */
   readonly known?: KnownPage | null | undefined;
-  /** Rows are made of the records that were created on these days, apart for each range. */
-  readonly rowsOf?: readonly DayRange[];
+  /** Rows are made of the records with these creation times, apart for each. */
+  readonly rowsOf?: readonly ((createdAt: unknown) => boolean)[];
   /** Records that rows are never made of. */
   readonly keptOut?: KeptOut;
   /** A field of each record besides. */
@@ -69,10 +68,10 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
     ids: records.map((record) => recordKey(record) ?? null),
     createdAt,
     field: field === undefined ? [] : records.map((record) => record[field]),
-    rows: rowsOf.map((days) =>
+    rows: rowsOf.map((isMeant) =>
       rowsFor(
         task,
-        records.filter((_, at) => owns(days, createdAt[at])),
+        records.filter((_, at) => isMeant(createdAt[at])),
       ),
     ),
   };

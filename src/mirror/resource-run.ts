@@ -2,7 +2,7 @@
 import { counted } from '../model/counted.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
-import { coverageOf, type DayRange, everything } from '../model/era.ts';
+import { coverageOf, type DayRange, everything, outsideEra, outsideStart } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
@@ -282,6 +282,9 @@ function prepareWindows(
   const byDays = windows.some((window) => coverageOf(window) === 'days');
   if (windows.length === 0 || byDays !== ranges)
     store.resetWindows(resource, ranges ? firstWindows(cuts) : [everything]);
+  // A row that has come to be in no window of days is in one of its own: else nothing would say that it is as fresh as the others.
+  else if (windows[0]?.from !== outsideStart && store.accountedCount(resource, outsideEra) > 0)
+    store.resetWindows(resource, [outsideEra, ...windows]);
 }
 
 function unsettledProblem(windows: readonly Window[]): string | null {

@@ -1,7 +1,7 @@
 /** What the sync engine reads of the server, over the client; every request of the engine goes through here. */
 import type { RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
-import { coverageOf, type DayRange, eraEnd, eraStart, outsideStart } from '../model/era.ts';
+import { coverageOf, type DayRange, eraEnd, eraStart, startsWithDay } from '../model/era.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
 import type { RequestGate } from './allowance.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
@@ -299,18 +299,11 @@ export function reachOf(range: DayRange): DayRange {
 
 /** Whether a record was created outside the range, whatever the server's rule; as text: it runs for every record. */
 export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
-  const from = range.from > eraStart ? addDays(range.from, -1) : outsideStart;
+  const from = range.from > eraStart ? addDays(range.from, -1) : '';
   // The day after the last possible one is no longer four digits of a year.
   const to = range.to < eraEnd ? addDays(range.to, 2) : null;
   return (createdAt) =>
     typeof createdAt === 'string' && startsWithDay(createdAt) && (createdAt < from || (to !== null && createdAt >= to));
-}
-
-const dash = 45;
-
-/** Whether the text begins like `2026-03-11`; anything else says nothing of a range. */
-function startsWithDay(text: string): boolean {
-  return text.charCodeAt(4) === dash && text.charCodeAt(7) === dash;
 }
 
 /** Whether the server has understood the request and does not want it; a 403 may be for the related records alone. */

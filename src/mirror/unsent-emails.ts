@@ -48,7 +48,8 @@ async function readWaiting(
   const paginate = capabilities.pageSize;
   for (let number = 1, last = 1; number <= last; number += 1) {
     const request = { page: number, paginate, range: null, unsent: true };
-    const wanted = { rowsOf: settled, field: 'is_sent', keptOut: store.keptOut('emails') };
+    const rowsOf = settled.map((window) => owns.bind(null, window));
+    const wanted = { rowsOf, field: 'is_sent', keptOut: store.keptOut('emails') };
     const page = await source.page('emails', request, capabilities, signal, wanted);
     if (page.field.some((isSent) => Number(isSent) !== 0)) return [];
     // A total may count what no page shows.

@@ -1,7 +1,7 @@
 /** One window of the mirror against the server, record for record. Records nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
 import { counted } from '../model/counted.ts';
-import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
+import { type DayRange, takes } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Clock } from '../model/time.ts';
@@ -75,9 +75,8 @@ async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>
 function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
   const { source, store, resource, capabilities, clock, progress, signal } = ports;
   const range = requestedRange(window, capabilities);
-  // Neighbours that a wide range shows are compared in their own window; what no window owns, wherever it shows.
-  const rowsOf = coverageOf(window) === 'days' ? [window, outsideEra] : [window];
-  const wanted = { rowsOf, keptOut: store.keptOut(resource) };
+  // Neighbours that a wide range shows are compared in their own window.
+  const wanted = { rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource) };
   return {
     clock,
     pageSize: paginate,

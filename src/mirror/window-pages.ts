@@ -1,4 +1,5 @@
 /** Pages as a walk reads them: kept with the window's progress, and known again where they are as in the walk before. */
+import { takes } from '../model/era.ts';
 import { secondMs } from '../model/time.ts';
 import type { RememberedPage, Window } from '../store/mirror-types.ts';
 import { createdAtOn, entriesOn, idsOn, type KnownPage, type MirrorPage, noRows } from './page.ts';
@@ -110,7 +111,8 @@ export class WindowPages {
       show: (records) => allowance.show(resource, window, records),
       read: async (number) => {
         const requested = request(number);
-        const wanted = { known: memory.knownAt(requested), rowsOf: [window], keptOut: store.keptOut(resource) };
+        const known = memory.knownAt(requested);
+        const wanted = { known, rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource) };
         const read = await source.page(resource, requested, capabilities, this.#signal, wanted);
         this.#reportStale(read);
         this.#allowSmaller();

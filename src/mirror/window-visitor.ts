@@ -164,7 +164,7 @@ export class WindowVisitor {
   #doubtRanges(): void {
     const failure = this.#rangeFailure;
     if (failure === undefined || !this.#ports.trusting) return;
-    throw new ContradictionError(`the server accepts no range of days: ${failure.message}`, { cause: failure });
+    throw new ContradictionError(`no range of days could be read: ${failure.message}`, { cause: failure });
   }
 
   #wait(windows: readonly Waiting[]): void {

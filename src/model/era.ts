@@ -25,6 +25,25 @@ export function coverageOf(window: DayRange): 'days' | 'outside' | 'everything' 
   return window.to === eraStart ? 'outside' : 'everything';
 }
 
+const dash = 45;
+
+/** Whether the text begins like `2026-03-11`; anything else says nothing of a range. */
+export function startsWithDay(text: string): boolean {
+  return text.charCodeAt(4) === dash && text.charCodeAt(7) === dash;
+}
+
+/**
+ * Whether a record that a request for the window shows is taken in with it: its own, and any whose creation time puts it in no
+ * window that would be requested for it. Without those, a window would count them as read and leave their rows as they were.
+ */
+export function takes(window: DayRange, createdAt: unknown): boolean {
+  return (
+    owns(window, createdAt) ||
+    owns(outsideEra, createdAt) ||
+    (typeof createdAt === 'string' && !startsWithDay(createdAt))
+  );
+}
+
 /** Whether a record's creation time lies in the window; timestamps in ISO 8601 compare as text. */
 export function owns(window: DayRange, createdAt: unknown): boolean {
   const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;

@@ -21,13 +21,21 @@ export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
+const firstMs = Date.parse('0000-01-01T00:00:00Z');
+const lastMs = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** Of what lies outside of the years of four digits, the nearest within: servers and caches may send any number. */
+function isoOf(ms: number): string {
+  return new Date(Math.min(Math.max(ms, firstMs), lastMs)).toISOString();
+}
+
 /** The instant as the API writes it, microseconds included. */
 export function timestampOf(ms: number): Timestamp {
-  return `${new Date(ms).toISOString().slice(0, -1)}000Z` as Timestamp;
+  return `${isoOf(ms).slice(0, -1)}000Z` as Timestamp;
 }
 
 export function dayOf(ms: number): Day {
-  return new Date(ms).toISOString().slice(0, 10) as Day;
+  return isoOf(ms).slice(0, 10) as Day;
 }
 
 /** Midnight UTC at the start of the day. */

@@ -8,7 +8,7 @@ import type { RankedRows, StoredKnownRecord } from '../../store/mirror-types.ts'
 
 // The same rule as owns() of the model, in SQL. Timestamps in ISO 8601 compare as text; other types sort apart from text.
 const inDays = `"created_at" >= ? AND "created_at" < ?`;
-const outside = `"created_at" IS NULL OR NOT (${inDays})`;
+const outside = '"created_at" IS NULL OR "created_at" < ? OR "created_at" >= ?';
 
 /** Reads of one resource's rows by window. */
 export function ownedRows(database: Database, resource: ResourceName) {

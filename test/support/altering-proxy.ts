@@ -1,0 +1,64 @@
+/** A server in front of the sandbox that alters what it says on the way. */
+import { createServer, type OutgoingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { onTestFinished } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+
+export interface Altered {
+  readonly status?: number;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string;
+}
+
+export interface Exchange {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  /** Sent as the sandbox sent it where the proxy alters nothing. */
+  readonly body: string;
+}
+
+/** The sandbox as the proxy shows it. @param alter what takes the place of a response's parts; may throw the connection away */
+export async function behindProxy(sandbox: Sandbox, alter: (exchange: Exchange) => Altered): Promise<Sandbox> {
+  const server = createServer((request, response) => {
+    const { method = 'GET', url: path = '/' } = request;
+    const forward = async (): Promise<void> => {
+      const sent = await buffer(request);
+      const headers = new Headers({ authorization: request.headers.authorization ?? '', accept: 'application/json' });
+      if (sent.length > 0) headers.set('content-type', 'application/json');
+      const init = { method, headers, ...(sent.length === 0 ? {} : { body: sent }) };
+      const given = await fetch(`${sandbox.url}${path}`, init);
+      const body = await given.text();
+      const altered = alter({ method, path, body });
+      const type = given.headers.get('content-type') ?? 'application/json';
+      const date = given.headers.get('date');
+      response.writeHead(altered.status ?? given.status, {
+        'content-type': type,
+        ...(date === null ? {} : { date }),
+        ...altered.headers,
+      });
+      response.end(altered.body ?? body);
+    };
+    forward().catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(
+    () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  );
+  return { ...sandbox, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+/** Alters each record of the lists of users; other responses stay. */
+export function eachUser(alter: (user: Record<string, unknown>) => void): (exchange: Exchange) => Altered {
+  return ({ path, body }) => {
+    if (!path.startsWith('/api/v1/users?')) return {};
+    const list = JSON.parse(body) as { readonly data: Record<string, unknown>[] };
+    list.data.forEach(alter);
+    return { body: JSON.stringify(list) };
+  };
+}

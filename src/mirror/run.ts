@@ -108,7 +108,7 @@ function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: strin
       progress(event);
       note(event);
       resource = event.resource;
-      if (event.kind === 'expected') lookAtSpace(event.resource, event.records);
+      lookAtSpace(event);
       if (event.kind === 'page') lookAtLog();
     },
   };
@@ -281,27 +281,35 @@ export function watchLog({ store, run, emit, stop }: LogWatchPorts, limit: numbe
   };
 }
 
-/** Of a record with its indices, where the mirror does not yet show how much it is. */
-const usualBytes = 1_500;
-
-/** From so many records on the mirror itself shows it. */
+/** So many records show how much room one takes, with its indices. */
 const enoughRecords = 1_000;
 
-/** To be called with records that will be read; `stop` is called, once, where those that are new have no room. */
+/** So many make little of what a mirror takes without any. */
+const manyRecords = 10 * enoughRecords;
+
+/**
+ * To be told of the progress; `stop` is called, once, where the records that are still to come have no room. A mirror that has
+ * few is looked at once enough have come, and again whenever twice as many have: those of other resources are others.
+ */
 function watchSpace(
   store: Pick<MirrorStore, 'footprint' | 'liveCount'>,
   free: FreeSpace,
   stop: (reason: OperatorError) => void,
-): (resource: ResourceName, records: number) => void {
-  const { folder, bytes, records: held } = store.footprint();
-  const each = held < enoughRecords ? usualBytes : bytes / held;
-  let growth = 0;
-  let stopped = false;
-  return (resource, records) => {
-    growth += Math.max(0, records - store.liveCount(resource));
-    if (stopped) return;
+): SyncProgress {
+  const before = store.footprint();
+  const isFilled = before.records >= manyRecords;
+  let [growth, came, next, stopped] = [0, 0, enoughRecords, false];
+  return (event) => {
+    if (event.kind === 'expected') growth += Math.max(0, event.records - store.liveCount(event.resource));
+    if (event.kind === 'page') came += event.records;
+    if (stopped || (isFilled ? event.kind !== 'expected' : came < next)) return;
+    next = came * 2;
+    const { folder, bytes, records } = store.footprint();
+    const added = records - before.records;
+    if (!isFilled && added < enoughRecords) return;
+    const each = isFilled ? bytes / records : (bytes - before.bytes) / added;
     try {
-      requireSpace('sync', folder, growth * each, free);
+      requireSpace('sync', folder, (growth - added) * each, free);
     } catch (error) {
       stopped = true;
       stop(error as OperatorError);

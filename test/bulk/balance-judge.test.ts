@@ -340,6 +340,18 @@ describe('what is seen of a user says', () => {
     expect([found, balance, seen(null).found, seen(null).balance]).toEqual([true, '5.00', false, null]);
   });
 
+  test('one that a join of the server shows twice is one', () => {
+    const twice = [
+      { ...ours, id: 31 },
+      { ...ours, id: 31 },
+    ];
+    expect(judgementOf({ balance: 105, transactions: twice }, 'accepted')).toMatchObject({
+      kind: 'applied',
+      evidence: 'token',
+    });
+    expect(seen({ balance: 105, transactions: twice })).toMatchObject({ hits: 1, sum: '5.00' });
+  });
+
   test('how to take back what was made too often', () => {
     const parameters = { type: 'remove', amount: '2.50', description: null, expected_balance: null } as const;
     const twice = [1, 2, 3].map(() => ({ amount: 2.5, result: '-', description: token }));
@@ -349,6 +361,10 @@ describe('what is seen of a user says', () => {
       kind: 'over_applied',
       note: expect.stringContaining('made 3 times') as string,
       reversal: expect.stringMatching(/update-balance 7 --type add --amount 5\.00 /) as string,
+    });
+    const asOnce = observationOf({ id: 7, balance: 7.5, balance_transactions: twice }, parameters, token);
+    expect(judgeBalance({ user: 7, parameters, token }, before, asOnce, 'accepted')).toMatchObject({
+      note: expect.stringContaining('but the balance is 7.50, as after one: look') as string,
     });
     const again = { balance: 110, transactions: [ours, ours] };
     expect(judgementOf(again, 'accepted')).toMatchObject({

@@ -32,7 +32,7 @@ export function judgeBalance(
   response: AnswerKind | null,
 ): Judgement {
   const after = now.balance;
-  if (now.hits > 1) return overApplied(target, now);
+  if (now.hits > 1) return overApplied(target, before, now);
   if (now.hits === 1) {
     if (now.agreeing === 1) {
       return {
@@ -141,7 +141,11 @@ function judgeAccepted(signs: Signs, after: string | null): Judgement {
   return { kind: 'unclear', after, note };
 }
 
-function overApplied({ user, parameters, token }: Target<BalanceParameters>, now: BalanceObservation): Judgement {
+function overApplied(
+  { user, parameters, token }: Target<BalanceParameters>,
+  before: BalanceObservation,
+  now: BalanceObservation,
+): Judgement {
   const { type, amount } = parameters;
   const times = now.hits - 1;
   const excess = moneyText(new Big(amount).times(times));
@@ -149,11 +153,15 @@ function overApplied({ user, parameters, token }: Target<BalanceParameters>, now
   const command =
     `admin-mirror users update-balance ${user} --type ${back} --amount ${excess} ` +
     `--description "Correction of ${token}, made ${now.hits} times"`;
+  const isAsOnce =
+    before.balance !== null && now.balance !== null && resultOf(parameters, before.balance).eq(now.balance);
+  const doubt =
+    isAsOnce && type !== 'set' ? `, but the balance is ${now.balance}, as after one: look before you take back` : '';
   return {
     kind: 'over_applied',
     evidence: 'token',
     after: now.balance,
-    note: `made ${now.hits} times: ${now.hits} transactions carry ${token}`,
+    note: `made ${now.hits} times: ${now.hits} transactions carry ${token}${doubt}`,
     reversal: type === 'set' ? 'none is needed: the balance was set to the same amount each time' : command,
   };
 }

@@ -57,10 +57,15 @@ async function lookInList(
   }
 }
 
-/** Undefined where the record came without them. */
+/** Each once, though a join of the server may show it several times; undefined where the record came without them. */
 export function relatedIn(record: ApiRecord | null, relation: Relation): readonly ApiRecord[] | undefined {
   const list = record?.[relation];
-  return Array.isArray(list) ? list.filter(isRecord) : undefined;
+  if (!Array.isArray(list)) return undefined;
+  // Those that have no id may well be two.
+  const named = list
+    .filter(isRecord)
+    .map((each, at) => [(each['id'] ?? null) === null ? at : stringifyExactly(each), each] as const);
+  return [...new Map(named).values()];
 }
 
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);

@@ -394,10 +394,12 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           if (!wait) database.pragma(`busy_timeout = ${busyMs}`);
         }
       }),
-    /** What the mirror takes on the disk without its log, how many records it holds, and the folder that it lies in. */
+    /** What the mirror takes on the disk once its log is folded in, how many records it holds, and the folder that it lies in. */
     footprint: () => ({
       folder: dirname(file),
-      bytes: statSync(file).size,
+      bytes:
+        Number(database.pragma('page_count', { simple: true })) *
+        Number(database.pragma('page_size', { simple: true })),
       records: resourceNames.reduce((sum, name) => sum + writerOf(name).owned.count(everything), 0),
     }),
     close: (): void => {

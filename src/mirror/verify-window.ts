@@ -13,7 +13,7 @@ import { controlsOf, showsDayOf } from './reconcile.ts';
 import { problemOf, type WalkPorts, walkUncut, walkWindow } from './walk.ts';
 
 export interface ComparePorts {
-  readonly source: Pick<Source, 'page' | 'total'>;
+  readonly source: Pick<Source, 'page' | 'total' | 'look'>;
   readonly store: VerifyStore;
   readonly clock: Clock;
   readonly resource: ResourceName;
@@ -53,9 +53,19 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
     const problem = `the list shows neither the ${rows} that the mirror has here nor any other that is known to live`;
     return { findings, problem, isSilent: true };
   }
+  // Some are requested by themselves: a list may hide what the server still has, and count it or not.
+  for (const id of unseen.slice(0, looked)) {
+    const found = await ports.source.look(ports.resource, id, ports.signal);
+    // One that was created at another time now is shown by another window.
+    if (found.kind !== 'found' || !takes(window, found.createdAt)) continue;
+    const problem = `the pages did not show ${counted(unseen.length, 'record')} of the mirror, and the server still has ${id}`;
+    return { findings, problem };
+  }
   for (const id of unseen) findings.extra.add(id);
   return { findings, problem: null };
 }
+
+const looked = 3;
 
 /** Whether a day with other rows shows one of them: a list may be empty only for a while, as in a deploy. */
 async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
@@ -85,14 +95,20 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     past: 0,
     isOrdered: capabilities.sorts === 'kept',
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal, wanted),
-    record: (page) => {
+    record: (page, seen) => {
       let unusable = 0;
+      const twins: RecordKey[] = [];
       for (const rows of page.rows) {
         unusable += rows.unusable;
-        for (const comparison of store.compare(resource, rows)) findings.note(comparison);
+        for (const comparison of store.compare(resource, rows)) {
+          const { id, kind } = comparison;
+          // Equal on one page and different on another: it is neither.
+          if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) twins.push(id);
+          else findings.note(comparison);
+        }
       }
       progress({ kind: 'page', resource, records: page.ids.length });
-      return { unusable, twins: [] };
+      return { unusable, twins };
     },
   };
 }

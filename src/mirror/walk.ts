@@ -195,7 +195,7 @@ class Pass {
     const seen = this.#seen;
     if (this.#unusable > 0) {
       const records = counted(this.#unusable, 'record has', 'records have');
-      const problem = `${records} no usable id, or the fields of another resource; they stand in mirror_events`;
+      const problem = `${records} no usable id, or the fields of another resource; a sync keeps them in mirror_events`;
       return { kind: 'unusable', total, problem };
     }
     if (this.#twins.size > 0) {

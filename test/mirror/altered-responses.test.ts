@@ -1,9 +1,10 @@
 /** What a server, or something in front of it, may suddenly say: it is taken in, or the run says what is wrong. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { behindProxy, eachUser } from '../support/altering-proxy.ts';
+import { type Altered, behindProxy, eachUser, type Exchange } from '../support/altering-proxy.ts';
 import { mirrored, sync } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';
+import { verifyMirror } from '../support/verify.ts';
 
 const shop = { users: 60, emails: 5, packages: 3, coupons: 3 } as const;
 
@@ -64,5 +65,53 @@ describe('a header that holds', () => {
     const proxy = await behindProxy(sandbox, () => ({ headers }));
     const { report } = await sync(proxy, file, { mode: 'full', resources: ['users'] });
     expect(report.resources.users).toMatchObject({ status: 'complete', live: 60 });
+  });
+});
+
+describe('a comparison', () => {
+  const verified = async (alter: (exchange: Exchange) => Altered) => {
+    const { sandbox, file } = await mirrored(shop, { resources: ['users'], pageSize: 20 });
+    const { report } = await verifyMirror(await behindProxy(sandbox, alter), file, {
+      deep: true,
+      resources: ['users'],
+    });
+    return report.resources.users;
+  };
+  const altered = (
+    { path, body }: Exchange,
+    alter: (list: { data: { id: number }[]; total: number }) => void,
+  ): Altered => {
+    if (!path.startsWith('/api/v1/users?')) return {};
+    const list = JSON.parse(body) as { data: { id: number }[]; total: number };
+    alter(list);
+    return { body: JSON.stringify(list) };
+  };
+
+  test.each([true, false])(
+    'does not call gone what pages hide and the server still has (counted: %s)',
+    async (counts) => {
+      const verdict = await verified((exchange) =>
+        altered(exchange, (list) => {
+          const hidden = list.data.filter(({ id }) => id === 17);
+          list.data = list.data.filter(({ id }) => id !== 17);
+          if (!counts && (hidden.length > 0 || list.total > 50)) list.total -= 1;
+        }),
+      );
+      expect(verdict).toMatchObject({ status: 'incomplete', extra: [] });
+      expect(verdict?.problem).toMatch(
+        /did not show 1 record of the mirror, and the server still has 17|counts 60 records/,
+      );
+    },
+  );
+
+  test('does not call equal a record that comes twice with different contents', async () => {
+    const verdict = await verified((exchange) =>
+      altered(exchange, ({ data }) => {
+        const [first] = data;
+        if (first !== undefined && data.every(({ id }) => id !== 17)) data.push({ ...first, id: 17 });
+      }),
+    );
+    expect(verdict?.status).not.toBe('equal');
+    expect(verdict?.problem).toMatch(/different records have the same id/);
   });
 });

@@ -3,6 +3,7 @@
  * Redirects are responses like any other and never followed; the key goes into the Authorization header and nowhere else.
  * Section "Requests" of docs/architecture.md.
  */
+import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
@@ -80,6 +81,7 @@ const decoders: Readonly<Record<string, Decode>> = {
 
 // It leaves a byte order mark out.
 const utf8 = new TextDecoder();
+const byteOrderMark = Buffer.from('\uFEFF');
 
 /** The body without its encoding, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
 async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
@@ -105,17 +107,21 @@ function responseOf(
 ): HttpResponse {
   const digest = hash('sha1', content, 'base64');
   let text: string | undefined;
+  /** Whether the content is the text as it stands. */
+  let isClean = false;
   return {
     ...rest,
     headers: scrubbedHeaders(headers, redact),
     digest,
     get body() {
       if (text === undefined) {
-        text = clean(utf8.decode(content));
-        releaseBytes(content);
+        const came = utf8.decode(content);
+        text = clean(came);
+        isClean = text === came && isUtf8(content) && content[0] !== byteOrderMark[0];
       }
       return text;
     },
+    bytesOfBody: () => (isClean ? content : Buffer.from(text ?? '')),
     discard: () => {
       text ??= '';
       releaseBytes(content);
@@ -162,7 +168,9 @@ export interface HttpResponse {
   readonly body: string;
   /** SHA-1 of the body as it came, in base64: a page that came before is known by it without being read. */
   readonly digest: string;
-  /** Gives the memory of the body back, which nobody will read. */
+  /** The body in UTF-8, once it was read. The memory is the caller's. */
+  readonly bytesOfBody: () => Uint8Array;
+  /** Gives the memory of what came back; of the body, what was read stays. */
   readonly discard: () => void;
   /** How long the body was on its way here. */
   readonly bytes: number;

@@ -9,6 +9,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { isObject, relatedList, relatedRows } from '../store/related-record.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { recordRows } from './store/page-rows.ts';
+import { servedPage } from './store/served-rows.ts';
 
 /** What is known of a page that came before. */
 export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
@@ -59,7 +60,10 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
     const { total, lastPage, perPage } = known;
     return { page: task.page, total, lastPage, perPage, ...whenOf(response), ...nothing };
   }
+  const served = asServed(response, task);
+  if (served !== undefined) return served;
   const { records: all, text: _text, ...page } = pageOf(response, task.page, resource);
+  response.discard();
   const records = places === undefined ? all : all.slice(places.from, places.to);
   const createdAt = records.map((record) => record['created_at']);
   return {
@@ -75,6 +79,36 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
       ),
     ),
   };
+}
+
+/** The page where all of it is as documented, and nothing of its records is left out; its rows are the response itself. */
+function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined {
+  const { resource, relations, places, keptOut, field, rowsOf = [] } = task;
+  if (relations.length > 0 || places !== undefined || field !== undefined || !isNobody(keptOut)) return undefined;
+  const served = servedPage(resource, response.body);
+  if (served === undefined) return undefined;
+  const { envelope, ids, createdAt, drifts } = served;
+  const owned = rowsOf.map((isMeant) => createdAt.filter(isMeant).length);
+  if (owned.some((count) => count !== 0 && count !== ids.length)) return undefined;
+  const { headers, milliseconds } = response;
+  const {
+    records: _none,
+    text: _text,
+    ...page
+  } = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
+  const rows = { json: response.bytesOfBody(), ids, drifts, unusable: 0, keptOut: [], related: [] };
+  return {
+    ...page,
+    hash: response.digest,
+    ids,
+    createdAt,
+    field: [],
+    rows: owned.map((count) => (count === 0 ? noRows() : rows)),
+  };
+}
+
+function isNobody(keptOut: KeptOut | undefined): boolean {
+  return keptOut === undefined || [keptOut.own, keptOut.users, keptOut.emails].every((ids) => ids.length === 0);
 }
 
 function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly ServedRecord[]): PageRows {
@@ -141,7 +175,7 @@ function hides({ resource, relation }: RelationTable, related: unknown, { users,
 
 /** What a page without records brings. */
 export function noRows(): PageRows {
-  return { json: new TextEncoder().encode('[]'), ids: [], drifts: [], unusable: 0, keptOut: [], related: [] };
+  return { json: new TextEncoder().encode('{}'), ids: [], drifts: [], unusable: 0, keptOut: [], related: [] };
 }
 
 /** The page with the records of its parts, in their order; rows stay with the parts. */

@@ -14,7 +14,7 @@ export interface SchemaDrift {
 }
 
 export interface RecordRows {
-  /** A JSON array with an array of cells for each record, in UTF-8; the store's own business beyond that. */
+  /** JSON in UTF-8 whose list `data` has an object for each record, with a member for each column that is not null. */
   readonly json: Uint8Array;
   readonly ids: readonly RecordKey[];
   /** Each one once. */

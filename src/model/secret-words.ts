@@ -59,9 +59,18 @@ export function namesPassword(name: string): boolean {
 /** JSON may write any letter as `\\u0061`; no server has a reason to, and names and keys must be seen for what they are. */
 const escapedLetter = /(?<!\\)((?:\\\\)*)\\u00(3\d|4[1-9a-f]|5[0-9a]|5f|6[1-9a-f]|7[0-9a])/gi;
 
+function mayHoldEscapedLetter(json: string): boolean {
+  const before = String.raw`\u00`;
+  for (let at = json.indexOf(before); at !== -1; at = json.indexOf(before, at + 1)) {
+    const code = json[at + before.length] ?? '';
+    if (code >= '3' && code <= '7') return true;
+  }
+  return false;
+}
+
 /** The same JSON with its letters and digits written plainly. */
 export function withPlainLetters(json: string): string {
-  if (!/\\u00[3-7]/.test(json)) return json;
+  if (!mayHoldEscapedLetter(json)) return json;
   return json.replaceAll(
     escapedLetter,
     (_, before: string, code: string) => before + String.fromCharCode(parseInt(code, 16)),

@@ -3,7 +3,7 @@ import { assert, bigInt, double, jsonValue, object, oneof, property, record, str
 import { describe, expect, test } from 'vitest';
 import { resourceOf } from '../../src/model/resources.ts';
 import { cellOf, type Cell } from '../../src/store/cell.ts';
-import { jsonCell, recordRows } from '../../src/mirror/store/page-rows.ts';
+import { cellIn, eachRow, jsonCell, recordRows } from '../../src/mirror/store/page-rows.ts';
 
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const { fields } = resourceOf('users');
@@ -34,8 +34,8 @@ describe('rows in JSON are read as the cells that they were made of', () => {
   test('whatever was served for a field', () => {
     const { bound, database } = storing();
     const read = database.prepare<[Uint8Array], Record<string, unknown>>(
-      `SELECT ${fields.map((_, index) => `typeof(value ->> ${index}) AS t${index}, value ->> ${index} AS v${index}`).join(', ')},
-       value ->> ${fields.length} AS extra FROM jsonb_each(CAST(? AS TEXT))`,
+      `SELECT ${fields.map(({ name }, index) => `typeof(${cellIn(name)}) AS t${index}, ${cellIn(name)} AS v${index}`).join(', ')},
+       ${cellIn('_extra')} AS extra FROM ${eachRow}`,
     );
     const shape = Object.fromEntries(fields.slice(1).map(({ name }) => [name, served]));
     assert(
@@ -72,9 +72,9 @@ describe('rows in JSON are read as the cells that they were made of', () => {
   ])('%s', (_, cell) => {
     const { bound, database } = storing();
     const read = database.prepare<[Uint8Array], Stored>(
-      `SELECT typeof(value ->> 0) AS type, value ->> 0 AS value FROM jsonb_each(CAST(? AS TEXT))`,
+      `SELECT typeof(${cellIn('id')}) AS type, ${cellIn('id')} AS value FROM ${eachRow}`,
     );
-    expect(read.get(Buffer.from(JSON.stringify([[jsonCell(cell)]])))).toEqual(bound.get(cell));
+    expect(read.get(Buffer.from(JSON.stringify({ data: [{ id: jsonCell(cell) }] })))).toEqual(bound.get(cell));
     database.close();
   });
 });

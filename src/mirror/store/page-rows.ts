@@ -1,7 +1,7 @@
 /**
- * Records of a page as rows in JSON: one statement takes them all in, where binding each cell from JavaScript costs more
- * than storing it. What the cells are is decided in cell.ts; here they are only written so that SQLite reads the same.
- * Rows that did not change are not written at all.
+ * Records of a page as rows in JSON, in the form in which the API serves them: one statement takes them all in, where binding
+ * each cell from JavaScript costs more than storing it. What the cells are is decided in cell.ts; here they are only written
+ * so that SQLite reads the same. Rows that did not change are not written at all.
  */
 import { otherResourceOf } from '../../model/foreign-records.ts';
 import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
@@ -20,7 +20,7 @@ import { quoteName } from '../../store/schema.ts';
 const encoder = new TextEncoder();
 
 /** What a decoder puts in the place of bytes that are no text. */
-const replaced = '\uFFFD';
+export const replaced = '\uFFFD';
 
 /** A value that `JSON.stringify` writes as the cell. */
 type JsonCell = string | number | null | object;
@@ -58,16 +58,17 @@ function plainCell(type: FieldType, nullable: boolean, value: unknown): JsonCell
   return type === 'any' || type === (Array.isArray(value) ? 'strings' : 'object') ? textOf(value) : undefined;
 }
 
-interface RecordRow {
-  readonly id: RecordKey;
-  /** The document's fields in order, then `_extra`. */
-  readonly cells: Cell[];
-}
-
 type Report = (drift: SchemaDrift) => void;
 
+/** The cells of a record under the names of their columns. */
+interface Row {
+  readonly [column: string]: JsonCell;
+}
+
 /** A function that turns records of the resource into rows; undefined where it can be none of them: of no integer id, or of another resource. */
-function rowReader(resource: Resource): (record: ServedRecord, report: Report) => RecordRow | undefined {
+function rowReader(
+  resource: Resource,
+): (record: ServedRecord, report: Report) => { id: RecordKey; row: Row } | undefined {
   const columns = resource.fields.map((field) => ({ field, convert: cellOf(field) }));
   const known = new Set(resource.fields.map(({ name }) => name));
   return (record, report) => {
@@ -76,30 +77,41 @@ function rowReader(resource: Resource): (record: ServedRecord, report: Report) =
       report({ kind: 'foreign_record', subject: other, detail: jsonText(record) });
       return undefined;
     }
-    const cells: Cell[] = [];
+    const row: Record<string, JsonCell> = {};
     const strays = new Set<string>();
     let present = 0;
     for (const { field, convert } of columns) {
-      const value = record[field.name];
+      const { name, type, nullable } = field;
+      const value = record[name];
       if (value === undefined) {
-        cells.push(null);
-        report({ kind: 'missing_field', subject: field.name, detail: 'the field is absent; stored as null' });
+        row[name] = null;
+        report({ kind: 'missing_field', subject: name, detail: 'the field is absent; stored as null' });
         continue;
       }
       present += 1;
+      const plain = plainCell(type, nullable, value);
+      if (plain !== undefined) {
+        row[name] = plain;
+        continue;
+      }
       const converted = convert(value);
       if (converted.odd !== undefined) report(changedType(field, converted));
-      if (converted.stray === true) strays.add(field.name);
-      cells.push(converted.cell);
+      if (converted.stray === true) strays.add(name);
+      row[name] = jsonCell(converted.cell);
     }
-    cells.push(extrasOf(record, known, strays, present, report));
+    row['_extra'] = jsonCell(extrasOf(record, known, strays, present, report));
     const id = recordKey(record);
     if (id === undefined) {
       report({ kind: 'unusable_id', subject: jsonText(record['id'] ?? null), detail: jsonText(record) });
       return undefined;
     }
-    return { id, cells };
+    return { id, row };
   };
+}
+
+/** What is reported of a null where the reference allows none. */
+export function nullDrift(field: Field): SchemaDrift {
+  return changedType(field, cellOf(field)(null));
 }
 
 function changedType(field: Field, { odd, stray, cell }: Converted): SchemaDrift {
@@ -131,20 +143,8 @@ function extrasOf(
 }
 
 function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => RecordRows {
-  const { fields } = resource;
-  const read = rowReader(resource);
-
-  /** The record's row where every field is there and as expected; undefined where it takes a closer look. */
-  function plainRow(record: ServedRecord): JsonCell[] | undefined {
-    const cells: JsonCell[] = [];
-    for (const { name, type, nullable } of fields) {
-      const cell = plainCell(type, nullable, record[name]);
-      if (cell === undefined) return undefined;
-      cells.push(cell);
-    }
-    cells.push(null);
-    return Object.keys(record).length === fields.length ? cells : undefined;
-  }
+  const columns = [...resource.fields.map(({ name }) => name), '_extra'];
+  const readRow = rowReader(resource);
 
   return (records) => {
     const drifts = new Map<string, SchemaDrift>();
@@ -153,28 +153,22 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
       if (!drifts.has(key)) drifts.set(key, drift);
     };
     const ids: RecordKey[] = [];
-    const rows: JsonCell[][] = [];
+    const rows: Row[] = [];
     for (const record of records) {
-      const plain = plainRow(record);
-      if (plain !== undefined) {
-        ids.push(plain[0] as number);
-        rows.push(plain);
-        continue;
-      }
-      const row = read(record, report);
-      if (row === undefined) continue;
-      ids.push(row.id);
-      rows.push(row.cells.map(jsonCell));
+      const read = readRow(record, report);
+      if (read === undefined) continue;
+      ids.push(read.id);
+      rows.push(read.row);
     }
     const unusable = records.length - rows.length;
-    const json = JSON.stringify(rows);
+    const json = JSON.stringify({ data: rows });
     if (json.includes(replaced)) reportReplaced(rows, report);
     return { json: encoder.encode(json), ids, drifts: [...drifts.values()], unusable };
   };
 
-  function reportReplaced(rows: readonly JsonCell[][], report: Report): void {
-    for (const [at, name] of [...fields.map((field) => field.name), '_extra'].entries()) {
-      if (!rows.some((cells) => typeof cells[at] === 'string' && cells[at].includes(replaced))) continue;
+  function reportReplaced(rows: readonly Row[], report: Report): void {
+    for (const name of columns) {
+      if (!rows.some(({ [name]: cell }) => typeof cell === 'string' && cell.includes(replaced))) continue;
       report({ kind: 'unreadable_text', subject: name, detail: `bytes that are no UTF-8 are kept as ${replaced}` });
     }
   }
@@ -189,13 +183,21 @@ export function recordRows(name: ResourceName, records: readonly ServedRecord[])
   return make(records);
 }
 
+/** The rows of a page in SQL, each with its place as `key`. Of bytes SQLite would guess whether they are text or its own form of JSON. */
+export const eachRow = `jsonb_each(CAST(? AS TEXT), '$.data')`;
+
+/** The cell of a row of the page, in SQL. */
+export function cellIn(column: string): string {
+  return `value ->> '$.${column}'`;
+}
+
 /** Each row's number is its place on the page behind the last one given. @param rows which are meant, in SQL */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true'): string {
   const table = quoteName(resource.name);
   const stored = [...resource.fields.map(({ name }) => name), '_extra'];
   const changing = stored.slice(1).map(quoteName);
   const columns = [...stored, '_first_seen_at', '_changed_at', '_seq'];
-  const cells = stored.map((_, index) => `value ->> ${index}`);
+  const cells = stored.map(cellIn);
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
   // A row's version begins where the one before it ended: what makes no version does not move its beginning.
   const reused = isReused(resource.name)(table, 'excluded');
@@ -208,8 +210,7 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true'): str
   const differs = changing.map((name) => `${name} IS NOT excluded.${name}`);
   return [
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
-    // Of bytes SQLite would have to guess whether they are JSON's text or its own binary form of it.
-    `SELECT ${cells.join(', ')}, ?, ?, ? + key FROM jsonb_each(CAST(? AS TEXT)) WHERE ${rows}`,
+    `SELECT ${cells.join(', ')}, ?, ?, ? + key FROM ${eachRow} WHERE ${rows}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
     // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
     `WHERE (${differs.join(' OR ')}) AND CASE`,

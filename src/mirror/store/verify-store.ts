@@ -2,6 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import { usualForm } from './owned-rows.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
+import { cellIn, eachRow } from './page-rows.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
 import { releaseBytes } from '../../model/memory.ts';
@@ -30,11 +31,11 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
   const table = quoteName(name);
   const columns = [...resourceOf(name).fields.map((field) => field.name), '_extra'];
   // SQLite itself compares: to it 5 and 5.0 are one value, and a row that differs in that alone is never written.
-  const differs = columns.slice(1).map((column, at) => `(mine.${quoteName(column)} IS NOT value ->> ${at + 1})`);
+  const differs = columns.slice(1).map((column) => `(mine.${quoteName(column)} IS NOT ${cellIn(column)})`);
   const differing = database
     .prepare<[Uint8Array], bigint[]>(
-      `SELECT value ->> 0, mine.id IS NULL, ${differs.join(', ')}
-       FROM jsonb_each(CAST(? AS TEXT)) LEFT JOIN ${table} AS mine ON mine.id = value ->> 0
+      `SELECT ${cellIn('id')}, mine.id IS NULL, ${differs.join(', ')}
+       FROM ${eachRow} LEFT JOIN ${table} AS mine ON mine.id = ${cellIn('id')}
        WHERE mine.id IS NULL OR ${differs.join(' OR ')}`,
     )
     .raw()

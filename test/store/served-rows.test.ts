@@ -1,0 +1,141 @@
+import SqliteDatabase from 'better-sqlite3';
+import { array, assert, constantFrom, integer, oneof, property, tuple } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { pageOf } from '../../src/api/envelope.ts';
+import { cellIn, eachRow, recordRows } from '../../src/mirror/store/page-rows.ts';
+import { servedPage } from '../../src/mirror/store/served-rows.ts';
+import { mirrorTables } from '../../src/store/schema.ts';
+import { resourceNames, resourceOf, type FieldType, type ResourceName } from '../../src/model/resources.ts';
+
+const usual: Readonly<Record<FieldType, string>> = {
+  integer: '12',
+  flag: '1',
+  number: '171.19',
+  string: String.raw`"caf\u00e9 <\/p>"`,
+  timestamp: '"2026-03-11T10:20:30.000000Z"',
+  any: '{"theme":"light","size":3}',
+  object: '{"location":"Helsinki","cpu":100}',
+  strings: '["36","9"]',
+};
+
+/** The JSON text of a record, field for field, with some of its values replaced. */
+function recordText(resource: ResourceName, id: number, given: ReadonlyMap<number, string> = new Map()): string {
+  const members = resourceOf(resource).fields.map(({ name, type }, at) => {
+    return `"${name}":${name === 'id' ? id : (given.get(at) ?? usual[type])}`;
+  });
+  return `{${members.join(',')}}`;
+}
+
+function bodyWith(records: readonly string[]): string {
+  return `{"status":true,"current_page":1,"data":[${records.join(',')}],"from":1,"last_page":1,"per_page":15,"total":${records.length}}`;
+}
+
+const plainLetters = ['a', 'é', '😀', '\u2028', '\u007f', "'", '{', '}', '[', ']', ',', ':', '\ufffd', ' '];
+const escapes = ['\\n', '\\"', '\\\\', '\\/', '\\b', '\\u0001', '\\u0000', '\\u00e9', '\\ufeff', '\\u0041', '\\u2028'];
+const surrogates = ['\\ud83d\\ude00', '\\ud83d', '\\ude00', '\\uD83D\\uDE00'];
+const letters = constantFrom(...plainLetters, ...escapes, ...surrogates);
+const texts = array(letters, { maxLength: 5 }).map((each) => `"${each.join('')}"`);
+const numbers = [
+  '0',
+  '-0',
+  '7',
+  '-12',
+  '1.50',
+  '0.5',
+  '-0.5',
+  '-0.0',
+  '1e3',
+  '1E3',
+  '5.0',
+  '123456789012.345',
+  '12.3456',
+];
+const longNumbers = ['999999999999999', '9007199254740993', '0.1234567890123456789', '1e400', '-99999999999999999999'];
+const documents = [
+  '{}',
+  '[]',
+  '{"a":1,"a":2}',
+  '{"b":1.0}',
+  '{"2":1,"1":2}',
+  '["9"]',
+  '{"a":{}}',
+  '{ }',
+  '[1]',
+  '[1.0]',
+  '{"a":"\\/"}',
+];
+const value = oneof(texts, constantFrom('null', 'true', 'false', ...numbers, ...longNumbers, ...documents));
+
+/** The rows as the mirror's table of the resource holds them. */
+function storing(resource: ResourceName) {
+  const database = new SqliteDatabase(':memory:').defaultSafeIntegers();
+  for (const table of mirrorTables) database.exec(table);
+  const columns = [...resourceOf(resource).fields.map(({ name }) => name), '_extra'];
+  const names = columns.map((name) => `"${name}"`).join(', ');
+  const store = database.prepare<[Uint8Array]>(
+    `INSERT INTO ${resource} (${names}, _first_seen_at, _changed_at) SELECT ${columns.map(cellIn).join(', ')}, '', '' FROM ${eachRow}`,
+  );
+  const rows = database.prepare(
+    `DELETE FROM ${resource} RETURNING ${columns.map((name) => `typeof("${name}"), "${name}"`).join(', ')}`,
+  );
+  return (json: Uint8Array): unknown[] => {
+    store.run(json);
+    return rows.raw().all();
+  };
+}
+
+describe.each(resourceNames)('a page of %s that is as documented', (resource) => {
+  const stored = storing(resource);
+  const { fields } = resourceOf(resource);
+
+  test('gives the same rows, ids and findings as its records do one by one', () => {
+    let taken = 0;
+    const changes = array(tuple(integer({ min: 1, max: fields.length - 1 }), value), { maxLength: 2 });
+    assert(
+      property(array(changes, { minLength: 1, maxLength: 3 }), (records) => {
+        const body = bodyWith(records.map((given, at) => recordText(resource, at + 1, new Map(given))));
+        const served = servedPage(resource, body);
+        if (served === undefined) return;
+        taken += 1;
+        const page = pageOf({ body, headers: {}, milliseconds: 0 }, 1, resource);
+        const one = recordRows(resource, page.records);
+        expect(stored(Buffer.from(body))).toEqual(stored(one.json));
+        expect(served.ids).toEqual(one.ids);
+        expect(served.drifts).toEqual(one.drifts);
+        expect(served.createdAt).toEqual(page.records.map((record) => record['created_at']));
+        const { records: none, ...envelope } = pageOf(
+          { body: served.envelope, headers: {}, milliseconds: 0 },
+          1,
+          resource,
+        );
+        expect([none, { ...envelope, text: '' }]).toEqual([[], { ...page, records: undefined, text: '' }]);
+      }),
+      { numRuns: 1_000 },
+    );
+    expect(taken).toBeGreaterThan(100);
+  });
+});
+
+test.each([
+  ['a field that is not documented', '"colour":"red",'],
+  ['a field that comes twice', '"id":2,'],
+])('%s has the records read one by one', (_, member) => {
+  const plain = recordText('users', 1);
+  expect(servedPage('users', bodyWith([plain]))?.ids).toEqual([1]);
+  expect(servedPage('users', bodyWith([`{${member}${plain.slice(1)}`]))).toBeUndefined();
+  expect(servedPage('users', bodyWith([plain, `${plain.slice(0, -1)},${member.slice(0, -1)}}`]))).toBeUndefined();
+});
+
+test.each([
+  ['before it', '{"current_page":1,"data":[],', ''],
+  ['before it, within another', '{"meta":{"x":1},', ''],
+  ['after it', '{"current_page":1,', ',"data":[]'],
+])('a body with another list %s is parsed', (_, before, after) => {
+  const body = `${before}"data":[${recordText('users', 1)}],"last_page":1,"per_page":15,"total":1${after}}`;
+  expect(servedPage('users', body)).toBeUndefined();
+});
+
+test('a text of millions of escapes is left to the parser', () => {
+  const username = JSON.stringify('\n'.repeat(5_000_000));
+  expect(servedPage('users', bodyWith([recordText('users', 1, new Map([[1, username]]))]))).toBeUndefined();
+});

@@ -9,7 +9,6 @@ import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Releases, withReleases } from '../model/releases.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
@@ -104,7 +103,7 @@ Examples:
 }
 
 async function verify(context: CliContext, head: string | undefined): Promise<void> {
-  const report = await withReleases(async (releases) => (await openJournalOf(context, releases)).verifyChain(head));
+  const report = await (await openJournalOf(context)).verifyChain(head);
   if (report.status === 'broken') context.exit(6);
   const { status, steps, problems } = report;
   const isWhole = status === 'whole';
@@ -115,8 +114,8 @@ async function verify(context: CliContext, head: string | undefined): Promise<vo
   ]);
 }
 
-async function openJournalOf(context: CliContext, releases: Releases): Promise<Journal> {
-  const journal = await openJournalForReading(context.settings(), systemClock, releases);
+async function openJournalOf(context: CliContext): Promise<Journal> {
+  const journal = await openJournalForReading(context.settings(), systemClock, context.releases);
   if (journal !== undefined) return journal;
   throw new UsageError(`there is no journal at ${context.settings().store.journal}`, {
     advice: 'Nothing was planned or sent yet; or name the file with --journal.',
@@ -125,17 +124,15 @@ async function openJournalOf(context: CliContext, releases: Releases): Promise<J
 
 async function list(context: CliContext, flags: Flags): Promise<void> {
   const filter = filterOf(flags);
-  await withReleases(async (releases) => {
-    const journal = await openJournalOf(context, releases);
-    if (filter.batch !== undefined && (await journal.batch(filter.batch)) === undefined) {
-      throw new UsageError(`there is no batch ${filter.batch}`, {
-        advice: '`admin-mirror bulk status` lists all.',
-      });
-    }
-    const format = context.json() ? 'json' : (flags.format ?? 'table');
-    const form = { format, room: tableRoom(context, flags.pager) };
-    await writePaged(context, listChunks(steps, journal.audit(filter), form, context.signal), flags.pager);
-  });
+  const journal = await openJournalOf(context);
+  if (filter.batch !== undefined && (await journal.batch(filter.batch)) === undefined) {
+    throw new UsageError(`there is no batch ${filter.batch}`, {
+      advice: '`admin-mirror bulk status` lists all.',
+    });
+  }
+  const format = context.json() ? 'json' : (flags.format ?? 'table');
+  const form = { format, room: tableRoom(context, flags.pager) };
+  await writePaged(context, listChunks(steps, journal.audit(filter), form, context.signal), flags.pager);
 }
 
 function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {

@@ -8,7 +8,6 @@ import { keyFiles } from '../journal/signing-key.ts';
 import { openCertifying } from '../mirror/open.ts';
 import { counted, grouped } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { withReleases } from '../model/releases.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
@@ -94,18 +93,15 @@ async function write(
   const target = targetOf(context, output, keep);
   refuseOwnFiles(target.path, settings);
   const { signal } = context;
-  const { head, windows, bytes } = await withReleases(async (releases) => {
-    const { record, ...mirror } = openCertifying({ settings, clock: systemClock }, releases);
-    const key = signingKey(context, settings.store.journal);
-    const made = await certificateOf({ ...mirror, key, clock: systemClock, signal }, resources);
-    const written = await writeDurableFile(target.path, made.bytes, signal);
-    const { root, written_at } = made.head;
-    record({ root, written_at, resources });
-    return { head: made.head, windows: made.windows.length, bytes: written };
-  });
+  const { record, ...mirror } = openCertifying({ settings, clock: systemClock }, context.releases);
+  const key = signingKey(context, settings.store.journal);
+  const made = await certificateOf({ ...mirror, key, clock: systemClock, signal }, resources);
+  const bytes = await writeDurableFile(target.path, made.bytes, signal);
+  const { head } = made;
+  record({ root: head.root, written_at: head.written_at, resources });
   const older = await removeOlder(context, target, 'files');
   const publicKey = keyFiles(settings.store.journal).checking;
-  const document = { file: target.path, bytes, windows, ...head, public_key: publicKey, ...older };
+  const document = { file: target.path, bytes, windows: made.windows.length, ...head, public_key: publicKey, ...older };
   const line = `${target.shown}  ${counted(bytes, 'byte')}; check it with ${publicKey}`;
   printResult(context, document, [...linesOf(head), line]);
 }
@@ -128,26 +124,24 @@ function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: Certifica
 
 async function check(context: CliContext, file: string, { key: keyFile }: Flags): Promise<void> {
   const key = checkingKey(context, keyFile);
-  await withReleases(async (releases) => {
-    const database = openMirrorToCheck(context.settings(), releases);
-    const found = await checkCertificate(resolve(context.folder, file), key, database, context.signal);
-    const { status, head, problems, mirror, not_compared } = found;
-    const differs = status === 'refused' || mirror?.status === 'different';
-    if (differs) context.exit(6);
-    else if (mirror === null && database !== undefined) context.exit(5);
-    if (context.json()) {
-      const about = head && { written_at: head.written_at, root: head.root, resources: head.resources };
-      return printJson(context, { status, file, key_id: key.id, ...about, problems, mirror, not_compared });
-    }
-    const bad = paint(context, 'red', 'differs');
-    for (const each of [...problems, ...(mirror?.problems ?? [])]) printLine(context, `${bad}   ${onOneLine(each)}`);
-    for (const each of mirror?.windows ?? []) printLine(context, `${bad}   ${onOneLine(differenceText(each))}`);
-    printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-    if (head !== null && status === 'genuine') printLines(context, linesOf(head));
-    if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
-    const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
-    printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);
-  });
+  const database = openMirrorToCheck(context.settings(), context.releases);
+  const found = await checkCertificate(resolve(context.folder, file), key, database, context.signal);
+  const { status, head, problems, mirror, not_compared } = found;
+  const differs = status === 'refused' || mirror?.status === 'different';
+  if (differs) context.exit(6);
+  else if (mirror === null && database !== undefined) context.exit(5);
+  if (context.json()) {
+    const about = head && { written_at: head.written_at, root: head.root, resources: head.resources };
+    return printJson(context, { status, file, key_id: key.id, ...about, problems, mirror, not_compared });
+  }
+  const bad = paint(context, 'red', 'differs');
+  for (const each of [...problems, ...(mirror?.problems ?? [])]) printLine(context, `${bad}   ${onOneLine(each)}`);
+  for (const each of mirror?.windows ?? []) printLine(context, `${bad}   ${onOneLine(differenceText(each))}`);
+  printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
+  if (head !== null && status === 'genuine') printLines(context, linesOf(head));
+  if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
+  const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
+  printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);
 }
 
 async function compare(context: CliContext, files: readonly string[], { key: keyFile }: Flags): Promise<void> {

@@ -12,7 +12,6 @@ import { changesChunks } from '../data/changes.ts';
 import { followChunks } from '../data/follow.ts';
 import { openLooking, openReading } from '../data/open.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { withReleases } from '../model/releases.ts';
 import { startCursor } from '../store/changed-rows.ts';
 
 interface Flags {
@@ -72,20 +71,18 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   if (flags.follow === true) return follow(context, resource, flags);
   const span = spanOf(flags);
   const { ignore } = context.settings().history;
-  await withReleases(async (releases) => {
-    const store = openReading(context.settings(), releases);
-    const chunks = changesChunks(
-      store,
-      { resources: resource === undefined ? resourceNames : [resource], span, ignore },
-      { format: context.json() ? 'json' : flags.format, room: tableRoom(context, flags.pager) },
-      {
-        signal: context.signal,
-        // Without --since, no beginning can be missed.
-        onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
-      },
-    );
-    await writePaged(context, chunks, flags.pager);
-  });
+  const store = openReading(context.settings(), context.releases);
+  const chunks = changesChunks(
+    store,
+    { resources: resource === undefined ? resourceNames : [resource], span, ignore },
+    { format: context.json() ? 'json' : flags.format, room: tableRoom(context, flags.pager) },
+    {
+      signal: context.signal,
+      // Without --since, no beginning can be missed.
+      onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
+    },
+  );
+  await writePaged(context, chunks, flags.pager);
 }
 
 async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
@@ -94,23 +91,21 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
   if (id !== undefined) throw new UsageError('--follow is for all records of a resource, and --id for one');
   const settings = context.settings();
   let cursor: string | undefined;
-  await withReleases(async (releases) => {
-    const request = {
-      resources: resource === undefined ? resourceNames : [resource],
-      ignore: settings.history.ignore,
-      since: typeof since === 'number' ? { at: timestampOf(since) } : since,
-      format: context.json() ? ('jsonl' as const) : flags.format,
-    };
-    const store = openReading(settings, releases);
-    const looking = openLooking(settings, releases);
-    const { signal } = context;
-    const onCursor = (of: string) => void (cursor = of);
-    try {
-      await writeToStream(context.stdout, followChunks(request, { store, looking, signal, onCursor }), signal);
-    } finally {
-      if (cursor !== undefined) printNote(context, `go on with --since ${cursor}`);
-    }
-  });
+  const request = {
+    resources: resource === undefined ? resourceNames : [resource],
+    ignore: settings.history.ignore,
+    since: typeof since === 'number' ? { at: timestampOf(since) } : since,
+    format: context.json() ? ('jsonl' as const) : flags.format,
+  };
+  const store = openReading(settings, context.releases);
+  const looking = openLooking(settings, context.releases);
+  const { signal } = context;
+  const onCursor = (of: string) => void (cursor = of);
+  try {
+    await writeToStream(context.stdout, followChunks(request, { store, looking, signal, onCursor }), signal);
+  } finally {
+    if (cursor !== undefined) printNote(context, `go on with --since ${cursor}`);
+  }
 }
 
 function toStart(text: string): NonNullable<Flags['since']> {

@@ -11,6 +11,7 @@ import {
   settingsFrom,
   type SettingsReading,
 } from '../settings/settings.ts';
+import { Releases } from '../model/releases.ts';
 import { Secret } from '../model/secret.ts';
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
@@ -53,6 +54,8 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly readAgain: () => SettingsReading;
   /** Calls the listener at each SIGHUP, until what it gives is called. */
   readonly onHangUp: (listener: () => void) => () => void;
+  /** What the command opens, closed when it has ended, however it did. */
+  readonly releases: Releases;
   /** Who runs the command. */
   readonly actor: () => Actor;
   /** What the command was given, its own name first or after global flags. */
@@ -123,6 +126,7 @@ export function createContext(
   return {
     onHangUp: () => () => {},
     ...world,
+    releases: new Releases(),
     stdout,
     stderr,
     settings: () => {

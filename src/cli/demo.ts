@@ -11,7 +11,6 @@ import { hourMs, systemClock } from '../model/time.ts';
 import { settingTable } from '../settings/table.ts';
 import { run } from './program.ts';
 import { openJournalForReading } from '../journal/open.ts';
-import { withReleases } from '../model/releases.ts';
 import { openSandbox, type Sandbox } from '../sandbox/sandbox.ts';
 import { readSettings, settingsFrom } from '../settings/settings.ts';
 
@@ -177,11 +176,9 @@ async function showBulk(
 
 async function newestBatch(context: CliContext, environment: CliContext['environment']): Promise<string> {
   const settings = settingsFrom(readSettings({ flags: [], environment, folder: context.folder }));
-  return withReleases(async (releases) => {
-    const journal = await openJournalForReading(settings, systemClock, releases);
-    const [newest] = (await journal?.batches()) ?? [];
-    return newest?.batch ?? 'none';
-  });
+  const journal = await openJournalForReading(settings, systemClock, context.releases);
+  const [newest] = (await journal?.batches()) ?? [];
+  return newest?.batch ?? 'none';
 }
 
 function changeServer({ control }: Sandbox): string {

@@ -3,14 +3,13 @@ import type { Command } from 'commander';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Capabilities } from '../api/capabilities.ts';
-import { openApi } from '../api/open.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { type Check, checkLines, failed, ok, skipped, warn } from './doctor/check.ts';
 import * as about from './doctor/local-checks.ts';
 import type { FileToCheck } from './doctor/local-checks.ts';
 import { checkNights } from './doctor/night-checks.ts';
-import { checkLists, checkServer } from './doctor/server-checks.ts';
+import { tryServer } from './doctor/server-checks.ts';
 import { pasteable, printResult } from './output.ts';
 import { openReading } from '../data/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
@@ -20,7 +19,6 @@ import { openCapabilities } from '../mirror/open-status.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 import { counted } from '../model/counted.ts';
 import { FileError, LockHeldError } from '../model/errors.ts';
-import { silentLog } from '../model/log.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { systemClock } from '../model/time.ts';
@@ -83,32 +81,17 @@ async function examine(context: CliContext, probe: boolean): Promise<Findings> {
 }
 
 async function examineServer(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
-  const { baseUrl, timeoutMs } = settings.api;
-  if (baseUrl === undefined) {
-    return { checks: [skipped('server', 'there is no base address')], capabilities: {} };
-  }
-  const { signal } = context;
+  const { baseUrl } = settings.api;
+  if (baseUrl === undefined) return { checks: [skipped('server', 'there is no base address')], capabilities: {} };
   const key = orNone(() => keyOf(settings).key);
   const network = orNone(() => networkOf(settings)) ?? {};
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock: systemClock, signal });
+  const stored = probe ? undefined : capabilitiesOnRecord(settings, context.releases);
+  const tried = await tryServer(context, settings, { baseUrl, key, network }, stored);
+  const { checks, usable, capabilities, measured } = tried;
   if (!usable) {
-    return { checks: [...checks, skipped('lists', 'the server and the key must be right first')], capabilities: {} };
+    return { checks: [...checks, skipped('lists', 'the server and the key must be right first')], capabilities };
   }
-  const lists = await examineLists(context, settings, probe);
-  return { checks: [...checks, ...lists.checks], capabilities: lists.capabilities };
-}
-
-async function examineLists(context: CliContext, settings: Settings, probe: boolean): Promise<Findings> {
-  return withReleases(async (releases) => {
-    const { checks, capabilities, measured } = await checkLists({
-      client: openApi({ settings, log: silentLog, clock: systemClock }, releases),
-      pageSize: settings.api.pageSize,
-      stored: probe ? () => null : await capabilitiesOnRecord(settings, releases),
-      clock: systemClock,
-      signal: context.signal,
-    });
-    return { checks: [...checks, ...(probe ? await recordMeasured(settings, measured) : [])], capabilities };
-  });
+  return { checks: [...checks, ...(probe ? await recordMeasured(settings, measured) : [])], capabilities };
 }
 
 /** What is wrong with the key or the certificates has a check of its own. */
@@ -163,10 +146,10 @@ function linesOf(context: CliContext, checks: readonly Check[]): string[] {
 }
 
 /** What is on record of each list; nothing where there is no mirror that can be read. */
-async function capabilitiesOnRecord(
+function capabilitiesOnRecord(
   settings: Settings,
   releases: Releases,
-): Promise<(resource: ResourceName) => CapabilityStatus | null> {
+): (resource: ResourceName) => CapabilityStatus | null {
   try {
     return openCapabilities(settings, releases);
   } catch (error) {

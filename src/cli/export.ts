@@ -12,9 +12,7 @@ import type { SourceRequest } from '../data/source.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Releases, withReleases } from '../model/releases.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { StatementPart } from '../store/reading-types.ts';
@@ -127,39 +125,37 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   checkStandardOutput(context, request.form, flags, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
   const { signal } = context;
-  await withReleases(async (releases) => {
-    let rows = 0;
-    let cursor: string | null = null;
-    const before = certifiedOf(context);
-    const chunks = await openChunks(context.settings(), releases, request, flags.mask === true, {
-      signal,
-      writesAtOnce: target !== undefined,
-      onRows: (more) => void (rows += more),
-      onCursor: (of) => void (cursor = of),
-      onWarning: (warning) => printWarning(context, warning),
-    });
-    if (target === undefined) {
-      await writeToStream(context.stdout, chunks, signal);
-      noteCursor(context, flags, cursor);
-      return;
-    }
-    refuseOwnFiles(target.path, context.settings());
-    const bytes = await writeDurableFile(target.path, chunks, signal);
-    printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
-    noteCursor(context, flags, cursor);
-    const older = await removeOlder(context, target, 'files');
-    if (!context.json()) return;
-    const { format, compression } = request.form;
-    const asked = {
-      as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
-      changed_since: flags.changedSince,
-    };
-    // The same before and after: no run has begun meanwhile, and the rows are of this state.
-    const after = certifiedOf(context);
-    const certificate = before?.written_at === after?.written_at ? after : null;
-    const written = { file: target.path, format, compression, rows, bytes };
-    printJson(context, { ...written, ...asked, cursor, certificate, ...older });
+  let rows = 0;
+  let cursor: string | null = null;
+  const before = certifiedOf(context);
+  const chunks = await openChunks(context, request, flags.mask === true, {
+    signal,
+    writesAtOnce: target !== undefined,
+    onRows: (more) => void (rows += more),
+    onCursor: (of) => void (cursor = of),
+    onWarning: (warning) => printWarning(context, warning),
   });
+  if (target === undefined) {
+    await writeToStream(context.stdout, chunks, signal);
+    noteCursor(context, flags, cursor);
+    return;
+  }
+  refuseOwnFiles(target.path, context.settings());
+  const bytes = await writeDurableFile(target.path, chunks, signal);
+  printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
+  noteCursor(context, flags, cursor);
+  const older = await removeOlder(context, target, 'files');
+  if (!context.json()) return;
+  const { format, compression } = request.form;
+  const asked = {
+    as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
+    changed_since: flags.changedSince,
+  };
+  // The same before and after: no run has begun meanwhile, and the rows are of this state.
+  const after = certifiedOf(context);
+  const certificate = before?.written_at === after?.written_at ? after : null;
+  const written = { file: target.path, format, compression, rows, bytes };
+  printJson(context, { ...written, ...asked, cursor, certificate, ...older });
 }
 
 /** Says how to go on, once all of it is written. */
@@ -174,18 +170,17 @@ function certifiedOf(context: CliContext) {
 
 /** A statement runs where it can be ended, since SQLite may work on it for minutes; a whole table is read in pieces here. */
 async function openChunks(
-  settings: Settings,
-  releases: Releases,
+  { settings, releases }: CliContext,
   request: ExportRequest,
   isMasked: boolean,
   run: ExportRun,
 ): Promise<AsyncGenerator<Uint8Array>> {
   if ('relation' in request.what && isWhole(request.what)) {
-    const store = openReading(settings, releases);
+    const store = openReading(settings(), releases);
     return exportChunks(isMasked ? maskedStore(store) : store, request, run);
   }
   const reading = openReadingProcess(releases);
-  return reading.chunks(settings.store.mirror, { kind: 'export', request, isMasked }, run);
+  return reading.chunks(settings().store.mirror, { kind: 'export', request, isMasked }, run);
 }
 
 function checkStandardOutput(
@@ -218,24 +213,22 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   }
   const form = formOf(flags, undefined);
   const target = targetOf(context, flags.output, flags.keep);
-  const manifest = await withReleases(async (releases) => {
-    const settings = context.settings();
-    const request = {
-      folder: target.path,
-      form,
-      meta: flags.meta === true,
-      ...(flags.changedSince === undefined ? {} : { changedSince: flags.changedSince }),
-      check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
-    };
-    const store = openReading(settings, releases);
-    const { size } = statSync(settings.store.mirror);
-    requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
-    return exportSet(flags.mask === true ? maskedStore(store) : store, request, {
-      signal: context.signal,
-      clock: systemClock,
-      onRows: () => {},
-      onWarning: (warning) => printWarning(context, warning),
-    });
+  const settings = context.settings();
+  const request = {
+    folder: target.path,
+    form,
+    meta: flags.meta === true,
+    ...(flags.changedSince === undefined ? {} : { changedSince: flags.changedSince }),
+    check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
+  };
+  const store = openReading(settings, context.releases);
+  const { size } = statSync(settings.store.mirror);
+  requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
+  const manifest = await exportSet(flags.mask === true ? maskedStore(store) : store, request, {
+    signal: context.signal,
+    clock: systemClock,
+    onRows: () => {},
+    onWarning: (warning) => printWarning(context, warning),
   });
   const rows = manifest.files.reduce((sum, file) => sum + file.rows, 0);
   printNote(

@@ -8,7 +8,6 @@ import type { CliContext } from './context.ts';
 import { alignedLines, printNote, printResult } from './output.ts';
 import { findUser, type ForgetReceipt, forgetUser, undoForget } from '../mirror/forget.ts';
 import { openForget } from '../mirror/open.ts';
-import { withReleases } from '../model/releases.ts';
 
 interface Flags {
   readonly undo?: true;
@@ -40,26 +39,21 @@ Examples:
 }
 
 async function forget(context: CliContext, named: string, flags: Flags): Promise<void> {
-  const settings = context.settings();
-  const receipt = await withReleases(async (releases) => {
-    const ports = await openForget(settings, context.actor(), systemClock, releases);
-    const user = findUser(ports.store, named);
-    await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
-    return forgetUser(ports, user);
-  });
+  const ports = await openForget(context.settings(), context.actor(), systemClock, context.releases);
+  const user = findUser(ports.store, named);
+  await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
+  const receipt = await forgetUser(ports, user);
   printResult(context, receipt, receiptLines(receipt));
   printNote(context, 'Exports, snapshots and backups that were made before are as they were.');
   if (receipt.scrubbed) return;
-  const { user } = receipt;
   throw new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
     advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
   });
 }
 
 async function undo(context: CliContext, named: string): Promise<void> {
-  const receipt = await withReleases(async (releases) =>
-    undoForget(await openForget(context.settings(), context.actor(), systemClock, releases), named),
-  );
+  const ports = await openForget(context.settings(), context.actor(), systemClock, context.releases);
+  const receipt = await undoForget(ports, named);
   const { user, at, released } = receipt;
   const line = `user ${user} may come back with the next sync (${at})`;
   printResult(context, receipt, [line, ...countLines('no longer kept out', released)]);

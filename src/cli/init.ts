@@ -11,17 +11,14 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { signingKey } from './bulk/receipt.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { makeFolder } from '../model/folder.ts';
-import { silentLog } from '../model/log.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { resourceNames } from '../model/resources.ts';
-import type { Secret } from '../model/secret.ts';
-import { systemClock } from '../model/time.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { networkOf } from '../settings/network.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
-import { checkLists, checkServer } from './doctor/server-checks.ts';
+import { tryServer } from './doctor/server-checks.ts';
 import {
   type InitInput,
   promptedInput,
@@ -34,24 +31,7 @@ import {
   writeKey,
 } from './init/input.ts';
 import { sync } from './sync.ts';
-import { withReleases } from '../model/releases.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { openApi } from '../api/open.ts';
-
-async function tryServer(context: CliContext, base: Settings, baseUrl: string, key: Secret): Promise<readonly Check[]> {
-  const { signal } = context;
-  const { timeoutMs, pageSize } = base.api;
-  const clock = systemClock;
-  const network = networkOf(base);
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock, signal });
-  if (!usable) return checks;
-  const settings = { ...base, api: { ...base.api, baseUrl, key } };
-  const lists = await withReleases(async (releases) => {
-    const client = openApi({ settings, log: silentLog, clock }, releases);
-    return checkLists({ client, pageSize, stored: () => null, clock, signal });
-  });
-  return [...checks, ...lists.checks];
-}
 
 /** With every setting and what it means. What `init` makes of it is another file, so that an upgrade never meets an edit. */
 const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
@@ -203,7 +183,8 @@ async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: In
     });
   }
   printNote(context, `Trying ${baseUrl} …`);
-  const checks = await tryServer(context, context.reading().rest, baseUrl, key);
+  const { rest } = context.reading();
+  const { checks } = await tryServer(context, rest, { baseUrl, key, network: networkOf(rest) });
   for (const line of checkLines(context, checks, context.stderr)) printNote(context, line);
   return checks;
 }

@@ -5,7 +5,6 @@ import { type Account, type Role, roles } from '../model/account.ts';
 import { actorText } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
-import { withReleases } from '../model/releases.ts';
 import { systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
 import type { ListedAccount, People } from '../people/port.ts';
@@ -107,7 +106,7 @@ async function add(context: CliContext, given: string, flags: AddFlags): Promise
   const name = accountName(given);
   const osUsers = flags.osUser === false ? [] : (flags.osUser ?? null);
   const ask = flags.password ? () => newPassword(context, name) : null;
-  const account = await withPeople(context, (people) => addAccount(people, { name, roles: flags.role, osUsers }, ask));
+  const account = await addAccount(await peopleOf(context), { name, roles: flags.role, osUsers }, ask);
   print(context, account);
   if (account.passwordAt === null) {
     printNote(
@@ -118,10 +117,8 @@ async function add(context: CliContext, given: string, flags: AddFlags): Promise
 }
 
 async function list(context: CliContext): Promise<void> {
-  const settings = context.settings();
-  const accounts = await withReleases(
-    async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
-  );
+  const people = await openPeopleForReading(context.settings(), systemClock, context.releases);
+  const accounts = (await people?.accounts()) ?? [];
   if (context.json()) {
     const listed = accounts.map((each) => ({ ...documentOf(each), blocked_until: each.blockedUntil }));
     return printJson(context, { accounts: listed });
@@ -165,12 +162,11 @@ async function setPassword(context: CliContext, given: string): Promise<void> {
 }
 
 async function change(context: CliContext, work: (people: People) => Promise<Account>): Promise<void> {
-  print(context, await withPeople(context, work));
+  print(context, await work(await peopleOf(context)));
 }
 
-function withPeople<T>(context: CliContext, work: (people: People) => Promise<T>): Promise<T> {
-  const actor = context.actor();
-  return withReleases(async (releases) => work(await openPeople(context.settings(), actor, systemClock, releases)));
+function peopleOf(context: CliContext): Promise<People> {
+  return openPeople(context.settings(), context.actor(), systemClock, context.releases);
 }
 
 function print(context: CliContext, account: Account): void {

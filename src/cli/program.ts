@@ -24,9 +24,12 @@ export async function run(
     const wanted = wantedCommands(argv);
     await defineCommands(program, context, rows, (row) => wanted.includes(row.name));
     await program.parseAsync(argv, { from: 'user' });
+    await context.releases.close();
     context.end();
     return context.exitCode();
   } catch (error) {
+    // What the command itself failed with is what is said.
+    await context.releases.close().catch(() => {});
     return failed(context, error);
   }
 }

@@ -9,7 +9,6 @@ import { readInput, toDuration } from './flag-values.ts';
 import { writePicture } from './files.ts';
 import { pagerFlag, tableRoom, writePaged } from './pager.ts';
 import { openReadingProcess } from '../data/open.ts';
-import { withReleases } from '../model/releases.ts';
 
 interface QueryFlags {
   readonly format: QueryFormat;
@@ -54,17 +53,15 @@ Examples:
 }
 
 async function run(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<void> {
-  await withReleases(async (releases) => {
-    // First of all, as it takes a moment to get ready.
-    const reading = openReadingProcess(releases);
-    const settings = context.settings();
-    const { sql, file } = await requestOf(context, argument, flags);
-    const run = { signal: context.signal, timeoutMs: flags.timeout };
-    const job = { ...jobOf(context, sql, flags, file), isMasked: flags.mask === true };
-    const chunks = reading.chunks(settings.store.mirror, job, run);
-    if (file === undefined) return writePaged(context, chunks, flags.pager);
-    await writePicture(context, file, chunks);
-  });
+  // First of all, as it takes a moment to get ready.
+  const reading = openReadingProcess(context.releases);
+  const settings = context.settings();
+  const { sql, file } = await requestOf(context, argument, flags);
+  const run = { signal: context.signal, timeoutMs: flags.timeout };
+  const job = { ...jobOf(context, sql, flags, file), isMasked: flags.mask === true };
+  const chunks = reading.chunks(settings.store.mirror, job, run);
+  if (file === undefined) return writePaged(context, chunks, flags.pager);
+  await writePicture(context, file, chunks);
 }
 
 /** The SQL, and the file that a picture goes to. */

@@ -4,7 +4,6 @@ import { openReadingProcess, openReports } from '../data/open.ts';
 import { type Report, reportNamed, type ReportParameter, type Reports } from '../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../data/reports/run.ts';
 import { UsageError } from '../model/errors.ts';
-import { withReleases } from '../model/releases.ts';
 import { systemClock } from '../model/time.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
@@ -27,16 +26,14 @@ export async function drawReport(
   if (!file.toLowerCase().endsWith('.svg')) {
     throw new UsageError(`a picture is written as SVG, and "${file}" does not end in .svg`);
   }
-  await withReleases(async (releases) => {
-    const reading = openReadingProcess(releases);
-    const request = await reportRequest(context, what, flags, part);
-    const chunks = reading.chunks(
-      context.settings().store.mirror,
-      { kind: 'chart', what: request, to: 'svg' },
-      { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
-    );
-    await writePicture(context, file, chunks);
-  });
+  const reading = openReadingProcess(context.releases);
+  const request = await reportRequest(context, what, flags, part);
+  const chunks = reading.chunks(
+    context.settings().store.mirror,
+    { kind: 'chart', what: request, to: 'svg' },
+    { signal: context.signal, onWarning: (warning) => printWarning(context, warning) },
+  );
+  await writePicture(context, file, chunks);
 }
 
 export function define(program: Command, context: CliContext): void {

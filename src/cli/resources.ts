@@ -30,7 +30,6 @@ import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-wri
 import { jsonText, printResponse, printPage, printPages } from './print-response.ts';
 import { openLog } from './logger.ts';
 import { openJournal } from '../journal/open.ts';
-import { type Releases, withReleases } from '../model/releases.ts';
 
 export function define(program: Command, context: CliContext): void {
   for (const name of resourceNames) defineResource(program, context, resourceOf(name));
@@ -71,21 +70,15 @@ function descriptionOf({ summary, rules }: Operation): string {
 }
 
 /** Runs the work with a client. The response to a refused request is printed, too, under `--json`. */
-async function withClient(
-  context: CliContext,
-  work: (client: Client, releases: Releases) => Promise<void>,
-): Promise<void> {
-  const settings = context.settings();
+async function withClient(context: CliContext, work: (client: Client) => Promise<void>): Promise<void> {
   const log = await openLog(context);
-  await withReleases(async (releases) => {
-    const client = openApi({ settings, log, clock: systemClock }, releases);
-    try {
-      await work(client, releases);
-    } catch (error) {
-      if (context.json() && error instanceof OperatorError) await printRefusal(context, client, error);
-      throw error;
-    }
-  });
+  const client = openApi({ settings: context.settings(), log, clock: systemClock }, context.releases);
+  try {
+    await work(client);
+  } catch (error) {
+    if (context.json() && error instanceof OperatorError) await printRefusal(context, client, error);
+    throw error;
+  }
 }
 
 async function printRefusal(context: CliContext, client: Client, error: OperatorError): Promise<void> {
@@ -120,9 +113,9 @@ async function runOperation(
   const body = await bodyOf(operation, flags, context.stdin);
   for (const word of passwordsIn(body)) context.keepSecret(word);
   checkBody(operation, body);
-  await withClient(context, async (client, releases) => {
+  await withClient(context, async (client) => {
     const call = { key, id, relations, body, signal: context.signal };
-    const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call, releases);
+    const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call);
     const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
@@ -142,10 +135,10 @@ async function openRecord(
   context: CliContext,
   { name, path }: Operation,
   { id, body }: Call,
-  releases: Releases,
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
-  const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
-  const memory = name === 'users.update-balance' ? openJournalMemory(context.settings(), systemClock, releases) : null;
+  const [settings, { releases }] = [context.settings(), context];
+  const journal = await openJournal(settings, context.actor(), systemClock, releases);
+  const memory = name === 'users.update-balance' ? openJournalMemory(settings, systemClock, releases) : null;
   const ports = { journal, memory, clock: systemClock };
   if (name === 'users.update-balance') await checkJournal(ports);
   const user = path.includes('{user}') ? id : null;
@@ -155,8 +148,7 @@ async function openRecord(
   await journal.checkWrite(write);
   // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
   const before =
-    (await openWrite(journal, write)) ??
-    (await doneBefore(journal, write.fingerprint, context.settings().bulk, systemClock));
+    (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, systemClock));
   if (before !== null) printWarning(context, before);
   return (send, redact) => recordedWrite(journal, write, () => rememberJournal(ports, null), send, redact);
 }

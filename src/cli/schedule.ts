@@ -7,7 +7,6 @@ import { jobVariable } from '../model/actor.ts';
 import { type ExitCode, IncompleteError, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { oneNamed } from '../model/nearest.ts';
-import { withReleases } from '../model/releases.ts';
 import { runId } from '../model/run-id.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
 import { version } from '../model/version.ts';
@@ -107,21 +106,19 @@ function documentOf(job: Job, times: readonly number[]): unknown {
 async function runOnce(context: CliContext, job: Job): Promise<void> {
   const { folder, environment, signal } = context;
   const command = commandText(job.commandLine);
-  await withReleases(async (releases) => {
-    const store = await openWorkerStore(context.settings(), systemClock, releases);
-    const run = runId(systemClock);
-    await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
-    printNote(context, `${job.name}: ${command}`);
-    const reading = context.reading();
-    const argv = [...passedFlags(reading), ...job.commandLine, ...(context.json() ? ['--json'] : [])];
-    const marked = { ...environment, [jobVariable]: job.name };
-    const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
-    const [exitCode] = (await once(child, 'close')) as [number | null];
-    const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });
-    await store.endRun(run, { outcome, exitCode, problem: null, report: null });
-    if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
-    context.exit(exitCode as ExitCode);
-  });
+  const store = await openWorkerStore(context.settings(), systemClock, context.releases);
+  const run = runId(systemClock);
+  await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
+  printNote(context, `${job.name}: ${command}`);
+  const reading = context.reading();
+  const argv = [...passedFlags(reading), ...job.commandLine, ...(context.json() ? ['--json'] : [])];
+  const marked = { ...environment, [jobVariable]: job.name };
+  const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
+  const [exitCode] = (await once(child, 'close')) as [number | null];
+  const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });
+  await store.endRun(run, { outcome, exitCode, problem: null, report: null });
+  if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
+  context.exit(exitCode as ExitCode);
 }
 
 /** Sends it once by each channel of the settings. Throws an UnreachableError where one did not arrive. */

@@ -13,7 +13,6 @@ import { pagerFlag, writePaged } from './pager.ts';
 import { datasetteMetadata, dictionaryMarkdown } from '../data/dictionary-markdown.ts';
 import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
-import { withReleases } from '../model/releases.ts';
 
 interface SchemaFlags {
   readonly format: SchemaFormat;
@@ -48,7 +47,7 @@ Examples:
 
 async function run(context: CliContext, table: string | undefined, flags: SchemaFlags): Promise<void> {
   const file = context.settings().store.mirror;
-  const all = inventory(await relationsIn(context, file));
+  const all = inventory(relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
   const text = textOf(context, context.json() ? 'json' : flags.format, file, shown);
   await writePaged(context, Readable.from([Buffer.from(text)]), flags.pager);
@@ -72,17 +71,15 @@ function jsonText(value: unknown): string {
 }
 
 /** What the file has; undefined where there is none that can be read, which the dictionary does not need. */
-async function relationsIn(context: CliContext, file: string): Promise<readonly Relation[] | undefined> {
+function relationsIn(context: CliContext, file: string): readonly Relation[] | undefined {
   if (!existsSync(file)) {
     printNote(context, `There is no mirror at ${file} yet; this is what \`admin-mirror sync\` makes.`);
     return undefined;
   }
   try {
-    return await withReleases(async (releases) => {
-      const snapshot = openReading(context.settings(), releases).snapshot();
-      releases.add({ close: () => snapshot.release() });
-      return snapshot.relations();
-    });
+    const snapshot = openReading(context.settings(), context.releases).snapshot();
+    context.releases.add({ close: () => snapshot.release() });
+    return snapshot.relations();
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     printWarning(context, error.message);

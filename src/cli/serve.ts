@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { actorOf } from '../model/actor.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { keepHeapSmall } from '../model/memory.ts';
-import { withReleases } from '../model/releases.ts';
 import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -43,15 +42,13 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const log = await openLog(context);
   const actor = actorOf(context.environment);
   const surroundings = { settings, log, clock: systemClock, signal: context.signal };
-  await withReleases(async (releases) => {
-    const { redact, keepSecret, folder, environment } = context;
-    const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
-    const servers = context.serversOfConfig();
-    const options = { address, actor, redact, keepSecret, commands, servers };
-    const { url, first } = await openConsole(surroundings, options, releases);
-    announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
-    if (!context.signal.aborted) await once(context.signal, 'abort');
-  });
+  const { redact, keepSecret, folder, environment } = context;
+  const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
+  const servers = context.serversOfConfig();
+  const options = { address, actor, redact, keepSecret, commands, servers };
+  const { url, first } = await openConsole(surroundings, options, context.releases);
+  announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
+  if (!context.signal.aborted) await once(context.signal, 'abort');
   // To be stopped is how it ends.
   const { reason } = context.signal as { readonly reason: unknown };
   if (reason instanceof InterruptedError && reason.exitCode === 130) context.exit(130);

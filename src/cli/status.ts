@@ -14,7 +14,6 @@ import { onOneLine } from '../model/terminal-text.ts';
 import { ageText, parseInstant, systemClock } from '../model/time.ts';
 import type { MirrorEvent } from '../store/mirror-types.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
-import { withReleases } from '../model/releases.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
@@ -72,8 +71,8 @@ export function define(program: Command, context: CliContext): void {
     .action(async (flags: Flags) => {
       if (flags.all || context.reading().isUndecided) return statusOfAll(context, flags);
       const settings = context.settings();
-      const status = await withReleases((releases) => openStatus(settings, releases));
-      const worker = await withReleases((releases) => openWorkerStatus(settings, systemClock, releases));
+      const status = openStatus(settings, context.releases);
+      const worker = await openWorkerStatus(settings, systemClock, context.releases);
       const { profile } = settings;
       const problems = statusProblems(status, worker).map((each) => ({ ...each, next: pasteable(context, each.next) }));
       if (flags.check === true) context.exit(checkCode(problems));

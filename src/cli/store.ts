@@ -1,7 +1,6 @@
 /** `store copy`: journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
 import { type Command, Option } from 'commander';
 import { counted } from '../model/counted.ts';
-import { withReleases } from '../model/releases.ts';
 import { systemClock } from '../model/time.ts';
 import { cancelMove, moveStore } from '../worker/move-store.ts';
 import { type MoveDirection, openMove } from '../worker/open-move.ts';
@@ -40,23 +39,21 @@ Examples:
 }
 
 async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
-  await withReleases(async (releases) => {
-    const { source, target } = await openMove(context.settings(), to, systemClock, releases);
-    if (cancel) {
-      await cancelMove(source, target);
-      const document = { cancelled: true, in_use: source.name };
-      return printResult(context, document, [`${source.name} is in use again`]);
-    }
-    const report = await moveStore(source, target, context.actor(), systemClock);
-    const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
-    printResult(context, report, [
-      `from  ${report.from}, which nothing goes on with`,
-      `to    ${report.to}`,
-      `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
-      `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,
-    ]);
-    if (to === 'files' && !context.json()) {
-      printNote(context, 'Now leave store.shared out of the settings of every machine.');
-    }
-  });
+  const { source, target } = await openMove(context.settings(), to, systemClock, context.releases);
+  if (cancel) {
+    await cancelMove(source, target);
+    const document = { cancelled: true, in_use: source.name };
+    return printResult(context, document, [`${source.name} is in use again`]);
+  }
+  const report = await moveStore(source, target, context.actor(), systemClock);
+  const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
+  printResult(context, report, [
+    `from  ${report.from}, which nothing goes on with`,
+    `to    ${report.to}`,
+    `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
+    `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,
+  ]);
+  if (to === 'files' && !context.json()) {
+    printNote(context, 'Now leave store.shared out of the settings of every machine.');
+  }
 }

@@ -134,9 +134,9 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
   };
 }
 
-async function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
+function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): void {
   const request = requestOf(context, resources, flags);
-  const planned = await withReleases((releases) => openPlan(context.settings(), request, releases, flags.fresh));
+  const planned = openPlan(context.settings(), request, context.releases, flags.fresh);
   printResult(context, planned, planLines(planned, request.requestsPerRun));
 }
 

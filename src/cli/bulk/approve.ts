@@ -6,13 +6,12 @@ import { reportOf } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import type { Releases } from '../../model/releases.ts';
 import { systemClock } from '../../model/time.ts';
 import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
 import { printNote, printResult } from '../output.ts';
 import { signIn } from '../prompts.ts';
-import { addAgainFlags, type AgainFlags, againOf, withBatch } from './shared.ts';
+import { addAgainFlags, type AgainFlags, againOf, openBatch } from './shared.ts';
 import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
 
 interface SubmitFlags extends AgainFlags {
@@ -57,36 +56,33 @@ export function defineApproving(bulk: Command, context: CliContext): void {
 }
 
 async function runSubmit(context: CliContext, name: string, flags: SubmitFlags): Promise<void> {
-  await withBatch(context, name, async (journal, batch) => {
-    await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
-    await printApproval(context, journal, batch);
-  });
+  const [journal, batch] = await openBatch(context, name);
+  await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
+  await printApproval(context, journal, batch);
 }
 
 async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
-  await withBatch(context, name, async (journal, batch, releases) => {
-    const { approval } = await reportOf(journal, batch);
-    if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
-      throw new UsageError('--hash is not what is to be approved; nothing was approved', {
-        advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it as approval.hash. Look at the plan first.`,
-      });
-    }
-    await noteBatch(context, journal, batch);
-    await approveBatch(portsFor(context, journal, releases, flags), batch, approval?.hash ?? '');
-    await printApproval(context, journal, batch);
-  });
+  const [journal, batch] = await openBatch(context, name);
+  const { approval } = await reportOf(journal, batch);
+  if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
+    throw new UsageError('--hash is not what is to be approved; nothing was approved', {
+      advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it as approval.hash. Look at the plan first.`,
+    });
+  }
+  await noteBatch(context, journal, batch);
+  await approveBatch(portsFor(context, journal, flags), batch, approval?.hash ?? '');
+  await printApproval(context, journal, batch);
 }
 
 async function runDeny(context: CliContext, name: string, flags: DenyFlags): Promise<void> {
-  await withBatch(context, name, async (journal, batch, releases) => {
-    await denyBatch(portsFor(context, journal, releases, flags), batch, flags.reason);
-    await printApproval(context, journal, batch);
-  });
+  const [journal, batch] = await openBatch(context, name);
+  await denyBatch(portsFor(context, journal, flags), batch, flags.reason);
+  await printApproval(context, journal, batch);
 }
 
-function portsFor(context: CliContext, journal: Journal, releases: Releases, { as }: Pick<DenyFlags, 'as'>) {
+function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags, 'as'>) {
   const actor = context.actor();
-  const people = () => openPeople(context.settings(), actor, systemClock, releases);
+  const people = () => openPeople(context.settings(), actor, systemClock, context.releases);
   return { journal, actor, signIn: async () => signIn(context, await people(), as) };
 }
 

@@ -26,7 +26,7 @@ import {
   wholePlan,
 } from './words.ts';
 import { pagerFlag } from '../pager.ts';
-import { exitOf, named, withBatch, withJournal } from './shared.ts';
+import { exitOf, lookAtJournal, named, openBatch } from './shared.ts';
 
 interface StatusFlags {
   readonly rows?: true;
@@ -82,25 +82,24 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   if (flags.rows === true && name === undefined) {
     throw new UsageError('--rows needs a batch', { advice: 'Name one, or `last` for the newest.' });
   }
-  await withJournal(context, async (journal) => {
-    if (name === undefined) return listBatches(context, journal);
-    const [there, batch] = await named(journal, name);
-    const report = await reportOf(there, batch);
-    exitOf(context, [report]);
-    const record = await recordOf(there, batch);
-    const whole = flags.rows === true ? await wholePlan(there, batch) : {};
-    if (context.json()) return printJson(context, { ...report, ...record, ...whole });
-    printLines(context, reportLines(context, report));
-    printLine(context, `hash      ${report.hash}`);
-    printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
-    printLines(context, await openLines(there, batch));
-    if (flags.rows !== true) return;
-    printLine(context, '');
-    await printRows(context, there, batch, flags.pager);
-  });
+  if (name === undefined) return listBatches(context);
+  const [journal, batch] = await named(context, name);
+  const report = await reportOf(journal, batch);
+  exitOf(context, [report]);
+  const record = await recordOf(journal, batch);
+  const whole = flags.rows === true ? await wholePlan(journal, batch) : {};
+  if (context.json()) return printJson(context, { ...report, ...record, ...whole });
+  printLines(context, reportLines(context, report));
+  printLine(context, `hash      ${report.hash}`);
+  printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
+  printLines(context, await openLines(journal, batch));
+  if (flags.rows !== true) return;
+  printLine(context, '');
+  await printRows(context, journal, batch, flags.pager);
 }
 
-async function listBatches(context: CliContext, journal: Journal | undefined): Promise<void> {
+async function listBatches(context: CliContext): Promise<void> {
+  const journal = await lookAtJournal(context);
   const reports: BatchReport[] = [];
   for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
   exitOf(context, reports);
@@ -133,30 +132,26 @@ async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> 
 }
 
 async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
-  await withJournal(context, async (found) => {
-    const [journal, batch] = await named(found, name);
-    const folder = flags.output ?? `bulk-${batch.batch}`;
-    const writer = tableWriter(flags.format, context.signal, (warning) => printWarning(context, warning));
-    const ports = { journal, clock: systemClock, signal: context.signal };
-    const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
-    const report = await reportOf(journal, batch);
-    exitOf(context, [report]);
-    const files = manifest.files.map(
-      ({ name: file, rows, bytes }) =>
-        `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
-    );
-    const lines = [...totalLines(context, report), ...files, `${folder}/manifest.json`];
-    printResult(context, { folder, ...manifest }, lines);
-  });
+  const [journal, batch] = await named(context, name);
+  const folder = flags.output ?? `bulk-${batch.batch}`;
+  const writer = tableWriter(flags.format, context.signal, (warning) => printWarning(context, warning));
+  const ports = { journal, clock: systemClock, signal: context.signal };
+  const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
+  const report = await reportOf(journal, batch);
+  exitOf(context, [report]);
+  const files = manifest.files.map(
+    ({ name: file, rows, bytes }) => `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
+  );
+  const lines = [...totalLines(context, report), ...files, `${folder}/manifest.json`];
+  printResult(context, { folder, ...manifest }, lines);
 }
 
 async function runResolve(context: CliContext, name: string, flags: ResolveFlags): Promise<void> {
   const { row, reason, applied, notApplied, resend = false } = flags;
   if (applied === notApplied) throw new UsageError('say what happened: --applied or --not-applied');
-  await withBatch(context, name, async (journal, batch) => {
-    await resolveRow(journal, batch, { row, outcome: applied ? 'applied' : 'not_applied', resend, reason });
-    const report = await reportOf(journal, await batchOf(journal, name));
-    exitOf(context, [report]);
-    printResult(context, report, reportLines(context, report));
-  });
+  const [journal, batch] = await openBatch(context, name);
+  await resolveRow(journal, batch, { row, outcome: applied ? 'applied' : 'not_applied', resend, reason });
+  const report = await reportOf(journal, await batchOf(journal, name));
+  exitOf(context, [report]);
+  printResult(context, report, reportLines(context, report));
 }

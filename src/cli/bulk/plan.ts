@@ -17,7 +17,6 @@ import { counted } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import { keepHeapSmall } from '../../model/memory.ts';
 import { moneyText } from '../../model/money.ts';
-import { withReleases } from '../../model/releases.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import { onTerminal } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
@@ -64,10 +63,8 @@ async function plans(
 ): Promise<void> {
   // What is wrong with the name of the file is said before anything is planned.
   const sheet = reviewFile(context, flags);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    await showPlan(context, ports, await make(ports), flags, sheet);
-  });
+  const ports = await openBulk(context);
+  await showPlan(context, ports, await make(ports), flags, sheet);
 }
 
 /** Plans the rows under a name that the log has from the first request on. */
@@ -240,27 +237,25 @@ async function runTemplate(context: CliContext, actionName: string, flags: MakeF
 async function runSelect(context: CliContext, actionName: string, flags: SelectFlags): Promise<void> {
   const action = actionOf(actionName);
   const { format, path } = await placeOf(context, flags);
-  await withReleases(async (releases) => {
-    const settings = context.settings();
-    const store = openReading(settings, releases);
-    const sheet = await selectSheet(store, flags.sql, action, {
-      format,
-      decimals: settings.bulk.decimals,
-      mark: null,
-      allowForce: flags.allowForce === true,
-      signal: context.signal,
-    });
-    const bytes = await write(context, path, sheet.text());
-    if (path === undefined) return;
-    const { rows, totals, notes } = sheet;
-    const document = { file: path, action: action.name, rows, totals, bytes, warnings: notes };
-    if (context.json()) return printJson(context, document);
-    for (const note of notes) printWarning(context, note);
-    const amounts = totals.map(({ type, amount }) => `, ${type} ${amount}`).join('');
-    printNote(context, `${counted(rows, 'row')} written to ${flags.output}${amounts}`);
-    const next = `admin-mirror bulk plan ${action.name} ${flags.output}`;
-    printNote(context, `Nothing was sent. To see what it would do: ${next}`);
+  const settings = context.settings();
+  const store = openReading(settings, context.releases);
+  const sheet = await selectSheet(store, flags.sql, action, {
+    format,
+    decimals: settings.bulk.decimals,
+    mark: null,
+    allowForce: flags.allowForce === true,
+    signal: context.signal,
   });
+  const bytes = await write(context, path, sheet.text());
+  if (path === undefined) return;
+  const { rows, totals, notes } = sheet;
+  const document = { file: path, action: action.name, rows, totals, bytes, warnings: notes };
+  if (context.json()) return printJson(context, document);
+  for (const note of notes) printWarning(context, note);
+  const amounts = totals.map(({ type, amount }) => `, ${type} ${amount}`).join('');
+  printNote(context, `${counted(rows, 'row')} written to ${flags.output}${amounts}`);
+  const next = `admin-mirror bulk plan ${action.name} ${flags.output}`;
+  printNote(context, `Nothing was sent. To see what it would do: ${next}`);
 }
 
 /** Where to, undefined for standard output. Throws a UsageError for a file that must not be replaced. */

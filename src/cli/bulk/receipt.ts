@@ -12,8 +12,7 @@ import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
 import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
-
-import { exitOf, named, withJournal } from './shared.ts';
+import { exitOf, lookAtJournal, named } from './shared.ts';
 
 interface ReceiptFlags {
   readonly output?: string;
@@ -41,25 +40,23 @@ export function defineReceipt(bulk: Command, context: CliContext): void {
 }
 
 async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags): Promise<void> {
-  await withJournal(context, async (found) => {
-    const [journal, batch] = await named(found, name);
-    const ending = receiptFormats.find((each) => extname(flags.output ?? '').toLowerCase() === `.${each}`);
-    const format = flags.format ?? ending ?? 'json';
-    const file = flags.output ?? `receipt-${batch.batch}.${format}`;
-    const path = newFile(context, file, flags.force === true);
-    const { journal: journalFile } = context.settings().store;
-    const key = signingKey(context, journalFile);
-    const { checking } = keyFiles(journalFile);
-    let head: ReceiptHead | undefined;
-    const chunks = receiptOf(journal, batch, { format, key, clock: systemClock, onHead: (made) => void (head = made) });
-    const bytes = await writeDurableFile(path, chunks, context.signal);
-    if (head === undefined) throw new Error('a receipt has no head');
-    exitOf(context, [head]);
-    const { state, settled, rows, counts, key_id } = head;
-    const about = { batch: head.batch, state, settled, rows, counts, key_id, public_key: checking, head: head.head };
-    const line = `${file}  ${counted(bytes, 'byte')}; check it with ${checking}`;
-    printResult(context, { file, format, bytes, ...about }, [...aboutLines(head), line]);
-  });
+  const [journal, batch] = await named(context, name);
+  const ending = receiptFormats.find((each) => extname(flags.output ?? '').toLowerCase() === `.${each}`);
+  const format = flags.format ?? ending ?? 'json';
+  const file = flags.output ?? `receipt-${batch.batch}.${format}`;
+  const path = newFile(context, file, flags.force === true);
+  const { journal: journalFile } = context.settings().store;
+  const key = signingKey(context, journalFile);
+  const { checking } = keyFiles(journalFile);
+  let head: ReceiptHead | undefined;
+  const chunks = receiptOf(journal, batch, { format, key, clock: systemClock, onHead: (made) => void (head = made) });
+  const bytes = await writeDurableFile(path, chunks, context.signal);
+  if (head === undefined) throw new Error('a receipt has no head');
+  exitOf(context, [head]);
+  const { state, settled, rows, counts, key_id } = head;
+  const about = { batch: head.batch, state, settled, rows, counts, key_id, public_key: checking, head: head.head };
+  const line = `${file}  ${counted(bytes, 'byte')}; check it with ${checking}`;
+  printResult(context, { file, format, bytes, ...about }, [...aboutLines(head), line]);
 }
 
 /** The key beside the journal that signs receipts and certificates; says where it lies if it is made now. */
@@ -91,26 +88,25 @@ function aboutLines(head: ReceiptHead): string[] {
 /** Ends with 6 where the receipt is not as it was signed, or says something else than its rows or the journal. */
 export async function checkReceiptFile(context: CliContext, file: string, keyFile: string | undefined): Promise<void> {
   const key = checkingKey(context, keyFile);
-  await withJournal(context, async (journal) => {
-    const check = await checkReceipt(resolve(context.folder, file), key, journal, context.signal);
-    const { status, format, problems, head, journal: compared, not_compared } = check;
-    if (status === 'refused') context.exit(6);
-    if (context.json()) {
-      const about = head && {
-        batch: head.batch,
-        state: head.state,
-        settled: head.settled,
-        written_at: head.written_at,
-      };
-      const document = { status, file, format, key_id: key.id, ...about, problems, journal: compared, not_compared };
-      return printJson(context, document);
-    }
-    for (const problem of problems) printLine(context, `${paint(context, 'red', 'differs')}   ${onOneLine(problem)}`);
-    printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-    if (head !== null && status === 'genuine') printLines(context, aboutLines(head));
-    if (compared === null) return printLine(context, `journal   not compared: ${not_compared}`);
-    const changed = compared.changed_since;
-    const since = changed === 0 ? '' : `; since then, something was done with ${counted(changed, 'row')} of it`;
-    if (status === 'genuine') printLine(context, `journal   says the same${since}`);
-  });
+  const journal = await lookAtJournal(context);
+  const check = await checkReceipt(resolve(context.folder, file), key, journal, context.signal);
+  const { status, format, problems, head, journal: compared, not_compared } = check;
+  if (status === 'refused') context.exit(6);
+  if (context.json()) {
+    const about = head && {
+      batch: head.batch,
+      state: head.state,
+      settled: head.settled,
+      written_at: head.written_at,
+    };
+    const document = { status, file, format, key_id: key.id, ...about, problems, journal: compared, not_compared };
+    return printJson(context, document);
+  }
+  for (const problem of problems) printLine(context, `${paint(context, 'red', 'differs')}   ${onOneLine(problem)}`);
+  printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
+  if (head !== null && status === 'genuine') printLines(context, aboutLines(head));
+  if (compared === null) return printLine(context, `journal   not compared: ${not_compared}`);
+  const changed = compared.changed_since;
+  const since = changed === 0 ? '' : `; since then, something was done with ${counted(changed, 'row')} of it`;
+  if (status === 'genuine') printLine(context, `journal   says the same${since}`);
 }

@@ -10,7 +10,6 @@ import { header, resultLines } from '../../data/text-lines.ts';
 import { namedColumns, tableText } from '../../data/text-table.ts';
 import { counted } from '../../model/counted.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
-import { withReleases } from '../../model/releases.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
@@ -88,21 +87,16 @@ async function run(context: CliContext, name: string | undefined, flags: Flags):
     throw new UsageError(`${why}: leave --since and --until out`);
   }
   if (name !== undefined && flags.adopt === true) return adoptRows(context, name, flags);
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    await compare(context, ports, name, flags);
-  });
+  await compare(context, await openBulk(context), name, flags);
 }
 
 /** A person takes the journal for the right one: the server shows nothing that could tell. */
 async function accept(context: CliContext, name: string | undefined, reason: string): Promise<void> {
   if (name !== undefined) throw new UsageError('--accept-journal is about the whole journal: name no batch');
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    await acceptJournal(ports, reason);
-    const head = (await ports.journal.head()) ?? null;
-    printResult(context, { status: 'accepted', head }, ['this journal is taken for the right one']);
-  });
+  const ports = await openBulk(context);
+  await acceptJournal(ports, reason);
+  const head = (await ports.journal.head()) ?? null;
+  printResult(context, { status: 'accepted', head }, ['this journal is taken for the right one']);
 }
 
 async function compare(

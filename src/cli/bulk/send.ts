@@ -18,7 +18,6 @@ import { counted, grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import { makeNewFolder } from '../../model/folder.ts';
 import type { ServedRecord } from '../../model/records.ts';
-import { type Releases, withReleases } from '../../model/releases.ts';
 import { Secret } from '../../model/secret.ts';
 import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -36,10 +35,10 @@ import {
   addSendFlags,
   againOf,
   type BulkPorts,
+  lookAtJournal,
   openBulk,
   type PlanFlags,
   type SendFlags,
-  withJournal,
 } from './shared.ts';
 
 /** What a batch is sent with. */
@@ -52,13 +51,13 @@ interface Job {
 }
 
 export function defineSending(bulk: Command, context: CliContext): void {
-  const apply = bulk
+  const applying = bulk
     .command('apply')
     .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
     .argument('<batch>', 'as `bulk plan` names it')
     .option('--approve <hash>', 'the hash of the plan, where nobody can be asked')
-    .action((batch: string, flags: SendFlags) => runApply(context, batch, flags));
-  addAgainFlags(addSendFlags(apply));
+    .action(async (batch: string, flags: SendFlags) => apply(await openJob(context, batch, flags)));
+  addAgainFlags(addSendFlags(applying));
 
   const run = bulk
     .command('run')
@@ -80,33 +79,27 @@ export function defineSending(bulk: Command, context: CliContext): void {
   addAgainFlags(addSendFlags(resume));
 }
 
-function runApply(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  return withJob(context, name, flags, apply);
-}
-
 async function runRun(
   context: CliContext,
   actionName: string,
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const read = await readFile(context, actionName, file, flags, flags.yes === true);
-    const batch = await planNamed(ports, read);
-    const report = await notePlan(context, ports, batch);
-    if (!isValid(report)) {
-      if (context.json()) printJson(context, report);
-      throw invalid(report, 'nothing was sent', 'Correct them in the file, and run it again.');
-    }
-    try {
-      await checkApprovedOrSubmit(ports.journal, batch, againOf(flags));
-    } catch (error) {
-      if (context.json()) printJson(context, await reportOf(ports.journal, batch));
-      throw error;
-    }
-    await apply({ context, ports, batch, action: read.action, flags });
-  });
+  const ports = await openBulk(context);
+  const read = await readFile(context, actionName, file, flags, flags.yes === true);
+  const batch = await planNamed(ports, read);
+  const report = await notePlan(context, ports, batch);
+  if (!isValid(report)) {
+    if (context.json()) printJson(context, report);
+    throw invalid(report, 'nothing was sent', 'Correct them in the file, and run it again.');
+  }
+  try {
+    await checkApprovedOrSubmit(ports.journal, batch, againOf(flags));
+  } catch (error) {
+    if (context.json()) printJson(context, await reportOf(ports.journal, batch));
+    throw error;
+  }
+  await apply({ context, ports, batch, action: read.action, flags });
 }
 
 function invalid({ counts, rows }: BatchReport, end: string, advice: string): UsageError {
@@ -115,14 +108,13 @@ function invalid({ counts, rows }: BatchReport, end: string, advice: string): Us
 }
 
 async function runResume(context: CliContext, name: string, flags: SendFlags): Promise<void> {
-  await withJob(context, name, flags, async (job) => {
-    const { ports, batch } = job;
-    if (batch.state === 'planned') {
-      throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
-    }
-    await checkServer(batch, ports.client, context.signal);
-    await sendAndReport(job, { ...ports.rules, again: againOf(flags), approved: null });
-  });
+  const job = await openJob(context, name, flags);
+  const { ports, batch } = job;
+  if (batch.state === 'planned') {
+    throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
+  }
+  await checkServer(batch, ports.client, context.signal);
+  await sendAndReport(job, { ...ports.rules, again: againOf(flags), approved: null });
 }
 
 /** Looks for every row of the batch on the server, and records what is found. */
@@ -132,25 +124,17 @@ export async function adoptRows(
   { settleAfter }: Pick<SendFlags, 'settleAfter'>,
 ): Promise<void> {
   const flags = { maxErrors: 1, ...(settleAfter !== undefined && { settleAfter }) };
-  await withJob(context, name, flags, async (job) => {
-    await checkServer(job.batch, job.ports.client, context.signal);
-    await sendAndReport(job, null);
-  });
+  const job = await openJob(context, name, flags);
+  await checkServer(job.batch, job.ports.client, context.signal);
+  await sendAndReport(job, null);
 }
 
-/** Runs the work with the batch of that name. Throws a UsageError where there is none. */
-async function withJob(
-  context: CliContext,
-  name: string,
-  flags: SendFlags,
-  work: (job: Job) => Promise<void>,
-): Promise<void> {
-  await withReleases(async (releases) => {
-    const ports = await openBulk(context, releases);
-    const batch = await batchOf(ports.journal, name);
-    ports.about(batch.batch);
-    await work({ context, ports, batch, action: actionOfBatch(batch), flags });
-  });
+/** Opens what the batch of that name is sent with. Throws a UsageError where there is none. */
+async function openJob(context: CliContext, name: string, flags: SendFlags): Promise<Job> {
+  const ports = await openBulk(context);
+  const batch = await batchOf(ports.journal, name);
+  ports.about(batch.batch);
+  return { context, ports, batch, action: actionOfBatch(batch), flags };
 }
 
 async function apply(job: Job): Promise<void> {
@@ -240,34 +224,32 @@ async function rehearse(
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  await withReleases(async (releases) => {
-    const read = await readFile(context, actionName, file, flags, flags.yes === true);
-    const { settings, users, freshAsOf } = await stage(context, releases, read);
-    const there = { ...context, settings: () => settings };
-    const ports = await openBulk(there, releases, true);
-    const batch = await planNamed(ports, read);
-    await checkAgain(context, ports, batch, flags);
-    const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
-    const planned = await reportOf(ports.journal, batch);
-    if (!isValid(planned)) {
-      if (context.json()) printJson(context, { ...planned, rehearsal: true });
-      for (const line of problemLines(context, planned)) printNote(context, line);
-      throw invalid(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
-    }
-    const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
-    const job = { context: there, ports, batch, action: read.action, flags };
-    await sendWatched(job, consent, async (report) => {
-      if (context.json()) return printJson(context, { ...report, rehearsal: true });
-      await printRows(context, ports.journal, batch, true);
-      printLines(context, [
-        '',
-        ...totalLines(context, report),
-        `rows      ${grouped(report.rows)}: ${countWords(report)}`,
-        ...problemLines(context, report),
-        '',
-        end,
-      ]);
-    });
+  const read = await readFile(context, actionName, file, flags, flags.yes === true);
+  const { settings, users, freshAsOf } = await stage(context, read);
+  const there = { ...context, settings: () => settings };
+  const ports = await openBulk(there, true);
+  const batch = await planNamed(ports, read);
+  await checkAgain(context, ports, batch, flags);
+  const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
+  const planned = await reportOf(ports.journal, batch);
+  if (!isValid(planned)) {
+    if (context.json()) printJson(context, { ...planned, rehearsal: true });
+    for (const line of problemLines(context, planned)) printNote(context, line);
+    throw invalid(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
+  }
+  const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
+  const job = { context: there, ports, batch, action: read.action, flags };
+  await sendWatched(job, consent, async (report) => {
+    if (context.json()) return printJson(context, { ...report, rehearsal: true });
+    await printRows(context, ports.journal, batch, true);
+    printLines(context, [
+      '',
+      ...totalLines(context, report),
+      `rows      ${grouped(report.rows)}: ${countWords(report)}`,
+      ...problemLines(context, report),
+      '',
+      end,
+    ]);
   });
 }
 
@@ -286,18 +268,17 @@ async function ownFolder(mirror: string): Promise<string> {
 /** A sandbox with those users, that nobody else has the key of, and the settings that lead to it. */
 async function stage(
   context: CliContext,
-  releases: Releases,
   { action, rows }: { readonly action: Action; readonly rows: ReadRows },
 ): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
   const settings = context.settings();
-  const directory = openDirectory(settings, releases);
+  const directory = openDirectory(settings, context.releases);
   if (directory === null) {
     throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
   }
   const folder = await ownFolder(settings.store.mirror);
-  releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
+  context.releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
   const empty = { users: 0, packages: 0, emails: 0, coupons: 0 };
-  const sandbox = releases.add(
+  const sandbox = context.releases.add(
     await openSandbox({ ...empty, key: randomBytes(16).toString('hex'), signal: context.signal }),
   );
   const users = usersOfRows(directory, action, rows);
@@ -331,8 +312,7 @@ async function checkAgain(
   batch: Batch,
   flags: SendFlags,
 ): Promise<void> {
-  await withJournal(context, async (real) => {
-    const view = await real?.claimView(batch, await journal.claimable(batch.batch), termsOf(rules, clock));
-    if (view !== undefined) checkNotRepeated(view, batch, againOf(flags));
-  });
+  const real = await lookAtJournal(context);
+  const view = await real?.claimView(batch, await journal.claimable(batch.batch), termsOf(rules, clock));
+  if (view !== undefined) checkNotRepeated(view, batch, againOf(flags));
 }

@@ -8,7 +8,6 @@ import type { DecimalMark } from '../../bulk/sheet/amount.ts';
 import { openJournal, openJournalForReading } from '../../journal/open.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import { type Releases, withReleases } from '../../model/releases.ts';
 import { parseDuration, systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { toCount } from '../flag-values.ts';
@@ -95,12 +94,12 @@ function toDuration(text: string): number {
 export type BulkPorts = Awaited<ReturnType<typeof openBulk>>;
 
 /** @param rehearsal the journal is one for this run alone, of which the mirror must know nothing */
-export async function openBulk(context: CliContext, releases: Releases, rehearsal = false) {
+export async function openBulk(context: CliContext, rehearsal = false) {
   let batch: string | undefined;
   const log = await openLog(context, () => ({ batch }));
   const surroundings = { settings: context.settings(), log, clock: systemClock, signal: context.signal };
   return {
-    ...(await openBulkPorts(surroundings, context.actor(), releases, rehearsal)),
+    ...(await openBulkPorts(surroundings, context.actor(), context.releases, rehearsal)),
     log,
     /** From now on, the lines of the log are about that batch. */
     about: (name: string): void => {
@@ -109,28 +108,20 @@ export async function openBulk(context: CliContext, releases: Releases, rehearsa
   };
 }
 
-/** Runs the work with the journal as it is, and undefined where there is none. */
-export async function withJournal<T>(
-  context: CliContext,
-  work: (journal: Journal | undefined) => Promise<T>,
-): Promise<T> {
-  return withReleases(async (releases) => work(await openJournalForReading(context.settings(), systemClock, releases)));
+/** The journal as it is, to be looked at; undefined where there is none. */
+export function lookAtJournal(context: CliContext): Promise<Journal | undefined> {
+  return openJournalForReading(context.settings(), systemClock, context.releases);
 }
 
-/** Runs the work with a journal to write to, and the batch of that name. Throws a UsageError where there is none. */
-export async function withBatch(
-  context: CliContext,
-  name: string,
-  work: (journal: Journal, batch: Batch, releases: Releases) => Promise<void>,
-): Promise<void> {
-  await withReleases(async (releases) => {
-    const journal = await openJournal(context.settings(), context.actor(), systemClock, releases);
-    await work(journal, await batchOf(journal, name), releases);
-  });
+/** A journal to write to, and the batch of that name. Throws a UsageError where there is none. */
+export async function openBatch(context: CliContext, name: string): Promise<[Journal, Batch]> {
+  const journal = await openJournal(context.settings(), context.actor(), systemClock, context.releases);
+  return [journal, await batchOf(journal, name)];
 }
 
 /** The batch to look at; `last` is the newest. Throws a UsageError where there is none. */
-export async function named(journal: Journal | undefined, name: string): Promise<[Journal, Batch]> {
+export async function named(context: CliContext, name: string): Promise<[Journal, Batch]> {
+  const journal = await lookAtJournal(context);
   if (journal === undefined) {
     const which = name === 'last' ? '' : ` ${name}`;
     throw new UsageError(`there is no batch${which}`, { advice: 'Nothing was planned yet.' });

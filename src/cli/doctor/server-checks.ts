@@ -9,6 +9,10 @@ import type { Client } from '../../api/client.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../../api/errors.ts';
 import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
+import { openApi } from '../../api/open.ts';
+import { silentLog } from '../../model/log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { CliContext } from '../context.ts';
 import { capabilityWords, sizeWords } from '../capability-words.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
@@ -17,7 +21,7 @@ import { OperatorError } from '../../model/errors.ts';
 import { operationOf } from '../../model/operations.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { Secret } from '../../model/secret.ts';
-import { type Clock, dayMs, hourMs, minuteMs, secondMs, timestampOf } from '../../model/time.ts';
+import { type Clock, dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
 
 /** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
@@ -42,7 +46,7 @@ interface ServerChecks {
 }
 
 /** Requests the user that owns the key. Throws only where the signal was aborted. */
-export async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
+async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   const http = openHttp({
     baseUrl: server.baseUrl,
     key: server.key?.reveal() ?? 'none',
@@ -169,8 +173,29 @@ interface ListsToCheck {
   readonly signal: AbortSignal;
 }
 
+/**
+ * Tries the server of the settings with the key: whether it is there, takes the key and gives its lists. Nothing is read of the lists where
+ * the server or the key is wrong.
+ * @param stored what is on record of each list, undefined where all is to be measured
+ */
+export async function tryServer(
+  context: CliContext,
+  settings: Settings,
+  { baseUrl, key, network }: Pick<ServerToCheck, 'baseUrl' | 'key' | 'network'>,
+  stored: ListsToCheck['stored'] = () => null,
+): Promise<ListChecks & Pick<ServerChecks, 'usable'>> {
+  const { timeoutMs, pageSize } = settings.api;
+  const [{ signal }, clock] = [context, systemClock];
+  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock, signal });
+  if (!usable || key === undefined) return { checks, usable, capabilities: {}, measured: new Map() };
+  const there = { ...settings, api: { ...settings.api, baseUrl, key } };
+  const client = openApi({ settings: there, log: silentLog, clock }, context.releases);
+  const lists = await checkLists({ client, pageSize, stored, clock, signal });
+  return { ...lists, checks: [...checks, ...lists.checks], usable };
+}
+
 /** Looks at every list. A key that may not see one is a warning, one that may see none is refused. */
-export async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
+async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   const checks: Check[] = [];
   const refusals: Check[] = [];
   const capabilities: Partial<Record<ResourceName, CapabilityStatus>> = {};

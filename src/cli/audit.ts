@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import { listChunks, type TextList } from '../data/text-list.ts';
 import { namedColumns } from '../data/text-table.ts';
+import { writeToStream } from '../data/stream-output.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
 import { openJournalForReading } from '../journal/open.ts';
 import type { Journal } from '../journal/port.ts';
@@ -13,8 +14,7 @@ import { systemClock, timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { toMoment, toWholeNumber } from './flag-values.ts';
-import { paint, printResult } from './output.ts';
-import { pagerFlag, tableRoom, writePaged } from './pager.ts';
+import { paint, printResult, tableRoom } from './output.ts';
 
 interface Flags {
   /** In ms since 1970. */
@@ -28,7 +28,6 @@ interface Flags {
   readonly checkReceipt?: string;
   readonly key?: string;
   readonly format?: QueryFormat;
-  readonly pager: boolean;
 }
 
 /** Flags that mean nothing where no steps are listed. */
@@ -73,7 +72,6 @@ export function define(program: Command, context: CliContext): void {
         queryFormats,
       ),
     )
-    .option(...pagerFlag)
     .addHelpText(
       'after',
       `
@@ -131,8 +129,8 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
     });
   }
   const format = context.json() ? 'json' : (flags.format ?? 'table');
-  const form = { format, room: tableRoom(context, flags.pager) };
-  await writePaged(context, listChunks(steps, journal.audit(filter), form, context.signal), flags.pager);
+  const form = { format, room: tableRoom(context) };
+  await writeToStream(context.stdout, listChunks(steps, journal.audit(filter), form, context.signal), context.signal);
 }
 
 function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {

@@ -6,8 +6,7 @@ import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
 import { toMoment } from './flag-values.ts';
-import { printNote, printWarning } from './output.ts';
-import { pagerFlag, tableRoom, writePaged } from './pager.ts';
+import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks } from '../data/changes.ts';
 import { followChunks } from '../data/follow.ts';
 import { openLooking, openReading } from '../data/open.ts';
@@ -21,7 +20,6 @@ interface Flags {
   readonly until?: number;
   readonly id?: bigint;
   readonly format: QueryFormat;
-  readonly pager: boolean;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -48,7 +46,6 @@ export function define(program: Command, context: CliContext): void {
       '--follow',
       'go on until it is stopped, and print what changes as it is written; says at its end after which cursor to go on',
     )
-    .option(...pagerFlag)
     .addHelpText(
       'after',
       `
@@ -75,14 +72,14 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
   const chunks = changesChunks(
     store,
     { resources: resource === undefined ? resourceNames : [resource], span, ignore },
-    { format: context.json() ? 'json' : flags.format, room: tableRoom(context, flags.pager) },
+    { format: context.json() ? 'json' : flags.format, room: tableRoom(context) },
     {
       signal: context.signal,
       // Without --since, no beginning can be missed.
       onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
     },
   );
-  await writePaged(context, chunks, flags.pager);
+  await writeToStream(context.stdout, chunks, context.signal);
 }
 
 async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {

@@ -44,6 +44,11 @@ export function alignedLines(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
+/** Columns that a table is to fit in; undefined where nothing is to be cut: outside of a terminal. */
+export function tableRoom({ stdout }: CliContext): number | undefined {
+  return stdout.isTTY ? stdout.columns : undefined;
+}
+
 /** A line for the person who watches, on standard error; not under `--quiet`. */
 export function printNote(context: CliContext, line: string): void {
   if (!context.quiet()) context.stderr.write(`${pasteable(context, line)}\n`);

@@ -11,7 +11,7 @@ import type { ListedAccount, People } from '../people/port.ts';
 import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
-import { minuteOf, printJson, printLines, printNote, printResult } from './output.ts';
+import { minuteOf, printJson, printLines, printNote, printResult, tableRoom } from './output.ts';
 import { newPassword } from './prompts.ts';
 
 interface AddFlags {
@@ -124,10 +124,13 @@ async function list(context: CliContext): Promise<void> {
     return printJson(context, { accounts: listed });
   }
   if (accounts.length === 0) return printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
-  const room = context.stdout.isTTY ? context.stdout.columns : undefined;
   printLines(
     context,
-    tableText(namedColumns('name, roles, state, os user, password, changed, by'), accounts.map(rowOf), room),
+    tableText(
+      namedColumns('name, roles, state, os user, password, changed, by'),
+      accounts.map(rowOf),
+      tableRoom(context),
+    ),
   );
 }
 

@@ -7,7 +7,8 @@ import { styleWord } from '../model/terminal-text.ts';
 import type { CliContext } from './context.ts';
 import { readInput, toDuration } from './flag-values.ts';
 import { writePicture } from './files.ts';
-import { pagerFlag, tableRoom, writePaged } from './pager.ts';
+import { tableRoom } from './output.ts';
+import { writeToStream } from '../data/stream-output.ts';
 import { openReadingProcess } from '../data/open.ts';
 
 interface QueryFlags {
@@ -15,7 +16,6 @@ interface QueryFlags {
   readonly timeout?: number;
   readonly explain?: boolean;
   readonly chart?: string | true;
-  readonly pager: boolean;
   readonly mask?: boolean;
 }
 
@@ -35,12 +35,11 @@ export function define(program: Command, context: CliContext): void {
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
     .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
-    .option(...pagerFlag)
     .addHelpText(
       'after',
       `
-Values are whole in a pager and outside a terminal; with --no-pager, a table is cut to the terminal. Ctrl+C stops a
-statement.
+In a terminal a table is cut to its width; values are whole in a file and in a pipe, such as to less -S. Ctrl+C stops
+a statement.
 
 Examples:
   admin-mirror query "SELECT status, count(*) AS users FROM users GROUP BY status"
@@ -60,7 +59,7 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
   const run = { signal: context.signal, timeoutMs: flags.timeout };
   const job = { ...jobOf(context, sql, flags, file), isMasked: flags.mask === true };
   const chunks = reading.chunks(settings.store.mirror, job, run);
-  if (file === undefined) return writePaged(context, chunks, flags.pager);
+  if (file === undefined) return writeToStream(context.stdout, chunks, context.signal);
   await writePicture(context, file, chunks);
 }
 
@@ -97,7 +96,7 @@ function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string
     return { kind: 'chart', what: { sql }, to: { columns, rows, style: context.color() ? styleWord() : undefined } };
   }
   const format = context.json() ? 'json' : flags.format;
-  return { kind: 'query', request: { sql, format, room: tableRoom(context, flags.pager) } };
+  return { kind: 'query', request: { sql, format, room: tableRoom(context) } };
 }
 
 async function fromInput(context: CliContext, argument: string | undefined): Promise<string> {

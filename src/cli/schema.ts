@@ -9,14 +9,13 @@ import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
-import { pagerFlag, writePaged } from './pager.ts';
 import { datasetteMetadata, dictionaryMarkdown } from '../data/dictionary-markdown.ts';
+import { writeToStream } from '../data/stream-output.ts';
 import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
 
 interface SchemaFlags {
   readonly format: SchemaFormat;
-  readonly pager: boolean;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -29,7 +28,6 @@ export function define(program: Command, context: CliContext): void {
         .choices(schemaFormats)
         .default('text'),
     )
-    .option(...pagerFlag)
     .addHelpText(
       'after',
       `
@@ -50,7 +48,7 @@ async function run(context: CliContext, table: string | undefined, flags: Schema
   const all = inventory(relationsIn(context, file));
   const shown = table === undefined ? all : [inventoryOf(all, table)];
   const text = textOf(context, context.json() ? 'json' : flags.format, file, shown);
-  await writePaged(context, Readable.from([Buffer.from(text)]), flags.pager);
+  await writeToStream(context.stdout, Readable.from([Buffer.from(text)]), context.signal);
 }
 
 function textOf(context: CliContext, format: SchemaFormat, file: string, tables: readonly InventoryTable[]): string {

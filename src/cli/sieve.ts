@@ -28,12 +28,6 @@ export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
   return sieve;
 }
 
-/** Chunks as they may be given to a pager, which shows colours. */
-export async function* sievedChunks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const decoder = new StringDecoder('utf8');
-  for await (const chunk of chunks) yield Buffer.from(forTerminal(decoder.write(Buffer.from(chunk))));
-}
-
 /**
  * The terminal itself, for what moves its cursor: a drawn line, a prompt. Whatever of a text is not ours must be made
  * `harmless` before it is drawn.

@@ -45,8 +45,3 @@ export function forTerminal(text: string): string {
   const pieces = text.split(ownStyle());
   return pieces.map((piece, at) => (at % 2 === 0 ? harmless(piece) : `\u001B[${piece}m`)).join('');
 }
-
-/** The text without its styles, to be measured. */
-export function withoutStyles(text: string): string {
-  return text.replaceAll(ownStyle(), '');
-}

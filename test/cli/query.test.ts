@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { finished, runCli, startCli } from '../support/cli.ts';
@@ -168,66 +168,12 @@ describe('query --chart', () => {
   });
 });
 
-describe('on a terminal', () => {
-  const hundred = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) SELECT x FROM n';
-  const show = (args: readonly string[], PAGER: string, folder = temporaryFolder()) =>
-    invoke(['query', '--db', mirror(), ...args], { terminal: 60, folder, environment: { PAGER } });
-
-  test('what fits is printed, and what does not goes through the pager', async () => {
-    const paged = join(temporaryFolder(), 'paged');
-    const PAGER = `cat > '${paged}'`;
-    expect(await show(['SELECT 1 AS a'], PAGER)).toMatchObject({ code: 0, stdout: 'a\n-\n1\n' });
-    expect(existsSync(paged)).toBe(false);
-    expect(await show([hundred], PAGER)).toMatchObject({ code: 0, stdout: '', stderr: '' });
-    expect(readFileSync(paged, 'utf8')).toMatch(/^ {2}x\n---\n {2}1\n[^]*\n100\n$/);
-    // Few lines, but too long ones.
-    await show([`SELECT '${'x'.repeat(200)}' AS a`, '--format', 'csv'], PAGER);
-    expect(readFileSync(paged, 'utf8')).toMatch(/^a\nx{200}\n$/);
-  });
-
-  test('in a pager values are whole, however wide', async () => {
-    const paged = join(temporaryFolder(), 'paged');
-    await show([`SELECT '${'x'.repeat(300)}' AS a, '${'y'.repeat(300)}' AS b`], `cat > '${paged}'`);
-    expect(readFileSync(paged, 'utf8').split('\n')[2]).toBe(`${'x'.repeat(300)}  ${'y'.repeat(300)}`);
-  });
-
-  test('nothing goes through a pager with --no-pager, or where PAGER is empty', async () => {
-    for (const [args, PAGER] of [
-      [[hundred, '--no-pager'], 'false'],
-      [[hundred], ''],
-    ] as const) {
-      const { code, stdout } = await show(args, PAGER);
-      expect({ code, lines: stdout.split('\n').length }).toEqual({ code: 0, lines: 103 });
-    }
-  });
-
-  test('leaving the pager early ends the query, and is no error', async () => {
-    const first = join(temporaryFolder(), 'first');
-    expect(await show([endless], `head -n 1 > '${first}'`)).toMatchObject({ code: 0, stderr: '' });
-    expect(readFileSync(first, 'utf8').trim()).toBe('x');
-  });
-
-  test('a pager that is not there is said to be', async () => {
-    expect(await show([hundred], 'no-such-pager 2> /dev/null')).toMatchObject({
-      code: 2,
-      stderr: expect.stringContaining('the pager "no-such-pager 2> /dev/null" could not be run'),
-    });
-  });
-
-  test('long text is cut to its width, and numbers are not', async () => {
-    const sql = `SELECT 1234567890123 AS n, '${'text '.repeat(30)}' AS t, '${'more '.repeat(30)}' AS m`;
-    const { stdout } = await show([sql], '');
-    const [, , row = ''] = stdout.split('\n');
-    expect(row).toMatch(/^1234567890123 {2}text .*… {2}more .*…$/);
-    expect(row).toHaveLength(60);
-  });
-});
-
-test('where there is no terminal, nothing goes through a pager', async () => {
-  const sql = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 100) SELECT x FROM n';
-  const options = { folder: temporaryFolder(), environment: { PAGER: 'false' } };
-  const { code, stdout } = await runCli(['query', sql, '--db', mirror()], options);
-  expect({ code, lines: stdout.split('\n').length }).toEqual({ code: 0, lines: 103 });
+test('on a terminal long text is cut to its width, and numbers are not', async () => {
+  const sql = `SELECT 1234567890123 AS n, '${'text '.repeat(30)}' AS t, '${'more '.repeat(30)}' AS m`;
+  const { stdout } = await invoke(['query', '--db', mirror(), sql], { terminal: 60, folder: temporaryFolder() });
+  const [, , row = ''] = stdout.split('\n');
+  expect(row).toMatch(/^1234567890123 {2}text .*… {2}more .*…$/);
+  expect(row).toHaveLength(60);
 });
 
 test('where there is no terminal, no value is cut', async () => {

@@ -25,12 +25,10 @@ import {
   totalLines,
   wholePlan,
 } from './words.ts';
-import { pagerFlag } from '../pager.ts';
 import { exitOf, lookAtJournal, named, openBatch } from './shared.ts';
 
 interface StatusFlags {
   readonly rows?: true;
-  readonly pager: boolean;
 }
 
 interface ResultsFlags {
@@ -53,7 +51,6 @@ export function defineLooking(bulk: Command, context: CliContext): void {
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
     .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
     .option('--rows', 'every row of the batch, with what deserves a look on top')
-    .option(...pagerFlag)
     .action((batch: string | undefined, flags: StatusFlags) => runStatus(context, batch, flags));
   bulk
     .command('results')
@@ -95,7 +92,7 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   printLines(context, await openLines(journal, batch));
   if (flags.rows !== true) return;
   printLine(context, '');
-  await printRows(context, journal, batch, flags.pager);
+  await printRows(context, journal, batch);
 }
 
 async function listBatches(context: CliContext): Promise<void> {

@@ -64,7 +64,7 @@ async function plans(
   // What is wrong with the name of the file is said before anything is planned.
   const sheet = reviewFile(context, flags);
   const ports = await openBulk(context);
-  await showPlan(context, ports, await make(ports), flags, sheet);
+  await showPlan(context, ports, await make(ports), sheet);
 }
 
 /** Plans the rows under a name that the log has from the first request on. */
@@ -140,13 +140,12 @@ async function showPlan(
   context: CliContext,
   { journal }: BulkPorts,
   batch: Batch,
-  flags: ReviewFlags,
   writeSheet: ReviewFile,
 ): Promise<void> {
   const { report, look, below } = await planWords(context, journal, batch);
   await writeSheet?.(journal, batch);
   if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
-  if (writeSheet === undefined) await printRows(context, journal, batch, flags.pager);
+  if (writeSheet === undefined) await printRows(context, journal, batch);
   else printLines(context, await look());
   printLines(context, ['', ...(await below())]);
   printNote(context, nextWords(report));

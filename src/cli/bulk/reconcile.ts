@@ -14,8 +14,7 @@ import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { toCount, toMoment } from '../flag-values.ts';
-import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
-import { tableRoom } from '../pager.ts';
+import { paint, printJson, printLine, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
 import { acceptedOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
 
@@ -160,7 +159,7 @@ function report(context: CliContext, format: Flags['format'], found: Reconciliat
     const style = { format, raw: false } as const;
     context.stdout.write(header(style, columns) + resultLines(style, columns)(shown.map(rowOf)));
   } else {
-    if (shown.length > 0) printLines(context, tableText(columns, shown.map(rowOf), tableRoom(context, false)));
+    if (shown.length > 0) printLines(context, tableText(columns, shown.map(rowOf), tableRoom(context)));
     if (adopted !== null) printLines(context, adoptedLines(adopted));
     const color = status === 'equal' ? 'green' : 'yellow';
     const back = reversals.length === 0 ? '' : `, ${reversals.length} of them taken back later`;

@@ -241,7 +241,7 @@ async function rehearse(
   const job = { context: there, ports, batch, action: read.action, flags };
   await sendWatched(job, consent, async (report) => {
     if (context.json()) return printJson(context, { ...report, rehearsal: true });
-    await printRows(context, ports.journal, batch, true);
+    await printRows(context, ports.journal, batch);
     printLines(context, [
       '',
       ...totalLines(context, report),

@@ -1,8 +1,9 @@
-/** A batch and its rows as a person reads them: in words, through the pager, as a sheet; and every row in `--json`. */
+/** A batch and its rows as a person reads them: in words, as a table, as a sheet; and every row in `--json`. */
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
+import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/table-file.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
@@ -15,9 +16,8 @@ import type { Timestamp } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { minuteOf, paint, printNote, printWarning } from '../output.ts';
+import { minuteOf, paint, printNote, printWarning, tableRoom } from '../output.ts';
 import { newFile } from '../files.ts';
-import { pagerFlag, tableRoom, writePaged } from '../pager.ts';
 
 /** Rows, problems and warnings that a screen shows; all of them are in the results. */
 const mostLines = 25;
@@ -219,13 +219,11 @@ async function* taken<T>(all: AsyncIterable<T>, most: number): AsyncGenerator<T>
 export interface ReviewFlags {
   readonly output?: string;
   readonly force?: true;
-  readonly pager: boolean;
 }
 
 /** How a whole plan is read. */
 export function addReviewFlags(command: Command): Command {
   return command
-    .option(...pagerFlag)
     .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
     .option('--force', 'replace the file if it is there');
 }
@@ -246,18 +244,13 @@ export async function wholePlan(journal: Journal, { batch }: Batch): Promise<Who
 }
 
 /** What deserves a look, then every row. */
-export async function printRows(
-  context: CliContext,
-  journal: Journal,
-  { batch }: Batch,
-  pager: boolean,
-): Promise<void> {
-  const room = tableRoom(context, pager);
+export async function printRows(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
+  const room = tableRoom(context);
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (const line of lookLines(context, await notedRows(journal, batch))) yield Buffer.from(`${line}\n`);
     for await (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
   }
-  await writePaged(context, chunks(), pager);
+  await writeToStream(context.stdout, chunks(), context.signal);
 }
 
 export type ReviewFile = ReturnType<typeof reviewFile>;

@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
-import { mayAccess } from '../model/access.ts';
+import { mayAccess } from '../model/read-file.ts';
 import { UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/file-error.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';

@@ -12,10 +12,10 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { checkingKey, signingKey } from './bulk/receipt.ts';
+import { checkingKey, printCheck, signingKey } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
-import { paint, printJson, printLine, printLines, printResult } from './output.ts';
+import { printJson, printLine, printResult } from './output.ts';
 import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 
 interface Flags {
@@ -134,11 +134,8 @@ async function check(context: CliContext, file: string, { key: keyFile }: Flags)
     const about = head && { written_at: head.written_at, root: head.root, resources: head.resources };
     return printJson(context, { status, file, key_id: key.id, ...about, problems, mirror, not_compared });
   }
-  const bad = paint(context, 'red', 'differs');
-  for (const each of [...problems, ...(mirror?.problems ?? [])]) printLine(context, `${bad}   ${onOneLine(each)}`);
-  for (const each of mirror?.windows ?? []) printLine(context, `${bad}   ${onOneLine(differenceText(each))}`);
-  printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-  if (head !== null && status === 'genuine') printLines(context, linesOf(head));
+  const differing = [...problems, ...(mirror?.problems ?? []), ...(mirror?.windows ?? []).map(differenceText)];
+  printCheck(context, { status, file, problems: differing }, head === null ? [] : linesOf(head));
   if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
   const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
   printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);

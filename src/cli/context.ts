@@ -15,7 +15,7 @@ import { Releases } from '../model/releases.ts';
 import { Secret } from '../model/secret.ts';
 import { SecretWords } from '../model/secret-words.ts';
 import { keyOf } from '../settings/server.ts';
-import { sharedStoreOf } from '../settings/shared.ts';
+import { sharedStoreOf } from '../settings/network.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './sieve.ts';
 

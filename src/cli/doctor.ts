@@ -104,24 +104,21 @@ function orNone<T>(read: () => T): T | undefined {
 }
 
 function filesOf(settings: Settings): FileToCheck[] {
+  const { store } = settings;
   const mirror: FileToCheck = {
-    name: 'mirror',
-    path: settings.store.mirror,
-    places: '--db, ADMIN_MIRROR_DB or store.mirror',
-    madeBy: '`sync`',
     kind: mirrorKind,
+    path: store.mirror,
+    madeBy: '`sync`',
     open: () => withReleases((releases) => openReading(settings, releases).snapshot().release()),
   };
   const journal: FileToCheck = {
-    name: 'journal',
-    path: settings.store.journal,
-    places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
-    madeBy: '`bulk plan`',
     kind: journalKind,
+    path: store.journal,
+    madeBy: '`bulk plan`',
     open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
   };
   // What is shared has a check of its own.
-  return settings.store.shared === undefined ? [mirror, journal] : [mirror];
+  return store.shared === undefined ? [mirror, journal] : [mirror];
 }
 
 function documentOf(context: CliContext, checks: readonly Check[]) {

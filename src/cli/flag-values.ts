@@ -1,8 +1,7 @@
 /** Values of flags, the flags that are given on to other commands, and standard input. */
 import { InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import { momentForms, parseMoment } from '../model/moment.ts';
-import { parseDuration, systemClock } from '../model/time.ts';
+import { momentForms, parseMoment, parseDuration, systemClock } from '../model/time.ts';
 import type { SettingsReading } from '../settings/settings.ts';
 
 /** A flag's text as milliseconds, above 0. */

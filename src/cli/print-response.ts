@@ -3,9 +3,10 @@ import { type ApiRecord, isRecord, type Page, recordIn } from '../api/envelope.t
 import type { Response } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import type { CliContext } from './context.ts';
-import { printLine, printNote } from './output.ts';
+import { printLine, printLines, printNote } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { cut, padEnd, padStart, width } from '../data/text-table.ts';
+import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-table.ts';
+import type { Cell } from '../store/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
 import { harmless } from '../model/terminal-text.ts';
@@ -13,54 +14,47 @@ import { harmless } from '../model/terminal-text.ts';
 const widest = 32;
 const gap = '  ';
 
-interface RecordTable {
-  readonly head: readonly string[];
+interface RecordTable extends Pick<TableLayout, 'heading'> {
   /** Lines for the records, laid out as the first ones were. */
-  lines(records: readonly ApiRecord[]): string[];
+  readonly lines: (records: readonly ApiRecord[]) => string[];
   /** Names of the columns for which there was no room. */
   readonly left: readonly string[];
 }
 
 /** One line, and nothing that could command the terminal: what a server sends is not ours. */
-function shown(value: unknown, most = Infinity): string {
+function shown(value: unknown): string {
   if (value === null || value === undefined) return '';
   const text = typeof value === 'string' ? value : stringifyExactly(value);
-  return text.slice(0, most).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
 }
 
 /**
- * Lays out the table by its first records.
+ * Lays out the table by its first records. On a terminal, columns for which there is no room are left out.
  * @param names the columns in their order
- * @param room columns of the terminal; Infinity where nobody looks at one
  */
-function layOut(names: readonly string[], first: readonly ApiRecord[], room: number): RecordTable {
-  const columns: { name: string; size: number; right: boolean }[] = [];
-  let used = 0;
-  const isWhole = room === Infinity;
-  const text = (value: unknown) => shown(value, isWhole ? Infinity : 4 * widest);
-  for (const name of names) {
-    const values = first.map((record) => record[name]);
-    const wide = Math.max(width(name), ...values.map((value) => width(text(value))));
-    const size = isWhole ? wide : Math.min(widest, wide);
-    const wanted = size + (columns.length === 0 ? 0 : gap.length);
-    if (columns.length > 0 && used + wanted > room) break;
-    used += wanted;
-    const filled = values.filter((value) => value !== null && value !== undefined);
-    const right = filled.length > 0 && filled.every((value) => ['number', 'bigint'].includes(typeof value));
-    columns.push({ name, size, right });
-  }
-  const line = (texts: readonly string[]) =>
-    columns
-      .map(({ size, right }, index) => {
-        const fitted = isWhole ? (texts[index] ?? '') : cut(texts[index] ?? '', size);
-        return right ? padStart(fitted, size) : padEnd(fitted, size);
-      })
-      .join(gap)
-      .trimEnd();
+function layOut({ stdout }: CliContext, names: readonly string[], first: readonly ApiRecord[]): RecordTable {
+  const { isTTY } = stdout;
+  const cellOf = (value: unknown): Cell => {
+    if (typeof value === 'number' || typeof value === 'bigint' || value === null || value === undefined)
+      return value ?? null;
+    return isTTY ? cut(shown(value).slice(0, 4 * widest), widest) : shown(value);
+  };
+  const rowOf = (record: ApiRecord) => names.map((name) => cellOf(record[name]));
+  const rows = first.map(rowOf);
+  let used = -gap.length;
+  const fitting = names.filter((name, at) => {
+    used += gap.length + Math.max(width(name), ...rows.map((row) => width(String(row[at] ?? ''))));
+    return !isTTY || at === 0 || used <= stdout.columns;
+  });
+  const layout = tableLayout(
+    fitting.map((name) => ({ name, table: null, origin: null })),
+    rows,
+    isTTY ? Infinity : undefined,
+  );
   return {
-    head: [line(columns.map(({ name }) => name)), columns.map(({ size }) => '-'.repeat(size)).join(gap)],
-    lines: (records) => records.map((record) => line(columns.map(({ name }) => text(record[name])))),
-    left: names.slice(columns.length),
+    heading: layout.heading,
+    lines: (records) => records.map((record) => layout.line(rowOf(record).slice(0, fitting.length))),
+    left: names.slice(fitting.length),
   };
 }
 
@@ -76,10 +70,6 @@ function recordLines(record: ApiRecord): string[] {
       ...more.map((each) => `${' '.repeat(size)}${gap}${each}`),
     ];
   });
-}
-
-function roomOf(context: CliContext): number {
-  return context.stdout.isTTY ? context.stdout.columns : Number.POSITIVE_INFINITY;
 }
 
 /** The columns of a list: the document's fields, then the related records that were requested. */
@@ -99,8 +89,8 @@ function withLineEnd(text: string): string {
 /** One page of a list. */
 export function printPage(context: CliContext, resource: Resource, include: readonly string[], page: Page): void {
   if (context.json()) return void context.stdout.write(harmless(withLineEnd(page.text)));
-  const table = layOut(namesOf(resource, include), page.records, roomOf(context));
-  for (const line of [...table.head, ...table.lines(page.records)]) printLine(context, line);
+  const table = layOut(context, namesOf(resource, include), page.records);
+  printLines(context, [...table.heading, ...table.lines(page.records)]);
   printNote(context, `Page ${page.page} of ${page.lastPage}, ${page.total} ${resource.name} in all.`);
   noteLeft(context, table);
 }
@@ -144,8 +134,8 @@ async function* tableText(
   let count = 0;
   for await (const { records } of pages) {
     const head = table === undefined;
-    table ??= layOut(namesOf(resource, include), records, roomOf(context));
-    const lines = [...(head ? table.head : []), ...table.lines(records)];
+    table ??= layOut(context, namesOf(resource, include), records);
+    const lines = [...(head ? table.heading : []), ...table.lines(records)];
     count += records.length;
     if (lines.length > 0) yield Buffer.from(`${lines.join('\n')}\n`);
   }
@@ -166,11 +156,11 @@ export function printResponse(context: CliContext, { body, raw, status }: Respon
   const record = recordIn(body);
   if (records !== undefined) {
     const names = [...new Set(records.flatMap((each) => Object.keys(each)))];
-    const table = layOut(names, records, roomOf(context));
-    for (const line of [...table.head, ...table.lines(records)]) printLine(context, line);
+    const table = layOut(context, names, records);
+    printLines(context, [...table.heading, ...table.lines(records)]);
     noteLeft(context, table);
   } else if (record !== undefined) {
-    for (const line of recordLines(record)) printLine(context, line);
+    printLines(context, recordLines(record));
   } else if (typeof body !== 'string') {
     printLine(context, stringifyExactly(body, 2));
   } else if (body !== '') {

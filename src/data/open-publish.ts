@@ -1,8 +1,7 @@
 /** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
 import { UsageError } from '../model/errors.ts';
-import { networkOf } from '../settings/network.ts';
+import { networkOf, passwordIn } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
-import { passwordIn } from '../settings/shared.ts';
 import { check } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
 import { publish } from './publish/publish.ts';

@@ -88,7 +88,7 @@ export async function* asyncTableText(
 /** The lines that are ready with each row: none before the widths are known. */
 function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   const first: Row[] = [];
-  let layout: ReturnType<typeof tableLayout> | undefined;
+  let layout: TableLayout | undefined;
   const begun = (): string[] => {
     layout = tableLayout(columns, first, room);
     return [...layout.heading, ...first.map(layout.line)];
@@ -102,7 +102,10 @@ function linesOf(columns: readonly ResultColumn[], room: number | undefined) {
   };
 }
 
-function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {
+export type TableLayout = ReturnType<typeof tableLayout>;
+
+/** How rows are laid out by the first of them. @param room `Infinity` where later cells are cut to the widths of these alone */
+export function tableLayout(columns: readonly ResultColumn[], first: readonly Row[], room: number | undefined) {
   // What is longer than some lines is cut in any case.
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));

@@ -3,8 +3,7 @@
  * "Forgetting a person" of docs/architecture.md.
  */
 import { type Kysely, sql } from 'kysely';
-import type { Person, TableCounts } from '../store/forget-types.ts';
-import { mentionsOf, takenOut } from '../store/mentions.ts';
+import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
 import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
 import { type JournalTables, rowsOf } from './tables.ts';
 

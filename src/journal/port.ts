@@ -8,7 +8,7 @@ import type { ApprovalPolicies, ApprovalPolicy, PlanTotals } from '../model/appr
 import type { Caps, PlannedChange } from '../model/money.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { ForgetJournal } from '../store/forget-types.ts';
+import type { ForgetJournal } from '../store/mentions.ts';
 import type { LockOwner } from '../store/lock.ts';
 import type { AuditEntry, AuditFilter } from './audit.ts';
 import type { Head } from './chain.ts';

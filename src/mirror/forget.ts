@@ -2,7 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import { writtenId } from '../model/records.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import type { ForgetJournal } from '../store/forget-types.ts';
+import type { ForgetJournal } from '../store/mentions.ts';
 import type { ForgetStore } from './store/forget-store.ts';
 import { syncLock } from './store/run-table.ts';
 

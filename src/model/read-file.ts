@@ -1,6 +1,6 @@
 /** Files that an operator names - settings, keys, reports, sheets - read whole, and only where they are files. */
 import { Buffer } from 'node:buffer';
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs';
 
 /** Far above any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
@@ -68,4 +68,14 @@ function checkKind(stats: Stats, path: string): void {
 
 function tooLarge(path: string, mostBytes: number): UnfitFile {
   return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MiB`, path);
+}
+
+/** Whether this user may use the file so. @param mode `constants.W_OK` and the like of node:fs; false for a file that is not there */
+export function mayAccess(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,7 @@
 /** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
-import { readdirSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
@@ -10,7 +11,6 @@ import type { WrittenPolicy } from './approval.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
 import { allSettings, type SettingKey } from './table.ts';
-import { distrust } from './trusted-file.ts';
 
 export interface FileValue {
   readonly key: SettingKey;
@@ -239,6 +239,30 @@ function readTrusted(folder: string, name: string, what: string, advice: string)
   } catch (error) {
     return new UsageError(`${what} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }
+}
+
+/**
+ * Why settings must not be taken from the file; undefined where they may. Whoever can change the program can do worse, so
+ * the owner of its own files is trusted like this user and root.
+ * @param name what the error calls the file, as `the config file config/admin-mirror.yaml`
+ */
+export function distrust(
+  name: string,
+  { mode, uid, gid }: Pick<ReadFile, 'mode' | 'uid' | 'gid'>,
+): UsageError | undefined {
+  const user = process.getuid?.();
+  if (user === undefined) return undefined;
+  if (![user, 0, statSync(fileURLToPath(import.meta.url)).uid].includes(uid)) {
+    return new UsageError(`${name} belongs to another user (${uid}), so its settings are not taken`, {
+      advice: `If it is what you want, make it yours: chown ${user} on it. Else work in another folder.`,
+    });
+  }
+  // A group that is called by its user's number is that user's alone: so do many systems make them.
+  const byGroup = (mode & 0o020) !== 0 && gid !== uid;
+  if (!byGroup && (mode & 0o002) === 0) return undefined;
+  return new UsageError(`${name} can be changed by other users, so its settings are not taken`, {
+    advice: 'See that it is as you want it, and run: chmod go-w on it.',
+  });
 }
 
 const profileFile = /^(.+)\.ya?ml$/;

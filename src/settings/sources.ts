@@ -5,7 +5,7 @@ import { UsageError } from '../model/errors.ts';
 import { fileReason } from '../model/file-error.ts';
 import { nearestNames } from '../model/nearest.ts';
 import { readRegularFile } from '../model/read-file.ts';
-import type { FileProfile, FileValue } from './config-file.ts';
+import { type FileProfile, type FileValue, distrust } from './config-file.ts';
 import { fromText } from './kinds.ts';
 import {
   forProfile,
@@ -18,7 +18,6 @@ import {
   strayVariable,
 } from './profiles.ts';
 import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
-import { distrust } from './trusted-file.ts';
 
 export interface Given {
   readonly value: unknown;

@@ -11,9 +11,8 @@ import { isLoopback } from '../model/loopback.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Secret } from '../model/secret.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
-import { networkOf } from '../settings/network.ts';
+import { networkOf, passwordIn } from '../settings/network.ts';
 import type { Settings } from '../settings/settings.ts';
-import { passwordIn } from '../settings/shared.ts';
 
 /** Who is asked for again, before an approval: only the same person, in the same session, confirms. */
 export interface Again {

@@ -8,7 +8,7 @@ import { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { sharedStoreOf } from '../settings/shared.ts';
+import { sharedStoreOf } from '../settings/network.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { migrateShared, openShared } from '../store/postgres-schema.ts';
 import type { StoreSide, StoreTables } from './move-store.ts';

@@ -136,7 +136,7 @@ describe('doctor', () => {
       ADMIN_MIRROR_DBB: 'x',
     });
     expect(code).toBe(2);
-    expect(of('mirror')).toMatch(/^fail: .*mirror\.db is not an SQLite database/);
+    expect(of('mirror')).toMatch(/^fail: .*mirror\.db: it is not an SQLite database/);
     expect(of('journal')).toMatch(/^fail: .*note\.txt/);
     expect(of('key')).toMatch(/^ok: .*\nwarn: .*chmod 600/);
     expect(of('settings')).toMatch(/warn: ADMIN_MIRROR_DBB .*ADMIN_MIRROR_DB/);
@@ -145,7 +145,7 @@ describe('doctor', () => {
   test('opens the mirror that a sync has made, and minds who can read it', async () => {
     const folder = temporaryFolder();
     await runCli(['sync', 'coupons', '--quiet'], { folder, environment: server() });
-    expect((await doctor(folder, server())).of('mirror')).toMatch(/^ok: .*mirror\.db: [\d.]+ MiB$/);
+    expect((await doctor(folder, server())).of('mirror')).toMatch(/^ok: .*mirror\.db: [\d.]+ [KM]B$/);
     chmodSync(join(folder, 'data/mirror.db'), 0o644);
     const { code, of } = await doctor(folder, server());
     expect(code).toBe(0);
@@ -317,7 +317,7 @@ describe('what the mirror has on record of the server', () => {
     writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(2);
-    expect(of('mirror')).toMatch(/^fail: .*is not an SQLite database/);
+    expect(of('mirror')).toMatch(/^fail: .*it is not an SQLite database/);
     expect(of('capabilities')).toMatch(/^skipped: .*the mirror must be right first/);
     expect(of('users list')).toMatch(/measured now/);
   });

@@ -3,8 +3,7 @@ import { dictionary } from '../../src/data/dictionary.ts';
 import { datasetteMetadata } from '../../src/data/dictionary-markdown.ts';
 import { inventory, inventoryOf } from '../../src/data/inventory.ts';
 import { relationTables } from '../../src/model/relations.ts';
-import { flatViewSql } from '../../src/store/relation-schema.ts';
-import { makeRelationTable } from '../../src/store/relations.ts';
+import { flatViewSql, makeRelationTable } from '../../src/store/relations.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 

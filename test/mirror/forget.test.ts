@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { findUser, forgetUser, undoForget, type ForgetPorts } from '../../src/mirror/forget.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Person } from '../../src/store/forget-types.ts';
+import type { Person } from '../../src/store/mentions.ts';
 import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseMoment } from '../../src/model/moment.ts';
-import { dayMs, timestampOf } from '../../src/model/time.ts';
+import { parseMoment, dayMs, timestampOf } from '../../src/model/time.ts';
 
 const now = Date.parse('2026-03-11T10:20:30.400Z');
 

@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
 import { readSettings } from '../../src/settings/settings.ts';
-import { distrust } from '../../src/settings/trusted-file.ts';
+import { distrust } from '../../src/settings/config-file.ts';
 import { spawnCli, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';

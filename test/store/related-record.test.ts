@@ -2,7 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { relationTable } from '../../src/model/relations.ts';
 import { relatedList, relatedRows } from '../../src/store/related-record.ts';
-import { flatViewSql, mostFlatKeys } from '../../src/store/relation-schema.ts';
+import { flatViewSql, mostFlatKeys } from '../../src/store/relations.ts';
 
 describe('what stands under the name of a relation', () => {
   test.each<[string, unknown, unknown[]]>([

@@ -4,7 +4,7 @@ import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { jobKinds } from '../../src/model/job.ts';
-import { jobRules } from '../../src/settings/job-options.ts';
+import { jobRules } from '../../src/settings/jobs.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
 const world = {

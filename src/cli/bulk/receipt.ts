@@ -75,6 +75,18 @@ export function checkingKey(context: CliContext, file: string | undefined) {
   return openCheckingKey(file === undefined ? keyFiles(journal).checking : resolve(context.folder, file));
 }
 
+/** Prints what differs in a signed document, whether it is as it was signed, and, where it is, what it says. */
+export function printCheck(
+  context: CliContext,
+  { status, file, problems }: { readonly status: string; readonly file: string; readonly problems: readonly string[] },
+  about: readonly string[],
+): void {
+  for (const each of problems) printLine(context, `${paint(context, 'red', 'differs')}   ${onOneLine(each)}`);
+  const isGenuine = status === 'genuine';
+  printLine(context, `${paint(context, isGenuine ? 'green' : 'red', status)}   ${onOneLine(file)}`);
+  if (isGenuine) printLines(context, about);
+}
+
 function aboutLines(head: ReceiptHead): string[] {
   return [
     `batch     ${onOneLine(head.batch)}, ${onOneLine(head.state)}, written ${onOneLine(head.written_at)}`,
@@ -102,9 +114,7 @@ export async function checkReceiptFile(context: CliContext, file: string, keyFil
     const document = { status, file, format, key_id: key.id, ...about, problems, journal: compared, not_compared };
     return printJson(context, document);
   }
-  for (const problem of problems) printLine(context, `${paint(context, 'red', 'differs')}   ${onOneLine(problem)}`);
-  printLine(context, `${paint(context, status === 'genuine' ? 'green' : 'red', status)}   ${onOneLine(file)}`);
-  if (head !== null && status === 'genuine') printLines(context, aboutLines(head));
+  printCheck(context, { status, file, problems }, head === null ? [] : aboutLines(head));
   if (compared === null) return printLine(context, `journal   not compared: ${not_compared}`);
   const changed = compared.changed_since;
   const since = changed === 0 ? '' : `; since then, something was done with ${counted(changed, 'row')} of it`;

@@ -1,5 +1,5 @@
 /** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
-import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Check, checking, failed, ok, warn } from './check.ts';
 import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
@@ -7,17 +7,18 @@ import { switchOn } from '../../data/reports/run.ts';
 import { journalKind } from '../../journal/schema.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { hasRole } from '../../model/account.ts';
+import { bytesText } from '../../model/bytes.ts';
 import { databaseText } from '../../model/database-address.ts';
 import { counted } from '../../model/counted.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/file-error.ts';
 import { refuseUnfit } from '../../model/read-file.ts';
 import type { RelationTable } from '../../model/relations.ts';
-import { certificatesIn } from '../../settings/network.ts';
+import { certificatesIn, sharedStoreOf } from '../../settings/network.ts';
 import { baseUrlOf, keyOf } from '../../settings/server.ts';
-import { sharedStoreOf } from '../../settings/shared.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import { checkFileSoundness, type FileKind } from '../../store/file-kind.ts';
+import { freeSpace } from '../../store/files/disk-space.ts';
 import type { Snapshot } from '../../store/reading.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
@@ -27,71 +28,55 @@ import { openPeopleForReading } from '../../people/open.ts';
 /** Below this much free space a first sync of a middle-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
 
-const sqliteHeader = 'SQLite format 3\0';
-
 export interface FileToCheck {
-  /** `mirror`; what the checks are called. */
-  readonly name: string;
+  readonly kind: FileKind;
   readonly path: string;
-  /** Where to name another: `--db, ADMIN_MIRROR_DB or store.mirror`. */
-  readonly places: string;
   /** What makes it: `sync`. */
   readonly madeBy: string;
-  readonly kind?: FileKind;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
-  readonly open?: () => Promise<unknown>;
+  readonly open: () => Promise<unknown>;
 }
 
 export function checkFile(file: FileToCheck): Promise<Check[]> {
-  return checking(file.name, async () => {
+  const { kind, path } = file;
+  return checking(kind.name, async () => {
     try {
-      refuseUnfit(file.path);
-      return existsSync(file.path) ? await checkExisting(file) : checkFuture(file);
+      refuseUnfit(path);
+      return existsSync(path) ? await checkExisting(file) : checkFuture(file);
     } catch (error) {
-      throw explainFileError(error, 'look at', file.path) ?? error;
+      throw explainFileError(error, 'look at', path) ?? error;
     }
   });
 }
 
-async function checkExisting(file: FileToCheck): Promise<Check[]> {
-  const { size, mode } = statSync(file.path);
-  accessSync(file.path, constants.R_OK | constants.W_OK);
+async function checkExisting({ kind, path, open }: FileToCheck): Promise<Check[]> {
+  const { size, mode } = statSync(path);
+  accessSync(path, constants.R_OK | constants.W_OK);
   // WAL files are made beside it.
-  accessSync(dirname(file.path), constants.W_OK);
-  if (size > 0 && !isSqlite(file.path)) {
-    throw new FileError(`${file.path} is not an SQLite database`, { advice: `Name another file: ${file.places}.` });
+  accessSync(dirname(path), constants.W_OK);
+  if (size > 0) {
+    await open();
+    // What opens may be damaged further in, which is found when it is too late to put back a good copy.
+    checkFileSoundness(kind, path);
   }
-  if (size > 0) await file.open?.();
-  // What opens may be damaged further in, which is found when it is too late to put back a good copy.
-  if (size > 0 && file.kind !== undefined) checkFileSoundness(file.kind, file.path);
-  const others = (mode & 0o077) !== 0;
   return [
-    ok(file.name, `${file.path}: ${size === 0 ? 'empty' : megabytes(size)}`),
-    ...(others ? [warn(file.name, `${file.path} can be read by others`, `Run: chmod 600 ${file.path}`)] : []),
-    ...checkRoom(file, dirname(file.path), size),
+    ok(kind.name, `${path}: ${size === 0 ? 'empty' : bytesText(size)}`),
+    ...((mode & 0o077) === 0 ? [] : [warn(kind.name, `${path} can be read by others`, `Run: chmod 600 ${path}`)]),
+    checkRoom(kind, dirname(path), size),
   ];
 }
 
-function checkFuture(file: FileToCheck): Check[] {
-  const folder = nearestFolder(file.path);
-  if (!statSync(folder).isDirectory()) {
-    throw notFolder(file.path, folder, file.places);
-  }
-  accessSync(folder, constants.W_OK);
-  return [
-    ok(file.name, `${file.path}: not there yet; the first ${file.madeBy} makes it`),
-    ...checkRoom(file, folder, 0),
-  ];
+function checkFuture({ kind, path, madeBy }: FileToCheck): Check[] {
+  const folder = folderAbove(path, path, kind.places);
+  return [ok(kind.name, `${path}: not there yet; the first ${madeBy} makes it`), checkRoom(kind, folder, 0)];
 }
 
 /** A folder that something is to be written into: it can be made and written, and its disk has room. */
 export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Check[] {
-  const file = { name, path: join(folder, 'any'), places, madeBy: '' };
   try {
-    const found = nearestFolder(file.path);
-    if (!statSync(found).isDirectory()) throw notFolder(folder, found, places);
-    accessSync(found, constants.W_OK);
-    return [ok(name, found === folder ? folder : `${folder}: made when it is needed`), ...checkRoom(file, found, 0)];
+    const found = folderAbove(join(folder, 'any'), folder, places);
+    const words = found === folder ? folder : `${folder}: made when it is needed`;
+    return [ok(name, words), checkRoom({ name, places }, found, 0)];
   } catch (error) {
     return [failed(name, explainFileError(error, 'write to', folder) ?? error)];
   }
@@ -123,39 +108,24 @@ export function checkSharedStore(settings: Settings): Promise<Check[]> {
 
 const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or make the schema for that user.';
 
-function notFolder(path: string, found: string, places: string): FileError {
-  return new FileError(`${path} cannot be made: ${found} is not a folder`, { advice: `Name another: ${places}.` });
-}
-
 /** A full copy of the file is what a rebuild may need for a while. */
-function checkRoom(file: Omit<FileToCheck, 'open'>, folder: string, size: number): Check[] {
-  const { bavail, bsize } = statfsSync(folder);
-  const free = bavail * bsize;
-  const name = `${file.name} disk`;
-  if (free >= Math.max(littleRoomBytes, size)) return [ok(name, `${megabytes(free)} free`)];
-  return [warn(name, `only ${megabytes(free)} free in ${folder}`, `Make room, or name another file: ${file.places}.`)];
+function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Check {
+  const free = freeSpace(folder);
+  if (free === undefined) return ok(`${name} disk`, 'its system does not say how much is free');
+  if (free >= Math.max(littleRoomBytes, size)) return ok(`${name} disk`, `${bytesText(free)} free`);
+  const advice = `Make room, or name another file: ${places}.`;
+  return warn(`${name} disk`, `only ${bytesText(free)} free in ${folder}`, advice);
 }
 
-/** What stands at the folder of the file, or at the nearest place above it where anything does. */
-function nearestFolder(path: string): string {
+/** The folder of the path, or the nearest above it that is there; something can be made in it. @param what is to be made */
+function folderAbove(path: string, what: string, places: string): string {
   const folder = dirname(path);
-  return existsSync(folder) || folder === path ? folder : nearestFolder(folder);
-}
-
-function isSqlite(path: string): boolean {
-  const handle = openSync(path, 'r');
-  try {
-    const start = Buffer.alloc(sqliteHeader.length);
-    readSync(handle, start, 0, start.length, 0);
-    return start.toString('latin1') === sqliteHeader;
-  } finally {
-    closeSync(handle);
+  if (!existsSync(folder) && folder !== path) return folderAbove(folder, what, places);
+  if (!statSync(folder).isDirectory()) {
+    throw new FileError(`${what} cannot be made: ${folder} is not a folder`, { advice: `Name another: ${places}.` });
   }
-}
-
-function megabytes(bytes: number): string {
-  const mega = bytes / 1024 / 1024;
-  return mega >= 1024 ? `${(mega / 1024).toFixed(1)} GiB` : `${mega.toFixed(mega < 10 ? 1 : 0)} MiB`;
+  accessSync(folder, constants.W_OK);
+  return folder;
 }
 
 /** The config file and every setting in it or elsewhere that is wrong. */

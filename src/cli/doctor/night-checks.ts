@@ -4,7 +4,7 @@ import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Socket } from 'node:net';
 import { getCACertificates, TLSSocket } from 'node:tls';
 import { buildConnector } from 'undici';
-import { mayAccess } from '../../model/access.ts';
+import { mayAccess } from '../../model/read-file.ts';
 import { mayBeProxied, type Network } from '../../api/network.ts';
 import { dictionary } from '../../data/dictionary.ts';
 import { formatOfName } from '../../data/formats.ts';

@@ -5,8 +5,7 @@ import { missingNeeds } from './run.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { relationTables } from '../../model/relations.ts';
 import { type Snapshot, snapshotOf } from '../../store/reading.ts';
-import { flatViewSql } from '../../store/relation-schema.ts';
-import { makeRelationTable } from '../../store/relations.ts';
+import { flatViewSql, makeRelationTable } from '../../store/relations.ts';
 import { mirrorTables } from '../../store/schema.ts';
 
 /** Something to look at SQL against where there is no mirror, or none with the tables for it. The caller releases it. */

@@ -2,11 +2,10 @@
 import { checkAsOf } from '../selection.ts';
 import type { ParameterType, Report, ReportNeed, ReportParameter } from './reports.ts';
 import { UsageError } from '../../model/errors.ts';
-import { momentForms, parseMoment } from '../../model/moment.ts';
+import { momentForms, parseMoment, dayMs, dayOf, timestampOf } from '../../model/time.ts';
 import { suggestion } from '../../model/nearest.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { isResourceName } from '../../model/resources.ts';
-import { dayMs, dayOf, timestampOf } from '../../model/time.ts';
 import type { BoundValues, Rows, StatementPart } from '../../store/reading-types.ts';
 import type { Snapshot } from '../../store/reading.ts';
 

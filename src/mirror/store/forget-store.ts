@@ -8,10 +8,16 @@ import { recordId } from '../../model/records.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import type { ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
-import type { Person, TableCounts } from '../../store/forget-types.ts';
+import {
+  type Person,
+  type TableCounts,
+  addressesIn,
+  mentionsOf,
+  parsedObject,
+  takenOut,
+} from '../../store/mentions.ts';
 import { certifiedRecord, saltRecord } from '../../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../../store/lock.ts';
-import { addressesIn, mentionsOf, parsedObject, takenOut } from '../../store/mentions.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../../store/relations.ts';
 import { beginEpoch } from '../../store/numbering.ts';

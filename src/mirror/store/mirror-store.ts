@@ -18,7 +18,7 @@ import type {
   RunProgressNote,
   Window,
 } from '../../store/mirror-types.ts';
-import { lateIndices } from '../../store/analyst-schema.ts';
+import { lateIndices, quoteName } from '../../store/schema.ts';
 import {
   beginHistory,
   deletionUndoer,
@@ -35,7 +35,6 @@ import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
 import { beginEpoch, deletionPruner, numbersIn } from '../../store/numbering.ts';
-import { quoteName } from '../../store/schema.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
 import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';

@@ -223,7 +223,9 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   };
   const store = openReading(settings, context.releases);
   const { size } = statSync(settings.store.mirror);
-  requireSpace('export every table', target.path, isSmall(form) ? size / 2 : size);
+  // What is compressed takes less room than the same rows in the mirror.
+  const isSmall = form.compression !== null || isPacked(form.format);
+  requireSpace('export every table', target.path, isSmall ? size / 2 : size);
   const manifest = await exportSet(flags.mask === true ? maskedStore(store) : store, request, {
     signal: context.signal,
     clock: systemClock,
@@ -238,11 +240,6 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   noteCursor(context, flags, manifest.cursor);
   await removeOlder(context, target, { foldersOf: manifestProgram });
   if (context.json()) printJson(context, manifest);
-}
-
-/** Whether what is written takes less room than the same rows in the mirror. */
-function isSmall({ format, compression }: FileForm): boolean {
-  return compression !== null || isPacked(format);
 }
 
 interface ExportFlags {
@@ -311,7 +308,8 @@ async function whatOf(context: CliContext, what: string | undefined, flags: Expo
 
 /** What of the rows is wanted. Throws a UsageError. */
 function partOf(flags: ExportFlags): StatementPart {
-  const columns = flags.columns === undefined ? undefined : namesOfFlag('--columns', flags.columns);
+  const columns = flags.columns?.split(',').map((name) => name.trim());
+  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
   return {
     ...(columns === undefined ? {} : { columns }),
     ...(flags.where === undefined ? {} : { where: flags.where }),
@@ -324,11 +322,4 @@ function past(moment: number): Timestamp {
   const at = timestampOf(moment);
   if (moment <= systemClock.now()) return at;
   throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
-}
-
-/** The names in a list such as `a,b`. Throws a UsageError where one is empty. */
-function namesOfFlag(flag: string, list: string): string[] {
-  const names = list.split(',').map((name) => name.trim());
-  if (names.includes('')) throw new UsageError(`${flag} has an empty name: "${list}"`);
-  return names;
 }

@@ -6,9 +6,18 @@ import type { SettingsReading } from '../settings/settings.ts';
 
 /** A flag's text as milliseconds, above 0. */
 export function toDuration(text: string): number {
+  const ms = toWait(text);
+  if (ms > 0) return ms;
+  throw new InvalidArgumentError(`It must be ${durationForms}.`);
+}
+
+const durationForms = 'a duration such as 500ms, 30s or 10m';
+
+/** The same, where there may be none at all: 0s. */
+export function toWait(text: string): number {
   const ms = parseDuration(text);
-  if (ms !== undefined && ms > 0) return ms;
-  throw new InvalidArgumentError('It must be a duration such as 500ms, 30s or 10m.');
+  if (ms !== undefined) return ms;
+  throw new InvalidArgumentError(`It must be ${durationForms}.`);
 }
 
 /**

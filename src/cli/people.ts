@@ -99,7 +99,10 @@ Examples:
       'Set the password of an account. It is asked for twice on the terminal, or is the one line of standard input.',
     )
     .argument('<name>', 'the account')
-    .action((name: string) => setPassword(context, name));
+    .action((given: string) => {
+      const name = accountName(given);
+      return change(context, (all) => changePassword(all, name, () => newPassword(context, name)));
+    });
 }
 
 async function add(context: CliContext, given: string, flags: AddFlags): Promise<void> {
@@ -157,11 +160,6 @@ async function setOsUsers(context: CliContext, name: string, users: readonly str
     throw new UsageError(problem, { advice: 'Name them behind the account, or add --none.' });
   }
   await change(context, (people) => people.setOsUsers(accountName(name), users.map(osUserName)));
-}
-
-async function setPassword(context: CliContext, given: string): Promise<void> {
-  const name = accountName(given);
-  await change(context, (people) => changePassword(people, name, () => newPassword(context, name)));
 }
 
 async function change(context: CliContext, work: (people: People) => Promise<Account>): Promise<void> {

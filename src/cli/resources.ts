@@ -45,7 +45,9 @@ function defineResource(program: Command, context: CliContext, resource: Resourc
 }
 
 function defineOperation(parent: Command, context: CliContext, resource: Resource, operation: Operation): void {
-  const command = parent.command(operation.command).description(descriptionOf(operation));
+  const command = parent
+    .command(operation.command)
+    .description([`${operation.summary}.`, ...operation.rules.map((rule) => rule.replaceAll('`', ''))].join(' '));
   if (operation.paginated) {
     addListFlags(command, resource);
     command.action((flags: ListFlags) => runList(context, resource, flags));
@@ -63,10 +65,6 @@ function defineOperation(parent: Command, context: CliContext, resource: Resourc
     const [id, flags] = ofOne ? [String(given[0]), given[1]] : [undefined, given[0]];
     return runOperation(context, operation, id, flags as ParameterFlags);
   });
-}
-
-function descriptionOf({ summary, rules }: Operation): string {
-  return [`${summary}.`, ...rules.map((rule) => rule.replaceAll('`', ''))].join(' ');
 }
 
 /** Runs the work with a client. The response to a refused request is printed, too, under `--json`. */

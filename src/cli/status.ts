@@ -12,7 +12,6 @@ import { counted, grouped } from '../model/counted.ts';
 import { worstOf } from '../model/errors.ts';
 import { onOneLine } from '../model/terminal-text.ts';
 import { ageText, parseInstant, systemClock } from '../model/time.ts';
-import type { MirrorEvent } from '../store/mirror-types.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
@@ -169,7 +168,13 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
     lines.push(`  ${started_at}  ${end.padEnd(11)} ${counted(requests, 'request')}  ${run}${by}`);
   }
   lines.push(...driftLines(status));
-  const others = status.events.filter((event) => !status.drift.some((each) => isSame(each, event)));
+  const others = status.events.filter(
+    (event) =>
+      !status.drift.some(
+        ({ kind, subject, resource }) =>
+          kind === event.kind && subject === event.subject && resource === event.resource,
+      ),
+  );
   if (others.length > 0) lines.push('', 'events, newest first');
   for (const { at, resource, kind, subject, detail } of others) {
     lines.push(
@@ -222,10 +227,6 @@ function driftLines({ drift }: MirrorStatus): string[] {
     'drift: how records depart from the reference',
     ...inOrder.map(([line, fields]) => `${line}: ${onOneLine(fields.sort().join(', '))}`),
   ];
-}
-
-function isSame(a: MirrorEvent, b: MirrorEvent): boolean {
-  return a.kind === b.kind && a.subject === b.subject && a.resource === b.resource;
 }
 
 /** `2026-11-21T02:15:00.000000Z (3 hours ago)`. */

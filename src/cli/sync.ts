@@ -9,7 +9,6 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { keepHeapSmall } from '../model/memory.ts';
 import { runId } from '../model/run-id.ts';
 import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
-import type { Mode } from '../mirror/plan.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
@@ -126,7 +125,7 @@ async function noteLate(context: CliContext): Promise<void> {
 function requestOf(context: CliContext, resources: readonly ResourceName[], flags: Flags) {
   return {
     resources,
-    mode: modeOf(flags),
+    mode: flags.full ? ('full' as const) : flags.quick ? ('quick' as const) : ('default' as const),
     only: rangeOf(flags),
     allowDeletions: flags.allowDeletions ?? false,
     acceptNewServer: flags.acceptNewServer ?? false,
@@ -175,11 +174,6 @@ function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number)
     `set sync.requests_per_run to ${grouped(price.requests_per_run ?? 0)} for it; it is ${grouped(budget)}`,
     basis,
   ];
-}
-
-function modeOf(flags: Flags): Mode {
-  if (flags.full) return 'full';
-  return flags.quick ? 'quick' : 'default';
 }
 
 function rangeOf({ since, until }: Flags): DayRange | null {

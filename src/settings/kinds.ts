@@ -7,7 +7,7 @@ import { withoutCredentials } from '../model/secret-words.ts';
 import { Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
 import { isLoopback } from '../model/loopback.ts';
-import { type SettingKey, type SettingKind, settingOf, type settingTable } from './table.ts';
+import { type SettingKey, settingOf, type settingTable } from './table.ts';
 
 interface ListenAddress {
   readonly host: string;
@@ -181,7 +181,10 @@ const readers = {
     if (!Array.isArray(words) || !words.every(isText) || (words[0] ?? '') === '') return refused;
     return words.every((word) => !word.includes('\0')) ? words : refused;
   },
-} satisfies Record<Exclude<SettingKind, 'count' | 'includes'>, Reader<unknown>>;
+};
+
+/** How a setting is read. What counts and related records accept is in the table of settings. */
+export type SettingKind = keyof typeof readers | 'count' | 'includes';
 
 /** The names that a setting of related records accepts; none for another setting. */
 function includesOf(key: SettingKey): readonly string[] {

@@ -6,7 +6,7 @@ import { fileReason } from '../model/file-error.ts';
 import { nearestNames } from '../model/nearest.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { type FileProfile, type FileValue, distrust } from './config-file.ts';
-import { fromText } from './kinds.ts';
+import { fromText, type SettingKind } from './kinds.ts';
 import {
   forProfile,
   isPerProfile,
@@ -17,7 +17,7 @@ import {
   serverKeys,
   strayVariable,
 } from './profiles.ts';
-import { allSettings, type SettingKey, type SettingKind, settingOf } from './table.ts';
+import { allSettings, type SettingKey, settingOf } from './table.ts';
 
 export interface Given {
   readonly value: unknown;
@@ -78,7 +78,11 @@ export function takeProfile(
   if (flag !== undefined) {
     const same = itsOwn === undefined || trimmed(itsOwn.value) === trimmed(flag.value);
     if (same) given.set('api.base_url', flag);
-    else problems.push(otherServer(name, itsOwn.origin));
+    else {
+      const message = `--base-url is another server than that of the profile ${name} (${itsOwn.origin})`;
+      const advice = 'Leave it out, or choose the profile of that server: a key must not go to the wrong one.';
+      problems.push(new UsageError(message, { advice }));
+    }
   }
   // A key that was given for one server must not go to another.
   const isOther = given.has('api.base_url') || isPerProfile(common.get('api.base_url')?.value);
@@ -98,12 +102,6 @@ export function takeProfile(
 
 function trimmed(address: unknown): string {
   return String(address).replace(/\/+$/, '');
-}
-
-function otherServer(profile: string, origin: string): UsageError {
-  return new UsageError(`--base-url is another server than that of the profile ${profile} (${origin})`, {
-    advice: 'Leave it out, or choose the profile of that server: a key must not go to the wrong one.',
-  });
 }
 
 /** The path outside of any profile; null where there is none. */

@@ -2,32 +2,7 @@
  * Every setting, once: its key in the config file, how it is read, what it means, its default, flag and environment variable.
  * Global flags, `admin-mirror config`, docs/settings.md and the test of the example file all come from here.
  */
-
-/** How a setting's text is read; src/settings/kinds.ts has the rule of each. */
-export type SettingKind =
-  | 'address'
-  | 'secret'
-  | 'path'
-  | 'duration'
-  | 'count'
-  | 'rate'
-  | 'bound'
-  | 'money'
-  | 'wait'
-  | 'level'
-  | 'switch'
-  | 'includes'
-  | 'name'
-  | 'fields'
-  | 'brake'
-  | 'listen'
-  | 'hook'
-  | 'proxy'
-  | 'hosts'
-  | 'program'
-  | 'database'
-  | 'identifier'
-  | 'text';
+import type { SettingKind } from './kinds.ts';
 
 export interface Setting {
   /** `section.name` in the config file. */

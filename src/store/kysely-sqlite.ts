@@ -51,7 +51,8 @@ class WritingDriver extends SqliteDriver {
         await connection.executeQuery(CompiledQuery.raw(isReading ? 'begin' : 'begin immediate'));
         return;
       } catch (error) {
-        if (!isBusy(error) || performance.now() > until) throw error;
+        const isBusy = error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
+        if (!isBusy || performance.now() > until) throw error;
       } finally {
         this.#database.pragma(`busy_timeout = ${busyMs}`);
       }
@@ -67,7 +68,3 @@ class WritingDriver extends SqliteDriver {
 
 /** Between two tries to begin a transaction. */
 const retryMs = 5;
-
-function isBusy(error: unknown): boolean {
-  return error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
-}

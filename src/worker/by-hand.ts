@@ -6,7 +6,7 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/run-id.ts';
 import type { Clock } from '../model/time.ts';
-import { type CommandRunner, type LogLine, outcomeOf } from './command.ts';
+import { type CommandRunner, type LogLine, notRun, outcomeOf } from './command.ts';
 import type { JobRunEnd } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
@@ -153,8 +153,7 @@ export class ByHand {
       const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
       end = { ...ended, outcome, problem };
     } catch (error) {
-      const problem = `the command could not be run: ${messageOf(error)}`;
-      end = { outcome: 'failed', exitCode: null, problem, report: null };
+      end = notRun(error);
     }
     try {
       await store.endRun(run, end);

@@ -8,6 +8,7 @@ import { type Network, openDispatcher } from '../api/network.ts';
 import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
+import { endGroup } from './command.ts';
 import { type AlertPayload, type Channels, pauseAfter } from './alerts.ts';
 import type { Sleep } from './sleep.ts';
 import { messageOf } from '../model/errors.ts';
@@ -136,13 +137,7 @@ export function runAlertCommand(
       if (problem === undefined) resolve();
       else reject(new Error(problem));
     }
-    const end = (): void => {
-      try {
-        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-      } catch {
-        // It has ended by itself.
-      }
-    };
+    const end = (): void => endGroup(child);
     let isTooLong = false;
     const timer = setTimeout(() => {
       isTooLong = true;

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { OperatorError } from '../model/errors.ts';
+import { messageOf, OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { secondMs } from '../model/time.ts';
 import { commandFile } from '../model/version.ts';
@@ -61,7 +61,8 @@ function endAll(): void {
   for (const child of children) endGroup(child);
 }
 
-function endGroup({ pid }: ChildProcess): void {
+/** Ends the process, which has a group of its own, with all that it has started. */
+export function endGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
@@ -95,6 +96,12 @@ export function outcomeOf(
   if (timedOut) return 'timed_out';
   if (stopped) return 'stopped';
   return outcomes[exitCode ?? 1] ?? 'failed';
+}
+
+/** The end of one that could not be run. */
+export function notRun(error: unknown) {
+  const problem = `the command could not be run: ${messageOf(error)}`;
+  return { outcome: 'failed', exitCode: null, problem, report: null } as const;
 }
 
 /** A report is a few KiB; what is longer is none. */

@@ -3,6 +3,7 @@
  * no framework: `node:http` has all of it, and a worker that runs for months loads nothing more.
  */
 import { timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { FileError, UsageError } from '../model/errors.ts';
@@ -43,7 +44,13 @@ export async function openHealthServer(
   server.headersTimeout = 5 * secondMs;
   server.keepAliveTimeout = 5 * secondMs;
   keepRoom(server, mostConnections);
-  await listen(server, host, port);
+  server.listen({ host, port });
+  await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+    const advice = 'Name another with worker.listen or ADMIN_MIRROR_WORKER_LISTEN, or switch it off with "off".';
+    throw cannotListen(`the worker cannot listen on ${host}:${port} (worker.listen)`, error, advice);
+  });
+  // A client that goes away is its own affair.
+  server.on('error', () => {});
   const { port: bound } = server.address() as AddressInfo;
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
@@ -80,21 +87,6 @@ export function cannotListen(what: string, error: NodeJS.ErrnoException, advice:
   const message = `${what}: ${reasons[error.code ?? ''] ?? error.message}`;
   const options = { advice, cause: error };
   return error.code === 'EMFILE' ? new FileError(message, options) : new UsageError(message, options);
-}
-
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      const advice = 'Name another with worker.listen or ADMIN_MIRROR_WORKER_LISTEN, or switch it off with "off".';
-      reject(cannotListen(`the worker cannot listen on ${host}:${port} (worker.listen)`, error, advice));
-    });
-    server.listen({ host, port }, () => {
-      server.removeAllListeners('error');
-      // A client that goes away is its own affair.
-      server.on('error', () => {});
-      resolve();
-    });
-  });
 }
 
 function pathOf({ url }: IncomingMessage): string {

@@ -25,7 +25,7 @@ export interface StatusProblem {
 /** Everything that needs a person, the worst first; nothing where all is well. */
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
   return [
-    ...sharedStore(worker),
+    ...(worker.shared_store?.problem ? [{ kind: 'shared_store', ...worker.shared_store.problem } as const] : []),
     ...batches(worker),
     ...staleness(worker),
     ...unread(mirror),
@@ -40,10 +40,6 @@ export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
   if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store'].includes(kind))) return 2;
   return problems.length === 0 ? 0 : 5;
-}
-
-function sharedStore({ shared_store: shared }: WorkerStatus): StatusProblem[] {
-  return shared === null || shared.problem === null ? [] : [{ kind: 'shared_store', ...shared.problem }];
 }
 
 function batches({ open_batches }: WorkerStatus): StatusProblem[] {

@@ -1,9 +1,9 @@
 /** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is stopped. */
-import { LockHeldError, messageOf, OperatorError } from '../model/errors.ts';
+import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/run-id.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
-import { type CommandEnd, outcomeOf } from './command.ts';
+import { type CommandEnd, notRun, outcomeOf } from './command.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
@@ -45,8 +45,7 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
     const tooLongWords = `it took longer than the ${durationText(job.timeoutMs ?? 0)} that its timeout allows`;
     return { ...end, outcome, problem: outcome === 'timed_out' ? tooLongWords : end.problem };
   } catch (error) {
-    const problem = `the command could not be run: ${messageOf(error)}`;
-    return { outcome: 'failed', exitCode: null, problem, report: null };
+    return notRun(error);
   } finally {
     ended.abort();
   }

@@ -35,7 +35,11 @@ export function defineApproving(bulk: Command, context: CliContext): void {
     .description('Hand a planned batch over for approval by another person; send nothing.')
     .argument('<batch>', 'as `bulk plan` names it')
     .option('--note <text>', 'words for whoever approves it')
-    .action((batch: string, flags: SubmitFlags) => runSubmit(context, batch, flags));
+    .action(async (name: string, flags: SubmitFlags) => {
+      const [journal, batch] = await openBatch(context, name);
+      await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
+      await printApproval(context, journal, batch);
+    });
   addAgainFlags(submit);
   bulk
     .command('approve')
@@ -52,13 +56,11 @@ export function defineApproving(bulk: Command, context: CliContext): void {
     .argument('<batch>', 'as `bulk plan` names it')
     .option('--as <name>', as)
     .requiredOption('--reason <text>', 'why; it stays on record')
-    .action((batch: string, flags: DenyFlags) => runDeny(context, batch, flags));
-}
-
-async function runSubmit(context: CliContext, name: string, flags: SubmitFlags): Promise<void> {
-  const [journal, batch] = await openBatch(context, name);
-  await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
-  await printApproval(context, journal, batch);
+    .action(async (name: string, flags: DenyFlags) => {
+      const [journal, batch] = await openBatch(context, name);
+      await denyBatch(portsFor(context, journal, flags), batch, flags.reason);
+      await printApproval(context, journal, batch);
+    });
 }
 
 async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
@@ -71,12 +73,6 @@ async function runApprove(context: CliContext, name: string, flags: ApproveFlags
   }
   await noteBatch(context, journal, batch);
   await approveBatch(portsFor(context, journal, flags), batch, approval?.hash ?? '');
-  await printApproval(context, journal, batch);
-}
-
-async function runDeny(context: CliContext, name: string, flags: DenyFlags): Promise<void> {
-  const [journal, batch] = await openBatch(context, name);
-  await denyBatch(portsFor(context, journal, flags), batch, flags.reason);
   await printApproval(context, journal, batch);
 }
 

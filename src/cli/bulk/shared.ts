@@ -1,5 +1,5 @@
 /** What the parts of `bulk` share: flags, and what they open. */
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Again } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { openBulkPorts } from '../../bulk/open.ts';
@@ -8,9 +8,9 @@ import type { DecimalMark } from '../../bulk/sheet/amount.ts';
 import { openJournal, openJournalForReading } from '../../journal/open.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import { parseDuration, systemClock } from '../../model/time.ts';
+import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
-import { toCount } from '../flag-values.ts';
+import { toCount, toWait } from '../flag-values.ts';
 import { openLog } from '../logger.ts';
 
 export interface AgainFlags {
@@ -56,7 +56,7 @@ export function addAgainFlags(command: Command): Command {
 
 export function addSettleFlag(command: Command): Command {
   const what = 'how long a write that is nowhere to be seen stays unknown';
-  return command.option('--settle-after <duration>', what, toDuration);
+  return command.option('--settle-after <duration>', what, toWait);
 }
 
 export function addSendFlags(command: Command): Command {
@@ -83,12 +83,6 @@ function reasonOf(flag: string, reason: string | undefined): string {
   const words = reason?.trim() ?? '';
   if (words !== '') return words;
   throw new UsageError(`${flag} needs a reason`, { advice: 'Say why: --reason "…". It stays on record.' });
-}
-
-function toDuration(text: string): number {
-  const ms = parseDuration(text);
-  if (ms === undefined) throw new InvalidArgumentError('A duration is needed, such as 10m, or 0s.');
-  return ms;
 }
 
 export type BulkPorts = Awaited<ReturnType<typeof openBulk>>;

@@ -46,7 +46,9 @@ async function write(
     throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
   }
   if (existing?.isFIFO() === true) {
-    return withHandle(await openPipe(path, signal), (handle) => fill(handle, chunks, signal));
+    // Waits for a reader. A call that the system holds up cannot be taken back, and would keep the process from ending.
+    const opening = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    return withHandle(await whenReady('ENXIO', signal, opening), (handle) => fill(handle, chunks, signal));
   }
   if (existing !== undefined && !existing.isFile()) {
     return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
@@ -120,11 +122,6 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
     bytes += chunk.length;
   }
   return bytes;
-}
-
-/** Waits for a reader. A call that the system holds up cannot be taken back, and would keep the process from ending. */
-function openPipe(path: string, signal: AbortSignal): Promise<FileHandle> {
-  return whenReady('ENXIO', signal, () => open(path, constants.O_WRONLY | constants.O_NONBLOCK));
 }
 
 /** What the call gives, once it no longer fails because whoever reads is not there, or has not read. */

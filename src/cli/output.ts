@@ -33,15 +33,15 @@ export function printResult(context: CliContext, document: unknown, lines: Itera
   else printLines(context, lines);
 }
 
-/** The lines of a table without a heading, their cells one below the other. */
-export function alignedLines(rows: readonly (readonly string[])[]): string[] {
+/** The lines of a table without a heading, their cells one below the other. @param isRight whether the cells of a column stand to the right */
+export function alignedLines(
+  rows: readonly (readonly string[])[],
+  isRight: (column: number) => boolean = () => false,
+): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
+  const aligned = (cell: string, column: number) =>
+    isRight(column) ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0);
+  return rows.map((row) => row.map(aligned).join('  ').trimEnd());
 }
 
 /** Columns that a table is to fit in; undefined where nothing is to be cut: outside of a terminal. */

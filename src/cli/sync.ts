@@ -13,7 +13,7 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { toDuration, toWholeNumber } from './flag-values.ts';
-import { printResult, printWarning } from './output.ts';
+import { alignedLines, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
@@ -198,18 +198,9 @@ function toDay(text: string): Day {
 function reportLines(report: RunReport): string[] {
   const heads = ['resource', 'status', 'records', 'new', 'changed', 'deleted', 'requests', 'fresh as of'];
   const rows = Object.entries(report.resources).map(([name, each]) => rowOf(name, each));
-  const widths = heads.map((head, column) => Math.max(head.length, ...rows.map((row) => (row[column] ?? '').length)));
-  // Numbers stand to the right.
-  const aligned = [heads, ...rows].map((row) =>
-    row
-      .map((cell, column) =>
-        column >= 2 && column <= 6 ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
-      )
-      .join('  ')
-      .trimEnd(),
-  );
   return [
-    ...aligned,
+    // Numbers stand to the right.
+    ...alignedLines([heads, ...rows], (column) => column >= 2 && column <= 6),
     `run ${report.run}: ${report.status}, ${counted(report.requests, 'request')}, ${counted(report.retries, 'retry', 'retries')}`,
   ];
 }

@@ -142,8 +142,17 @@ export async function approvalIn(
 export async function checkSending(
   connection: Connection,
   name: string,
-  { rules, now }: Pick<Acting, 'rules' | 'now'>,
+  { rules, now, actor }: Pick<Acting, 'rules' | 'now' | 'actor'>,
 ): Promise<void> {
+  const { account = null } = actor ?? {};
+  if (
+    account !== null &&
+    !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
+  ) {
+    throw new UsageError(`${account} is not an active maker any more; nothing was sent`, {
+      advice: `Another maker, or whoever runs commands, goes on with it: admin-mirror bulk resume ${name}.`,
+    });
+  }
   // Not the whole record: its problems and warnings may be many.
   const rows = connection.selectFrom('journal_batches').where('batch', '=', name);
   const batch = await rows

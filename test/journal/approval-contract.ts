@@ -502,6 +502,23 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
+  test.each([
+    ['is disabled', async ({ people }: Opened) => people.setState('bert', 'disabled')],
+    ['is no maker any more', async ({ people }: Opened) => people.changeRoles('bert', { add: [], remove: ['maker'] })],
+  ])('an account that %s while it sends sends no further row, without any policy too', async (_, change) => {
+    const opened = await open(rulesOf({}));
+    const { journal, people } = opened;
+    await addAccounts(people);
+    await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+    const bert = journal.by(as('bert'));
+    await claim(bert);
+    expect(await sendRow(bert)).toBe(true);
+    await change(opened);
+    await expect(sendRow(bert, 3)).rejects.toThrow('bert is not an active maker any more; nothing was sent');
+    expect((await journal.intent('one', 3))?.state).toBe('planned');
+    expect(await sendRow(journal.by(as('carla')), 3)).toBe(true);
+  });
+
   describe('rows that the brake of the mirror holds', () => {
     const under = rulesOf({ deletions: policyOf({ rows: 100 }) });
     const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };

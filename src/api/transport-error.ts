@@ -29,6 +29,12 @@ export interface Circumstances {
 
 const words: Readonly<Record<string, string>> = {
   HTTPParserError: 'the response is not HTTP',
+  // A status of three digits that is none trips an assertion of undici.
+  ERR_ASSERTION: 'the response is not HTTP',
+  UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are too large',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the response is not as long as its headers say',
+  Z_DATA_ERROR: 'the response is not compressed as its headers say',
+  Z_BUF_ERROR: 'the compressed response is cut short',
   ECONNREFUSED: 'the connection was refused',
   ENOTFOUND: 'the host name is not known',
   EAI_AGAIN: 'the host name could not be looked up',

@@ -2,11 +2,12 @@
  * One write: sent once and never again, whatever comes back. What is certain is said; where it is not certain whether
  * the server did it, that is said, too. Section "Writing" of docs/architecture.md.
  */
-import { bodyOf, problemsIn, UnreadableResponse } from './envelope.ts';
+import { bodyOf, problemsIn, recordIn, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
 import { type HttpResponse, requestedWaitOf } from './http.ts';
 import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
+import { recordKey, type RecordKey } from '../model/records.ts';
 import { passwordsIn } from '../model/secret-words.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
 import { TransportError } from './transport-error.ts';
@@ -45,7 +46,7 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
       advice: 'Check the base address, that the server is running, and that it can be reached from this machine.',
     });
   }
-  return judged(response, name, line.clock.now());
+  return judged(response, message, name, line.clock.now());
 }
 
 /**
@@ -65,9 +66,9 @@ export async function refusedIfThere(error: unknown, look: () => Promise<unknown
   });
 }
 
-function judged(response: HttpResponse, name: RequestName, now: number): Response {
+function judged(response: HttpResponse, message: Message, name: RequestName, now: number): Response {
   const { status } = response;
-  if (status >= 200 && status <= 299) return succeeded(response, name);
+  if (status >= 200 && status <= 299) return succeeded(response, message, name);
   if (movedStatuses.has(status)) throw redirectError(response, name);
   const waitMs = requestedWaitOf(response.headers, now);
   const notNow = status === 429 || (status === 503 && waitMs !== undefined);
@@ -82,10 +83,20 @@ function judged(response: HttpResponse, name: RequestName, now: number): Respons
   throw refusalOf(response, name);
 }
 
-function succeeded(response: HttpResponse, { request, redact }: RequestName): Response {
+/** The user whom the response shows where that is another one than was written to: something has mixed up two requests. */
+function otherUserIn(body: unknown, { path }: Message): RecordKey | undefined {
+  const user = /\/users\/(\d+)/.exec(path)?.[1];
+  const record = recordIn(body);
+  if (user === undefined || record === undefined || !('username' in record)) return undefined;
+  const id = recordKey(record);
+  return String(id) === user ? undefined : id;
+}
+
+function succeeded(response: HttpResponse, message: Message, { request, redact }: RequestName): Response {
   if (response.status === 204 && response.body === '') return responseOf(response);
   try {
-    bodyOf(response);
+    const other = otherUserIn(bodyOf(response), message);
+    if (other !== undefined) throw new UnreadableResponse(`the response is about user ${other}`);
   } catch (error) {
     if (!(error instanceof UnreadableResponse)) throw error;
     const options = { response: responseOf(response) };

@@ -306,6 +306,7 @@ describe('a write', () => {
     ['an empty 200', (_, response) => response.end()],
     ['a 200 cut short', (_, response) => response.end('{"id":7,')],
     ['a web page with 200', (_, response) => response.end('<html>')],
+    ['a user who is another', (_, response) => response.end('{"data":{"id":8,"username":"other"}}')],
     ['a redirect to elsewhere', (_, response) => response.writeHead(302, { location: '/login' }).end()],
   ])('with the response %s may have been done: exit 8, and the advice to look', async (_, answer) => {
     const server = await startPlainServer(answer);

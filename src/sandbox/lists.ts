@@ -216,8 +216,12 @@ function pageNumber(query: Query): number {
   return Math.max(1, wholeNumber(query['page']) ?? 1);
 }
 
+/** None of an empty list. */
 function wordsOf(list: string): string[] {
-  return list.split(',').map((each) => each.trim());
+  return list
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
 }
 
 function includesOf(resource: Resource, query: Query, behaviour: Behaviour): string[] {
@@ -227,7 +231,7 @@ function includesOf(resource: Resource, query: Query, behaviour: Behaviour): str
   const refused = wordsOf(behaviour.includes_refused);
   const ignored = wordsOf(behaviour.includes_ignored);
   const known = (resource.includes ?? []).filter((each) => !refused.includes(each));
-  const requested = [...new Set(wordsOf(value))].filter((each) => each !== '' && !ignored.includes(each));
+  const requested = [...new Set(wordsOf(value))].filter((each) => !ignored.includes(each));
   const unknown = requested.filter((each) => !known.includes(each));
   if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
     throw badRequest(

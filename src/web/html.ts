@@ -3,9 +3,11 @@ import { html as template, type SafeHtml } from '@remix-run/html-template';
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
 import { bytesText } from '../model/bytes.ts';
+import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
 import { harmless } from '../model/terminal-text.ts';
 import { ageText, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
+import type { ConsolePorts } from './route.ts';
 
 export type Html = SafeHtml;
 
@@ -118,6 +120,16 @@ export function problemTag(problem: string, advice?: string): Html {
   </div>`;
 }
 
+/** The same of what was refused, with the status of its page. */
+export function refusalTag({ message, advice }: OperatorError, { redact }: Pick<ConsolePorts, 'redact'>): Html {
+  return problemTag(inBrowser(redact(message)), advice === undefined ? undefined : inBrowser(redact(advice)));
+}
+
+export function refusalStatus(error: OperatorError): number {
+  if (error instanceof LockHeldError) return 409;
+  return error instanceof UsageError ? 422 : 503;
+}
+
 /** A word for a state, with a sign beside it: colour alone tells nothing to those who do not see it. */
 export function stateTag(state: string, kind: 'good' | 'wait' | 'bad' | 'plain'): Html {
   const signs = { good: '✓', wait: '…', bad: '✗', plain: '·' } as const;
@@ -155,4 +167,36 @@ function cutText(text: string): string {
 /** Where the cells of such a column stand. */
 export function sideOf(type: ColumnType | undefined): 'number' | undefined {
   return type === 'integer' || type === 'decimal' || type === 'double' ? 'number' : undefined;
+}
+
+/** Messages that name a command or a flag of the command line, in words for somebody who has a browser. */
+const words: readonly (readonly [RegExp, string])[] = [
+  [/admin-mirror bulk resolve (\S+) --row (\d+) --applied --reason "…"\.?/g, 'on the page of row $2 of batch $1.'],
+  [/`?admin-mirror bulk resume with --again --reason "…"`?/g, 'say why beside the button Go on'],
+  [/runs `admin-mirror bulk approve (\S+?)`/g, 'approves it on the page of batch $1'],
+  [/admin-mirror bulk (?:resume|status) (\S+)\./g, 'the page of batch $1.'],
+  [/Run `admin-mirror bulk resume \S+?`/g, 'Press “Go on”'],
+  [/(?:by|with) `admin-mirror bulk (?:status|results|resume) (\S+?)`/g, 'on the page of batch $1'],
+  [/`admin-mirror bulk status`/g, 'The page Batches'],
+  [/`admin-mirror bulk resume`/g, 'the button Go on'],
+  [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
+  // What is left is for whoever has a terminal.
+  [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],
+  [
+    /(?:To send it a second time on purpose|or send it again with):? --again --reason "…"\.?/g,
+    'To send it again on purpose, say why under "More" beside the sheet.',
+  ],
+  [/, as many as --max-errors allows/g, ', as many as are allowed in one go'],
+  [/say what stands before its decimals with --decimal comma or --decimal point, or write it as/g, 'write it as'],
+  [/(Say how you know|Say why): --reason "…"\.?/g, '$1.'],
+  [/Add --resend to send it again\./g, 'It can be sent again.'],
+  [/Raise --timeout/g, 'Choose a longer time'],
+  [/Leave --(?:sheet|resend) out\./g, 'Leave that out.'],
+  [/with --sheet|--sheet names/g, 'under "More" beside the sheet'],
+];
+
+/** The text as it reads in a browser. */
+export function inBrowser(text: string): string {
+  const said = words.reduce((so, [from, to]) => so.replaceAll(from, to), text);
+  return said.replaceAll(/(^|[.!?] )the page of batch/g, '$1The page of batch');
 }

@@ -3,7 +3,7 @@ import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
-import { UsageError } from '../model/errors.ts';
+import { type OperatorError, UsageError } from '../model/errors.ts';
 import type { People } from '../people/port.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
@@ -65,6 +65,8 @@ export interface Visit {
   readonly ticket: string | null;
   /** Where the request came from, for the record. */
   readonly address: string;
+  /** Why a form was refused, where its page is shown again; the reason stands on top of it. */
+  readonly refusal: OperatorError | null;
   /** Whether the caller has the role. */
   readonly may: (role: Role) => boolean;
   /** Whether the caller may use the route with this method and path of the table; it may be left out as it changes something. */
@@ -114,12 +116,16 @@ interface SessionCookie {
 /** `anybody`: also who is not signed in; `signed-in`: whatever the roles; else whoever has one of these. */
 export type Access = 'anybody' | 'signed-in' | readonly Role[];
 
+export type Handle = (visit: Visit, ports: ConsolePorts) => Reply | Promise<Reply>;
+
 export interface Route {
   readonly method: 'GET' | 'POST';
   /** Parts that begin with a colon are parameters. */
   readonly path: string;
   readonly access: Access;
-  readonly handle: (visit: Visit, ports: ConsolePorts) => Reply | Promise<Reply>;
+  readonly handle: Handle;
+  /** The page that is shown again, with the reason, where an OperatorError refuses what was asked for. */
+  readonly refused?: Handle;
   /** Takes files; their bytes are read as they come. */
   readonly takesFiles?: true;
   /** Left out where the console is read-only; every POST but signing in and out. */

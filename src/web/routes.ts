@@ -15,7 +15,7 @@ import { liveRecord, recordPage } from './pages/record.ts';
 import * as reports from './pages/reports.ts';
 import { runEvents, runPage, stopRun } from './pages/run.ts';
 import { newRunPage, runsPage, startRun } from './pages/runs.ts';
-import type { Route } from './route.ts';
+import type { Access, Handle, Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
 /** A statement sees everything, people's data too; of saved reports, others see what is masked. */
@@ -31,68 +31,83 @@ const admins: readonly Role[] = ['admin'];
 /** Whoever may see people's data. */
 const trusted: readonly Role[] = roles.filter((role) => seesPeople([role]));
 
+/** What looks at something; with the page to show where that is refused. */
+function get(path: string, access: Access, handle: Handle, refused?: Handle): Route {
+  return { method: 'GET', path, access, handle, ...(refused !== undefined && { refused }) };
+}
+
+/** A form; left in where the console is read-only. */
+function post(...route: Parameters<typeof get>): Route {
+  return { ...get(...route), method: 'POST' };
+}
+
+/** A form that changes something. */
+function change(...route: Parameters<typeof get>): Route {
+  return { ...post(...route), changes: true };
+}
+
 export const routes: readonly Route[] = [
-  { method: 'GET', path: '/sign-in', access: 'anybody', handle: signIn.signInPage },
-  { method: 'POST', path: '/sign-in', access: 'anybody', handle: signIn.signIn },
-  { method: 'GET', path: '/sign-in/oidc', access: 'anybody', handle: signIn.oidcSignIn },
-  { method: 'GET', path: '/sign-in/oidc/callback', access: 'anybody', handle: signIn.oidcCallback },
-  { method: 'GET', path: '/first/:token', access: 'anybody', handle: signIn.firstPage },
-  { method: 'POST', path: '/first/:token', access: 'anybody', handle: signIn.addFirst, changes: true },
-  { method: 'POST', path: '/sign-out', access: 'anybody', handle: signIn.signOut },
-  { method: 'GET', path: '/me', access: 'signed-in', handle: signIn.ownPage },
-  { method: 'POST', path: '/me/password', access: 'signed-in', handle: signIn.changeOwnPassword, changes: true },
-  { method: 'POST', path: '/me/sign-out-others', access: 'signed-in', handle: signIn.endOtherSessions },
+  get('/sign-in', 'anybody', signIn.signInPage),
+  post('/sign-in', 'anybody', signIn.signIn, signIn.signInPage),
+  get('/sign-in/oidc', 'anybody', signIn.oidcSignIn),
+  get('/sign-in/oidc/callback', 'anybody', signIn.oidcCallback, signIn.signInPage),
+  get('/first/:token', 'anybody', signIn.firstPage),
+  change('/first/:token', 'anybody', signIn.addFirst, signIn.firstPage),
+  post('/sign-out', 'anybody', signIn.signOut),
+  get('/me', 'signed-in', signIn.ownPage),
+  change('/me/password', 'signed-in', signIn.changeOwnPassword, signIn.ownPage),
+  post('/me/sign-out-others', 'signed-in', signIn.endOtherSessions),
 
-  { method: 'GET', path: '/', access: 'signed-in', handle: homePage },
+  get('/', 'signed-in', homePage),
 
-  { method: 'GET', path: '/runs', access: 'signed-in', handle: runsPage },
-  { method: 'POST', path: '/runs', access: operators, handle: startRun, changes: true },
-  { method: 'GET', path: '/runs/new', access: operators, handle: newRunPage },
-  { method: 'GET', path: '/runs/:run', access: 'signed-in', handle: runPage },
-  { method: 'GET', path: '/runs/:run/events', access: 'signed-in', handle: runEvents },
-  { method: 'POST', path: '/runs/:run/stop', access: operators, handle: stopRun, changes: true },
+  get('/runs', 'signed-in', runsPage),
+  change('/runs', operators, startRun),
+  get('/runs/new', operators, newRunPage),
+  get('/runs/:run', 'signed-in', runPage),
+  get('/runs/:run/events', 'signed-in', runEvents),
+  change('/runs/:run/stop', operators, stopRun),
 
-  { method: 'GET', path: '/reports', access: roles, handle: reports.reportsPage },
-  { method: 'GET', path: '/reports/:report', access: roles, handle: reports.reportPage },
-  { method: 'GET', path: '/reports/:report/picture', access: roles, handle: reports.reportPicture },
-  { method: 'GET', path: '/reports/:report/download', access: roles, handle: reports.reportDownload },
-  { method: 'GET', path: '/sql', access: analysts, handle: reports.sqlPage },
-  { method: 'GET', path: '/sql/picture', access: analysts, handle: reports.sqlPicture },
-  { method: 'GET', path: '/sql/download', access: analysts, handle: reports.sqlDownload },
-  { method: 'GET', path: '/data', access: roles, handle: dataPage },
-  { method: 'GET', path: '/data/:relation', access: roles, handle: relationPage },
-  { method: 'GET', path: '/data/:relation/download', access: roles, handle: downloadData },
-  { method: 'GET', path: '/data/:relation/:id', access: roles, handle: recordPage },
-  { method: 'POST', path: '/data/:relation/:id/live', access: trusted, handle: liveRecord },
+  get('/reports', roles, reports.reportsPage),
+  get('/reports/:report', roles, reports.reportPage),
+  get('/reports/:report/picture', roles, reports.reportPicture),
+  get('/reports/:report/download', roles, reports.reportDownload),
+  get('/sql', analysts, reports.sqlPage),
+  get('/sql/picture', analysts, reports.sqlPicture),
+  get('/sql/download', analysts, reports.sqlDownload),
+  get('/data', roles, dataPage),
+  get('/data/:relation', roles, relationPage),
+  get('/data/:relation/download', roles, downloadData),
+  get('/data/:relation/:id', roles, recordPage),
+  post('/data/:relation/:id/live', trusted, liveRecord),
 
-  { method: 'GET', path: '/batches', access: batchRoles, handle: batchesPage },
-  { method: 'POST', path: '/batches', access: makers, handle: uploadSheet, takesFiles: true, changes: true },
-  { method: 'GET', path: '/batches/templates/:template', access: makers, handle: templateFile },
-  { method: 'GET', path: '/batches/uploads/:upload', access: makers, handle: questionPage },
-  { method: 'POST', path: '/batches/uploads/:upload', access: makers, handle: decideMark, changes: true },
-  { method: 'GET', path: '/batches/compare', access: comparers, handle: comparePage },
-  { method: 'POST', path: '/batches/compare', access: comparers, handle: startComparing, changes: true },
-  { method: 'POST', path: '/batches/adopt', access: makers, handle: startAdopting, changes: true },
-  { method: 'GET', path: '/batches/:batch', access: batchRoles, handle: batchPage },
-  { method: 'GET', path: '/batches/:batch/events', access: batchRoles, handle: batchEvents },
-  { method: 'GET', path: '/batches/:batch/sheets/:sheet', access: batchRoles, handle: sheetFile },
-  { method: 'GET', path: '/batches/:batch/results/:result', access: batchRoles, handle: resultsFile },
-  { method: 'GET', path: '/batches/:batch/receipts/:receipt', access: batchRoles, handle: receiptFile },
-  { method: 'GET', path: '/batches/:batch/rows/:row', access: batchRoles, handle: rowPage },
-  { method: 'POST', path: '/batches/:batch/submit', access: makers, handle: submit, changes: true },
-  { method: 'POST', path: '/batches/:batch/approve', access: approvers, handle: approve, changes: true },
-  { method: 'POST', path: '/batches/:batch/deny', access: approvers, handle: deny, changes: true },
-  { method: 'POST', path: '/batches/:batch/send', access: makers, handle: sendPlanned, changes: true },
-  { method: 'POST', path: '/batches/:batch/resume', access: makers, handle: goOn, changes: true },
-  { method: 'POST', path: '/batches/:batch/stop', access: makers, handle: stopSending, changes: true },
-  { method: 'POST', path: '/batches/:batch/undo', access: makers, handle: undo, changes: true },
-  { method: 'POST', path: '/batches/:batch/rows/:row/resolve', access: makers, handle: resolve, changes: true },
+  get('/batches', batchRoles, batchesPage),
+  { ...change('/batches', makers, uploadSheet, batchesPage), takesFiles: true },
+  get('/batches/templates/:template', makers, templateFile),
+  get('/batches/uploads/:upload', makers, questionPage),
+  change('/batches/uploads/:upload', makers, decideMark, batchesPage),
+  get('/batches/compare', comparers, comparePage),
+  change('/batches/compare', comparers, startComparing),
+  change('/batches/adopt', makers, startAdopting),
+  get('/batches/:batch', batchRoles, batchPage),
+  get('/batches/:batch/events', batchRoles, batchEvents),
+  get('/batches/:batch/sheets/:sheet', batchRoles, sheetFile),
+  get('/batches/:batch/results/:result', batchRoles, resultsFile),
+  get('/batches/:batch/receipts/:receipt', batchRoles, receiptFile),
+  get('/batches/:batch/rows/:row', batchRoles, rowPage),
+  change('/batches/:batch/submit', makers, submit, batchPage),
+  change('/batches/:batch/approve', approvers, approve, batchPage),
+  change('/batches/:batch/deny', approvers, deny, batchPage),
+  change('/batches/:batch/send', makers, sendPlanned, batchPage),
+  change('/batches/:batch/resume', makers, goOn, batchPage),
+  change('/batches/:batch/stop', makers, stopSending, batchPage),
+  change('/batches/:batch/undo', makers, undo, batchPage),
+  change('/batches/:batch/rows/:row/resolve', makers, resolve, rowPage),
 
-  { method: 'GET', path: '/audit', access: auditors, handle: auditPage },
-  { method: 'GET', path: '/audit/verify', access: auditors, handle: chainPage },
+  get('/audit', auditors, auditPage),
+  get('/audit/verify', auditors, chainPage),
 
-  { method: 'GET', path: '/people', access: admins, handle: peoplePage },
-  { method: 'POST', path: '/people', access: admins, handle: addPerson, changes: true },
-  { method: 'GET', path: '/people/:name', access: admins, handle: accountPage },
-  { method: 'POST', path: '/people/:name/:change', access: admins, handle: changePerson, changes: true },
+  get('/people', admins, peoplePage),
+  change('/people', admins, addPerson, peoplePage),
+  get('/people/:name', admins, accountPage),
+  change('/people/:name/:change', admins, changePerson, accountPage),
 ];

@@ -17,7 +17,7 @@ import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
 import { documentOf, type Frame, loadAssets } from './layout.ts';
-import { html, problemTag } from './html.ts';
+import { html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
   type ConsolePorts,
@@ -171,7 +171,22 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       }
       return send(reply, visit, forbiddenPage(caller));
     }
-    return send(reply, visit, await route.handle(visit, ports));
+    return send(reply, visit, await replyOf(route, visit));
+  }
+
+  /** What the route gives; where that is refused, the page to put it right on, with the reason on top. */
+  async function replyOf(route: Route, visit: Visit): Promise<Reply> {
+    try {
+      return await route.handle(visit, ports);
+    } catch (error) {
+      const isPutRight = error instanceof OperatorError && !(error instanceof NotFoundError);
+      if (route.refused === undefined || !isPutRight) throw error;
+      const shown = await route.refused({ ...visit, refusal: error }, ports);
+      if (shown.kind !== 'page') return shown;
+      // Under the address of the form there is no page that could be loaded anew by itself.
+      const body = html`${refusalTag(error, ports)} ${shown.body}`;
+      return page(shown.title, body, { status: shown.status ?? refusalStatus(error) });
+    }
   }
 
   async function callerOf({ cookies }: FastifyRequest): Promise<Caller | null> {
@@ -193,6 +208,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       origin: address.behindProxy?.origin ?? `${address.tls === null ? 'http' : 'https'}://${request.headers.host}`,
       ticket: request.cookies[ticketCookie] ?? null,
       address: request.ip,
+      refusal: null,
       may: (role) => caller?.account.roles.includes(role) ?? false,
       offers: (method, path) =>
         routes.some(
@@ -305,13 +321,13 @@ const bareHeaders = {
 };
 
 /** What is told of an error: an operator's words and advice; of a bug that it is one, and where to look. */
-function failureOf({ id }: FastifyRequest, error: unknown, { log, redact }: ConsolePorts) {
+function failureOf({ id }: FastifyRequest, error: unknown, ports: ConsolePorts) {
+  const { log, redact } = ports;
   if (error instanceof NotFoundError) {
     return { status: 404, title: 'Not found', body: problemTag(error.message, error.advice) };
   }
   if (error instanceof OperatorError) {
-    const body = problemTag(redact(error.message), error.advice === undefined ? undefined : redact(error.advice));
-    return { status: error instanceof UsageError ? 422 : 503, title: 'This did not work', body };
+    return { status: refusalStatus(error), title: 'This did not work', body: refusalTag(error, ports) };
   }
   const { statusCode: status = 500, message } = error as { readonly statusCode?: number; readonly message?: string };
   if (error instanceof Refused || (status >= 400 && status < 500)) {

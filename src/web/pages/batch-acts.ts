@@ -5,29 +5,22 @@ import { openStates } from '../../bulk/intent.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
-import { OperatorError, UsageError } from '../../model/errors.ts';
-import { inBrowser } from '../browser-words.ts';
-import { factsTag, html, type Html, timeTag } from '../html.ts';
+import { UsageError } from '../../model/errors.ts';
+import { factsTag, html, type Html, timeTag, inBrowser } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
-import { batchPage, intentTag, statusOf, userTag } from './batch.ts';
-import { batchIn, refusalTag } from './batches.ts';
+import { intentTag, userTag } from './batch.ts';
+import { batchIn } from './batches.ts';
 import { provenAccount } from './sign-in.ts';
 
-/** Does it in the name of the caller and shows the batch; with what is wrong where it was refused. */
+/** Does it, and shows the batch, or another one that came of it. */
 async function doing(
   visit: Visit,
   ports: ConsolePorts,
   work: (batch: Batch) => Promise<string | undefined | void>,
-  show: typeof batchPage = batchPage,
 ): Promise<Reply> {
   const batch = await batchIn(visit, ports);
-  try {
-    const to = (await work(batch)) ?? batch.batch;
-    return redirect(visit.link(`/batches/${to}`));
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return show(visit, ports, error);
-  }
+  const to = (await work(batch)) ?? batch.batch;
+  return redirect(visit.link(`/batches/${to}`));
 }
 
 function againIn({ form }: Visit): { readonly reason: string | null } {
@@ -76,17 +69,12 @@ export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const journal = ports.journal.by(actorOf(visit, ports));
   const said = visit.form.get('outcome') ?? '';
   const row = Number(visit.params['row']);
-  return doing(
-    visit,
-    ports,
-    async (batch) => {
-      if (said !== 'applied' && said !== 'not_applied' && said !== 'resend') throw new UsageError('say what happened');
-      const outcome = said === 'applied' ? said : 'not_applied';
-      const reason = visit.form.get('reason') ?? '';
-      await resolveRow(journal, batch, { row, outcome, resend: said === 'resend', reason });
-    },
-    rowPage,
-  );
+  return doing(visit, ports, async (batch) => {
+    if (said !== 'applied' && said !== 'not_applied' && said !== 'resend') throw new UsageError('say what happened');
+    const outcome = said === 'applied' ? said : 'not_applied';
+    const reason = visit.form.get('reason') ?? '';
+    await resolveRow(journal, batch, { row, outcome, resend: said === 'resend', reason });
+  });
 }
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -98,7 +86,7 @@ export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 }
 
 /** One row, with all that is known of it, and what a person can do about it. */
-export async function rowPage(visit: Visit, ports: ConsolePorts, problem: OperatorError | null = null): Promise<Reply> {
+export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const intent = await ports.journal.intent(batch.batch, Number(visit.params['row']));
   if (intent === undefined) throw notFound('there is no such row in the batch');
@@ -121,10 +109,9 @@ export async function rowPage(visit: Visit, ports: ConsolePorts, problem: Operat
     ['Response', intent.answer === null ? null : html`<code>${intent.answer}</code>`],
     ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
   ]);
-  const body = html`${problem === null ? null : refusalTag(problem)}
-    <p><a href="${link(`/batches/${batch.batch}`)}">Batch ${batch.batch}</a></p>
+  const body = html`<p><a href="${link(`/batches/${batch.batch}`)}">Batch ${batch.batch}</a></p>
     ${facts} ${await resolveTag(visit, ports, batch, intent)}`;
-  return page(`Row ${intent.row}`, body, { status: statusOf(problem) });
+  return page(`Row ${intent.row}`, body);
 }
 
 const evidenceWords = {

@@ -4,9 +4,19 @@ import type { Finding } from '../../bulk/differences.ts';
 import { countWords, type BatchReport } from '../../bulk/report.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { FileError, LockHeldError } from '../../model/errors.ts';
-import { inBrowser } from '../browser-words.ts';
-import { anchor, type Html, html, nothing, postForm, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { FileError } from '../../model/errors.ts';
+import {
+  anchor,
+  type Html,
+  html,
+  nothing,
+  postForm,
+  problemTag,
+  stateTag,
+  tableTag,
+  timeTag,
+  inBrowser,
+} from '../html.ts';
 import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import type { SheetWords } from '../uploads.ts';
 
@@ -86,12 +96,7 @@ export async function startComparing(visit: Visit, ports: ConsolePorts, flags: s
   const name = visit.form.get('batch');
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
   const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
-  try {
-    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
-  } catch (error) {
-    if (!(error instanceof LockHeldError)) throw error;
-    return page('This was not started', problemTag(error.message, error.advice), { status: 409 });
-  }
+  return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
 }
 
 /** What `bulk reconcile --json` says. */

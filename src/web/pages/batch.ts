@@ -7,43 +7,40 @@ import { notedRows, parameterWords, reviewRow, type ReviewRow } from '../../bulk
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { LockHeldError, type OperatorError, UsageError } from '../../model/errors.ts';
 import { tableFormats } from '../../model/table.ts';
-import { inBrowser } from '../browser-words.ts';
-import { anchor, buttonForm, factsTag, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
+import {
+  anchor,
+  buttonForm,
+  factsTag,
+  html,
+  type Html,
+  type Part,
+  stateTag,
+  tableTag,
+  timeTag,
+  inBrowser,
+  refusalTag,
+} from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
-import { batchIn, batchState, refusalTag, reportNow } from './batches.ts';
+import { batchIn, batchState, reportNow } from './batches.ts';
 
 const rowsAPage = 100;
 /** Problems, notes and open rows that are listed one by one; all of them are in the table and in the files. */
 const mostListed = 50;
 
-export async function batchPage(
-  visit: Visit,
-  ports: ConsolePorts,
-  problem: OperatorError | null = null,
-): Promise<Reply> {
+export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { journal } = ports;
   const batch = await batchIn(visit, ports);
   const report = await reportNow(ports, batch);
   const record = await recordOf(journal, batch);
-  const last = ports.sendings.lastProblem(batch.batch);
-  const body = html`${problem === null ? null : refusalTag(problem)}
-  ${last === undefined || problem !== null ? null : refusalTag(last)} ${headTag(report, batch, record, visit)}
+  const last = visit.refusal === null ? ports.sendings.lastProblem(batch.batch) : undefined;
+  const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, record, visit)}
   ${await nextTag(visit, ports, batch, report)} ${approvalTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${await rowsTag(visit, ports, report)}
   ${filesTag(visit, report)} ${undoTag(visit, report)}`;
-  // What was refused stands under the address of its form, where there is no page to be loaded again.
-  const isMoving = report.state === 'applying' && problem === null;
-  return page(`Batch ${batch.batch}`, body, { status: statusOf(problem), ...(isMoving && { refresh: 3 }) });
-}
-
-export function statusOf(problem: OperatorError | null): number {
-  if (problem === null) return 200;
-  if (problem instanceof LockHeldError) return 409;
-  return problem instanceof UsageError ? 422 : 503;
+  return page(`Batch ${batch.batch}`, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 
 function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link }: Visit): Html {

@@ -5,10 +5,9 @@ import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/cell.ts';
 import type { Batch } from '../../journal/port.ts';
 import { grouped } from '../../model/counted.ts';
-import { OperatorError, UsageError } from '../../model/errors.ts';
+import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
-import { inBrowser } from '../browser-words.ts';
-import { anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { anchor, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
 import { planLimits } from '../planning.ts';
 import {
   actorOf,
@@ -34,7 +33,7 @@ interface ListedBatch {
   readonly waits: string | null;
 }
 
-export async function batchesPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+export async function batchesPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link, query, may } = visit;
   const all = await ports.journal.batches();
   const before = query.get('before');
@@ -42,13 +41,13 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts, problem: Ht
   const part = rest.slice(0, batchesAPage);
   const listed = await Promise.all(part.map((batch) => listedBatch(visit, ports, batch)));
   const last = rest.length > part.length ? part.at(-1) : undefined;
-  const body = html`${problem} ${may('maker') ? uploadTag(visit, ports) : null}
+  const body = html`${may('maker') ? uploadTag(visit, ports) : null}
     ${before === null ? waitingTag(visit, listed) : null}
     ${visit.offers('GET', '/batches/compare') ? html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>` : null}
     <h2>All batches</h2>
     ${batchesTable(visit, 'Batches, the newest first', listed, 'Nothing was planned yet.')}
     ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older ones</a></p>`}`;
-  return page('Batches', body, { status: problem === null ? 200 : 422 });
+  return page('Batches', body);
 }
 
 /** Those that wait for whoever looks, for the first page; nothing where that person has no part in batches. */
@@ -208,15 +207,13 @@ export async function* textChunks(text: string): AsyncGenerator<Uint8Array> {
 export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link } = visit;
   const actor = actorOf(visit, ports);
-  return refusing(visit, ports, async () => {
-    for await (const upload of visit.uploads()) {
-      if (upload.field !== 'file') continue;
-      if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
-      const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor, visit.signal);
-      return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
-    }
-    throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
-  });
+  for await (const upload of visit.uploads()) {
+    if (upload.field !== 'file') continue;
+    if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
+    const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor, visit.signal);
+    return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
+  }
+  throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
 }
 
 function wordsOf({ fields }: Upload) {
@@ -228,20 +225,6 @@ function wordsOf({ fields }: Upload) {
     again: { reason: again === '' ? null : again },
     allowForce: fields['force'] === 'yes',
   };
-}
-
-/** The list with what is wrong, where the work refuses. */
-async function refusing(visit: Visit, ports: ConsolePorts, work: () => Promise<Reply>): Promise<Reply> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return batchesPage(visit, ports, refusalTag(error));
-  }
-}
-
-export function refusalTag({ message, advice }: OperatorError): Html {
-  return problemTag(inBrowser(message), advice === undefined ? undefined : inBrowser(advice));
 }
 
 function keptOf(visit: Visit, { uploads }: ConsolePorts): KeptSheet {
@@ -266,11 +249,9 @@ export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
 export async function decideMark(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const kept = keptOf(visit, ports);
   const mark = kept.question.readings.find((each) => each.mark === visit.form.get('mark'))?.mark ?? null;
-  return refusing(visit, ports, async () => {
-    const batch = await ports.uploads.decide(kept, mark, actorOf(visit, ports), visit.signal);
-    if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
-    throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
-      advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',
-    });
+  const batch = await ports.uploads.decide(kept, mark, actorOf(visit, ports), visit.signal);
+  if (batch !== null) return redirect(visit.link(`/batches/${batch.batch}`));
+  throw new UsageError('the amounts of the sheet cannot be read; nothing was planned', {
+    advice: 'Write them as plain numbers, such as 1234.56, and send the sheet again.',
   });
 }

@@ -1,19 +1,16 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
 import { type Account, isRole, type Role, roles } from '../../model/account.ts';
 import { actorText } from '../../model/actor.ts';
-import { UsageError } from '../../model/errors.ts';
 import type { ListedAccount } from '../../people/port.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
-import { anchor, buttonForm, choiceTags, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { anchor, buttonForm, choiceTags, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { newPasswordField } from './sign-in.ts';
 
-export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
-  const { link } = visit;
+export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<Reply> {
   const accounts = await ports.people.accounts();
-  const body = html`${problem}
-    ${tableTag<ListedAccount>(
+  const body = html`${tableTag<ListedAccount>(
       'Accounts',
       [
         ['Name', ({ name }) => anchor(link(`/people/${name}`), name)],
@@ -42,7 +39,7 @@ export async function peoplePage(visit: Visit, ports: ConsolePorts, problem: Htm
       <p>${newPasswordField('First password')}</p>
       <button>Add</button>
     </form>`;
-  return page('People', body, { status: problem === null ? 200 : 422 });
+  return page('People', body);
 }
 
 function stateOf({ state, blockedUntil }: ListedAccount): Html {
@@ -52,14 +49,13 @@ function stateOf({ state, blockedUntil }: ListedAccount): Html {
     : html`${stateTag('waits', 'wait')} until ${timeTag(blockedUntil)}`;
 }
 
-export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const account = await accountOf(visit, ports);
   const { name, roles: own, osUsers, state } = account;
   const { link } = visit;
   const sessions = await ports.sessions.list(name);
   const at = (what: string) => link(`/people/${name}/${what}`);
-  const body = html`${problem}
-    <p>${stateTag(state, state === 'active' ? 'good' : 'bad')}. Uses ${systemWords(osUsers)}.</p>
+  const body = html`<p>${stateTag(state, state === 'active' ? 'good' : 'bad')}. Uses ${systemWords(osUsers)}.</p>
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>
@@ -91,7 +87,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts, problem: Ht
       'Nobody is signed in to it.',
     )}
     ${sessions.length === 0 ? null : buttonForm(at('sign-out'), 'End these sessions', 'quiet')}`;
-  return page(name, body, { status: problem === null ? 200 : 422 });
+  return page(name, body);
 }
 
 function systemWords(osUsers: Account['osUsers']): string {
@@ -115,12 +111,11 @@ function rolesIn(form: URLSearchParams): Role[] {
 }
 
 export async function addPerson(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { form } = visit;
-  return changing(visit, ports, peoplePage, async (people) => {
-    const name = accountName(form.get('name') ?? '');
-    const account = { name, roles: rolesIn(form), osUsers: osUsersIn(form) };
-    await addAccount(people, account, async () => form.get('new') ?? '');
-  });
+  const { form, link } = visit;
+  const name = accountName(form.get('name') ?? '');
+  const account = { name, roles: rolesIn(form), osUsers: osUsersIn(form) };
+  await addAccount(ports.people.by(actorOf(visit, ports)), account, async () => form.get('new') ?? '');
+  return redirect(link('/people'));
 }
 
 const changes: Readonly<
@@ -138,28 +133,11 @@ const changes: Readonly<
 
 export async function changePerson(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const account = await accountOf(visit, ports);
+  const actor = actorOf(visit, ports);
   const what = visit.params['change'] ?? '';
-  return changing(visit, ports, accountPage, async (people) => {
-    if (what === 'sign-out') return ports.sessions.end({ account: account.name }, actorOf(visit, ports));
-    const change = changes[what];
-    if (change === undefined) throw notFound();
-    return change(people, account, visit.form);
-  });
-}
-
-/** Does it in the name of the caller, and shows the page again: with what is wrong where it was refused. */
-async function changing(
-  visit: Visit,
-  ports: ConsolePorts,
-  show: (visit: Visit, ports: ConsolePorts, problem: Html) => Promise<Reply>,
-  change: (people: ConsolePorts['people']) => Promise<unknown>,
-): Promise<Reply> {
-  const { link, path, params } = visit;
-  try {
-    await change(ports.people.by(actorOf(visit, ports)));
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    return show(visit, ports, problemTag(error.message, error.advice));
-  }
-  return redirect(link(params['name'] === undefined ? path : `/people/${params['name']}`));
+  const change = changes[what];
+  if (what === 'sign-out') await ports.sessions.end({ account: account.name }, actor);
+  else if (change === undefined) throw notFound();
+  else await change(ports.people.by(actor), account, visit.form);
+  return redirect(visit.link(`/people/${account.name}`));
 }

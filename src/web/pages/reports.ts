@@ -10,8 +10,18 @@ import { counted, grouped } from '../../model/counted.ts';
 import { OperatorError, UsageError } from '../../model/errors.ts';
 import { harmless } from '../../model/terminal-text.ts';
 import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
-import { inBrowser } from '../browser-words.ts';
-import { anchor, factsTag, html, type Html, nothing, optionTag, problemTag, tableTag } from '../html.ts';
+import {
+  anchor,
+  factsTag,
+  html,
+  type Html,
+  nothing,
+  optionTag,
+  problemTag,
+  tableTag,
+  refusalStatus,
+  refusalTag,
+} from '../html.ts';
 import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { isMaskedFor, maskedNote } from './data.ts';
 
@@ -102,16 +112,15 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
       <h2>Columns</h2>
       ${factsTag(columns.map((column) => [column.name, column.meaning]))}`;
   } catch (error) {
-    ({ shown, status } = failedOf(error));
+    ({ shown, status } = failedOf(error, ports));
   }
   return page(title, html`${form} ${shown}`, { status });
 }
 
 /** What is wrong with the question, beside the form in which it can be put right. */
-function failedOf(error: unknown): { readonly shown: Html; readonly status: number } {
+function failedOf(error: unknown, ports: ConsolePorts): { readonly shown: Html; readonly status: number } {
   if (!(error instanceof OperatorError)) throw error;
-  const advice = error.advice === undefined ? undefined : inBrowser(error.advice);
-  return { shown: problemTag(error.message, advice), status: error instanceof UsageError ? 422 : 503 };
+  return { shown: refusalTag(error, ports), status: refusalStatus(error) };
 }
 
 function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {
@@ -164,7 +173,7 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       ${previewTag('Result', preview)}`;
     }
   } catch (error) {
-    ({ shown, status } = failedOf(error));
+    ({ shown, status } = failedOf(error, ports));
   }
   const form = html`<form method="get" action="${link('/sql')}">
     <label

@@ -3,7 +3,7 @@ import { openRuns, openWriter } from '../../mirror/open-status.ts';
 import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { FileError, LockHeldError } from '../../model/errors.ts';
+import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { LockOwner } from '../../store/lock.ts';
@@ -236,12 +236,5 @@ function ownerWords({ command, pid, host, acquiredAt }: LockOwner): string {
 export async function startRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { form, link } = visit;
   const { what, resources } = requestIn(form);
-  try {
-    return redirect(link(`/runs/${await ports.byHand.begin(orderOf(what, resources), actorOf(visit, ports))}`));
-  } catch (error) {
-    if (!(error instanceof LockHeldError)) throw error;
-    const body = html`${problemTag(`Another run holds the lock: ${error.message}`, error.advice)}
-      <p><a href="${link('/runs')}">See which runs go on</a></p>`;
-    return page('This was not started', body, { status: 409 });
-  }
+  return redirect(link(`/runs/${await ports.byHand.begin(orderOf(what, resources), actorOf(visit, ports))}`));
 }

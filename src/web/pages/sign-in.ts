@@ -4,7 +4,7 @@ import { UsageError } from '../../model/errors.ts';
 import { accountName, leastPassword, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { FirstAccount } from '../first-account.ts';
-import { buttonForm, html, type Html, type Part, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import { buttonForm, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';
 import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
@@ -23,11 +23,10 @@ export function newPasswordField(label: string): Html {
   /></label>`;
 }
 
-export async function signInPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+export async function signInPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const next = visit.query.get('next') ?? visit.form.get('next') ?? '';
   const left = visit.query.get('left') === null ? null : await ports.oidc?.signOutAddress().catch(() => null);
-  const body = html`${problem}
-    ${left === null || left === undefined ? null : html`<p class="note">You are signed out here, and still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
+  const body = html`${left === null || left === undefined ? null : html`<p class="note">You are signed out here, and still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
     <form method="post" action="${visit.link('/sign-in')}">
       <input type="hidden" name="next" value="${next}" />
       <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
@@ -35,24 +34,17 @@ export async function signInPage(visit: Visit, ports: ConsolePorts, problem: Htm
       <button>Sign in</button>
     </form>
     ${ports.oidc === null ? null : html`<p><a class="button quiet" href="${visit.link('/sign-in/oidc', { next })}">Sign in with ${ports.oidc.name}</a></p>`}`;
-  return page('Sign in', body, { status: problem === null ? 200 : 401 });
+  const isRefused = visit.refusal instanceof SignInRefused || visit.refusal instanceof SignInFailed;
+  return page('Sign in', body, isRefused ? { status: 401 } : {});
 }
 
 export async function signIn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { form, address } = visit;
-  try {
-    const account = await authenticate(
-      ports.people.by(ports.actor),
-      form.get('name') ?? '',
-      form.get('password') ?? '',
-    );
-    const actor = { ...ports.actor, account: account.name };
-    const token = await ports.sessions.begin(account, { method: 'password', address }, actor);
-    return { kind: 'redirect', to: placeAfter(visit), cookie: { token } };
-  } catch (error) {
-    if (!(error instanceof SignInRefused)) throw error;
-    return signInPage(visit, ports, problemTag(error.message, error.advice));
-  }
+  const people = ports.people.by(ports.actor);
+  const account = await authenticate(people, form.get('name') ?? '', form.get('password') ?? '');
+  const actor = { ...ports.actor, account: account.name };
+  const token = await ports.sessions.begin(account, { method: 'password', address }, actor);
+  return { kind: 'redirect', to: placeAfter(visit), cookie: { token } };
 }
 
 /** Only a page of ours: an address of elsewhere would be a way to lead people away. */
@@ -68,12 +60,11 @@ export async function signOut({ caller, link }: Visit, ports: ConsolePorts): Pro
 }
 
 /** The account of whoever asks: its roles, its sessions, its password. */
-export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Promise<Reply> {
+export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link } = visit;
   const { account, session } = callerOf(visit);
   const sessions = await ports.sessions.list(account.name);
-  const body = html`${problem}
-    <p>Your roles are ${account.roles.join(', ')}.</p>
+  const body = html`<p>Your roles are ${account.roles.join(', ')}.</p>
     <h2>Where you are signed in</h2>
     ${tableTag(
       'Your sessions',
@@ -96,7 +87,7 @@ export async function ownPage(visit: Visit, ports: ConsolePorts, problem: Html |
       <button>Change it</button>
       <p class="soft">You sign in again with the new one, everywhere.</p>
     </form>`;
-  return page('Your account', body, { status: problem === null ? 200 : 422 });
+  return page('Your account', body);
 }
 
 export async function endOtherSessions(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -109,23 +100,19 @@ export async function changeOwnPassword(visit: Visit, ports: ConsolePorts): Prom
   const { form, link } = visit;
   const { name } = callerOf(visit).account;
   const people = ports.people.by(actorOf(visit, ports));
-  try {
-    const given = form.get('new') ?? '';
-    if (given !== form.get('again')) throw new UsageError('the new password was not typed the same way twice');
-    await authenticate(people, name, form.get('password') ?? '');
-    await changePassword(people, name, async () => given);
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    return ownPage(visit, ports, problemTag(error.message, error.advice));
-  }
+  const given = form.get('new') ?? '';
+  if (given !== form.get('again')) throw new UsageError('the new password was not typed the same way twice');
+  await authenticate(people, name, form.get('password') ?? '');
+  await changePassword(people, name, async () => given);
   return { kind: 'redirect', to: link('/sign-in'), cookie: { token: null } };
 }
 
 /** Who has the link from the terminal makes the first admin, and is signed in. */
-export function firstPage(visit: Visit, ports: ConsolePorts, problem: Html | null = null): Reply {
+export function firstPage(visit: Visit, ports: ConsolePorts): Reply {
   checkFirst(visit, ports);
-  const body = html`${problem}
-    <p>There is no admin yet. This account gets every role but approver: nobody approves batches of their own.</p>
+  const body = html`<p>
+      There is no admin yet. This account gets every role but approver: nobody approves batches of their own.
+    </p>
     <form method="post" action="${visit.link(visit.path)}">
       <p>
         <label>Name <input name="name" required autocomplete="username" autofocus /></label>
@@ -136,25 +123,20 @@ export function firstPage(visit: Visit, ports: ConsolePorts, problem: Html | nul
       </p>
       <button>Make the account</button>
     </form>`;
-  return page('The first account', body, { status: problem === null ? 200 : 422 });
+  return page('The first account', body);
 }
 
 export async function addFirst(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const first = checkFirst(visit, ports);
   const { form, address, link } = visit;
-  try {
-    const given = form.get('new') ?? '';
-    if (given !== form.get('again')) throw new UsageError('the password was not typed the same way twice');
-    const name = accountName(form.get('name') ?? '');
-    const account = { name, roles: firstRoles, osUsers: null };
-    const added = await addAccount(ports.people.by(ports.actor), account, async () => given);
-    first.use();
-    const token = await ports.sessions.begin(added, { method: 'link', address }, { ...ports.actor, account: name });
-    return { kind: 'redirect', to: link('/'), cookie: { token } };
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    return firstPage(visit, ports, problemTag(error.message, error.advice));
-  }
+  const given = form.get('new') ?? '';
+  if (given !== form.get('again')) throw new UsageError('the password was not typed the same way twice');
+  const name = accountName(form.get('name') ?? '');
+  const account = { name, roles: firstRoles, osUsers: null };
+  const added = await addAccount(ports.people.by(ports.actor), account, async () => given);
+  first.use();
+  const token = await ports.sessions.begin(added, { method: 'link', address }, { ...ports.actor, account: name });
+  return { kind: 'redirect', to: link('/'), cookie: { token } };
 }
 
 const firstRoles: readonly Role[] = ['reader', 'analyst', 'maker', 'operator', 'admin'];
@@ -186,23 +168,18 @@ export async function oidcCallback(visit: Visit, ports: ConsolePorts): Promise<R
   const oidc = oidcOf(ports);
   const url = new URL(callbackOf(visit));
   url.search = visit.query.toString();
-  try {
-    const { name, next, again } = await oidc.finish(visit.ticket, url);
-    const account = await accountOf(name, ports);
-    if (again === null) {
-      const actor = { ...ports.actor, account: account.name };
-      const token = await ports.sessions.begin(account, { method: 'oidc', address: visit.address }, actor);
-      return { kind: 'onward', to: next, cookie: { token } };
-    }
-    if (again.account !== account.name) {
-      throw new SignInFailed(`you are signed in as ${again.account}, and confirmed as ${account.name}`);
-    }
-    oidc.confirm(again);
-    return { kind: 'onward', to: next };
-  } catch (error) {
-    if (!(error instanceof SignInFailed)) throw error;
-    return signInPage(visit, ports, problemTag(error.message, error.advice));
+  const { name, next, again } = await oidc.finish(visit.ticket, url);
+  const account = await accountOf(name, ports);
+  if (again === null) {
+    const actor = { ...ports.actor, account: account.name };
+    const token = await ports.sessions.begin(account, { method: 'oidc', address: visit.address }, actor);
+    return { kind: 'onward', to: next, cookie: { token } };
   }
+  if (again.account !== account.name) {
+    throw new SignInFailed(`you are signed in as ${again.account}, and confirmed as ${account.name}`);
+  }
+  oidc.confirm(again);
+  return { kind: 'onward', to: next };
 }
 
 /** The same words for an account that is not there and one that is disabled. */

@@ -11,7 +11,6 @@ const folder = join(root, 'dist/command');
 const bundled = [
   'big.js',
   'commander',
-  'csv-stringify',
   'fastest-levenshtein',
   'kysely',
   'p-limit',

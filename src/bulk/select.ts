@@ -5,7 +5,7 @@
 import { extname } from 'node:path';
 import { counted } from '../model/counted.ts';
 import { UsageError } from '../model/errors.ts';
-import { resultCsvLines, guardedText } from '../store/files/csv.ts';
+import { csvLines, guardedText } from '../store/files/csv.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import type { Action } from './action.ts';
@@ -133,7 +133,7 @@ function* sheetText(
     }
     return;
   }
-  const lines = resultCsvLines({ delimiter: format === 'csv' ? ',' : '\t', guard: false });
+  const lines = csvLines({ delimiter: format === 'csv' ? ',' : '\t', guard: false });
   yield lines([columns]);
   for (let at = 0; at < rows.length; at += rowsAPiece) {
     yield lines(rows.slice(at, at + rowsAPiece).map((row) => row.map((cell) => (cell === '' ? null : cell))));

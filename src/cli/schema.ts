@@ -9,9 +9,14 @@ import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
-import { datasetteMetadata, dictionaryMarkdown } from '../data/dictionary-markdown.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { inventory, inventoryOf, type InventoryTable } from '../data/inventory.ts';
+import {
+  inventory,
+  inventoryOf,
+  type InventoryTable,
+  datasetteMetadata,
+  dictionaryMarkdown,
+} from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
 
 interface SchemaFlags {

@@ -1,13 +1,14 @@
-/** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came. */
+/** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came or come. */
 import type { QueryFormat } from './formats.ts';
-import { jsonCell, mayHoldJson } from './jsonl.ts';
-import { header, resultLines } from './text-lines.ts';
+import { jsonCell, mayHoldJson, header, rowLines } from './text-lines.ts';
 import { listChunks, type TextListForm } from './text-list.ts';
 import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Cell, ChangeSpan, RecordChange, Row } from '../store/reading-types.ts';
-import type { ReadingStore, Snapshot } from '../store/reading.ts';
+import type { ReadingStore, Snapshot, SharedReading } from '../store/reading.ts';
+import { Buffer } from 'node:buffer';
+import { setTimeout as wait } from 'node:timers/promises';
 
 interface ReportedValue {
   readonly cell: Cell;
@@ -191,7 +192,7 @@ export function linesOf(
 ): string {
   if (format === 'json' || format === 'jsonl') return changes.map((change) => `${jsonOf(change)}\n`).join('');
   const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
-  return (isFirst ? header(style, columns) : '') + resultLines(style, columns)(changes.flatMap(rowsOf));
+  return (isFirst ? header(style, columns) : '') + rowLines(style, columns)(changes.flatMap(rowsOf));
 }
 
 const columns = namedColumns('at, resource, id, who, change, field, old, new');
@@ -209,4 +210,94 @@ function jsonOf(reported: ReportedChange & { readonly seq?: number }): string {
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
   // The id as it is: a number of JavaScript would not hold every one.
   return `{${number}"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
+}
+
+/**
+ * Between two looks at the mirror's last number, which is one row of a page that the system has in memory. SQLite tells nobody of a
+ * commit, and what tells of a file's changes differs between systems and sees none over a network.
+ */
+const lookMs = 500;
+
+/** Changes that are written at a time. */
+const heldChanges = 100;
+
+interface FollowRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
+  /** Where to begin: after a cursor, at a time, or now. */
+  readonly since: { readonly cursor: string } | { readonly at: Timestamp } | undefined;
+  readonly format: QueryFormat;
+}
+
+interface FollowPorts {
+  readonly store: ReadingStore;
+  /** The same mirror, for looking. */
+  readonly looking: SharedReading;
+  readonly signal: AbortSignal;
+  /** Called whenever all changes up to a cursor have been written. */
+  readonly onCursor: (cursor: string) => void;
+}
+
+/**
+ * The changes as text, for ever: of each state that is met, what its changes come to. JSON lines have an object for each change,
+ * and the cursor behind those of a state; other formats are those of `changes`. Throws a CursorError where the mirror cannot
+ * go on from the cursor, also where another file takes its place meanwhile, and the signal's reason.
+ */
+export async function* followChunks(request: FollowRequest, ports: FollowPorts): AsyncGenerator<Uint8Array> {
+  const { store, looking, signal, onCursor } = ports;
+  const { since, format } = request;
+  let isFirst = true;
+  let cursor = since !== undefined && 'cursor' in since ? since.cursor : undefined;
+  /** Nothing from before it is new. */
+  let newest: Timestamp | undefined;
+
+  function* toldOf(snapshot: Snapshot, changes: Iterable<ReportedChange & { readonly seq?: number }>) {
+    let held: (ReportedChange & { readonly seq?: number })[] = [];
+    const take = (): Uint8Array => {
+      const lines = linesOf(held, format, isFirst);
+      isFirst = false;
+      held = [];
+      return Buffer.from(lines);
+    };
+    for (const change of changes) {
+      if (change.change === 'inserted' && (newest === undefined || change.at > newest)) newest = change.at;
+      held.push(change);
+      if (held.length < heldChanges) continue;
+      // Whoever comes back from this has written them.
+      yield take();
+      if (change.seq !== undefined) onCursor(snapshot.cursor(change.seq));
+    }
+    yield take();
+  }
+
+  for (;;) {
+    if (cursor === undefined || cursor !== looking.read((snapshot) => snapshot.cursor())) {
+      const snapshot = store.snapshot();
+      try {
+        const changes = changesUpTo(snapshot, request, cursor, newest);
+        yield* toldOf(snapshot, changes);
+        cursor = snapshot.cursor();
+        if (format === 'json' || format === 'jsonl') yield Buffer.from(`${JSON.stringify({ cursor })}\n`);
+        onCursor(cursor);
+      } finally {
+        snapshot.release();
+      }
+    }
+    try {
+      await wait(lookMs, undefined, { signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error;
+    }
+  }
+}
+
+function changesUpTo(
+  snapshot: Snapshot,
+  { resources, ignore, since }: FollowRequest,
+  cursor: string | undefined,
+  newest: Timestamp | undefined,
+): Iterable<ReportedChange & { readonly seq?: number }> {
+  if (cursor !== undefined) return changesSince(snapshot, { resources, ignore, after: snapshot.seqOf(cursor), newest });
+  if (since === undefined || !('at' in since)) return [];
+  const span = { from: since.at, to: '9999-12-31T23:59:59.999999Z' as Timestamp };
+  return changesOf(snapshot, { resources, ignore, span });
 }

@@ -7,9 +7,8 @@ import { createGzip, createZstdCompress } from 'node:zlib';
 import { distinct } from './column-type.ts';
 import type { LineBatch } from './csv-lines.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
-import { jsonArray } from './jsonl.ts';
+import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
 import { type RowSource, sourceOf, type SourceRequest } from './source.ts';
-import { csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
 import type { ReadingStore } from '../store/reading.ts';
 
 /** What the writing of a file is given besides its rows. */

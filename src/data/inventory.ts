@@ -1,4 +1,4 @@
-/** The data dictionary beside the mirror file at hand: what of it the file has, and what the file has besides. */
+/** The data dictionary beside the mirror file at hand: what of it the file has, what the file has besides, and all of it as a document. */
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Relation } from '../store/reading-types.ts';
@@ -11,6 +11,7 @@ import {
   sourceOf,
   type TableEntry,
 } from './dictionary.ts';
+import { isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 
 /** `in_file` is null where there is no file to look into. */
 export type InventoryColumn = Omit<ColumnEntry, 'source'> & {
@@ -77,4 +78,114 @@ function marked(entry: TableEntry, relations: readonly Relation[] | undefined): 
 
 function undescribed({ name, type, notNull }: Relation['columns'][number]): InventoryColumn {
   return { name, type: type === '' ? 'any' : type, nullable: !notNull, source: 'file', in_file: true, meaning: '' };
+}
+
+const introduction = `# Data dictionary
+
+Every table, view and column of the mirror file: its type, its meaning and where it comes from. \`admin-mirror schema\` shows
+the same for the file at hand, with what it has besides; \`admin-mirror schema --format markdown\` prints this document.
+
+- **source**: \`document\`, a field of the API's reference, as the server sends it; \`relation\`, of related records, which
+  are mirrored where a setting names them; \`mirror\`, kept by admin-mirror itself.
+- **type**: what the column is declared as, in a STRICT table. A value of another type is converted where nothing is lost
+  (\`"12.50"\` is 12.5); otherwise the column is null, the value stands whole under its name in \`_extra\`, and
+  \`mirror_events\` records it once.
+- **meaning**: what the reference says of a field, and where it gives no more than the name, what that says.
+- **null**: the reference, or the mirror, leaves the column without a value at times. A field that a server does not send
+  at all is null in any column.
+`;
+
+const headings: readonly (readonly [InventoryTable['source'], string])[] = [
+  ['document', "The server's records"],
+  ['mirror', "The mirror's own"],
+  ['relation', 'Related records'],
+  ['file', 'Not of this program'],
+];
+
+/** The whole document, or the sections of a part of the tables. */
+export function dictionaryMarkdown(tables: readonly InventoryTable[]): string {
+  const parts = headings.flatMap(([source, heading]) => {
+    const own = tables.filter((table) => table.source === source);
+    return own.length === 0 ? [] : [`## ${heading}\n`, ...own.map(section)];
+  });
+  return [introduction, ...parts].join('\n');
+}
+
+function section({ name, kind, in_file, summary, columns, example }: InventoryTable): string {
+  return `### ${name}
+
+A ${kind}${in_file === false ? ', not in this file' : ''}. ${summary}
+
+| column | type | null | source | meaning |
+| --- | --- | --- | --- | --- |
+${columns.map(line).join('\n')}
+
+Example: \`${example}\`
+`;
+}
+
+function line({ name, type, nullable, source, in_file, meaning }: InventoryColumn): string {
+  const missing = in_file === false ? '(not in this file) ' : '';
+  const cells = [`\`${name}\``, type, nullable ? 'null' : '', source, `${missing}${meaning}`];
+  return `| ${cells.map((cell) => cell.replaceAll(/\s+/g, ' ').replaceAll('|', String.raw`\|`)).join(' | ')} |`;
+}
+
+/** Of use to the program alone. */
+const inner = new Set([
+  'mirror_deletions',
+  'mirror_epochs',
+  'mirror_locks',
+  'mirror_migrations',
+  'mirror_pages',
+  'mirror_suppressions',
+]);
+
+/** A name that people know a record by, the first that it has. */
+const labels = ['username', 'name', 'code', 'subject'];
+
+/** More would have their values counted on every page. */
+const mostFacets = 4;
+
+/** @param database the name of the file without its ending, as Datasette calls it */
+export function datasetteMetadata(database: string, tables: readonly InventoryTable[]) {
+  const present = tables.filter(({ in_file }) => in_file !== false);
+  const queries = present
+    .filter(({ name, source }) => !inner.has(name) && source !== 'file')
+    .map(({ name, summary, example }) => [`${name}_example`, { title: `${name}: ${summary}`, sql: example }] as const);
+  return {
+    title: 'admin-mirror',
+    description:
+      'A mirror of what an Administration API holds. The view mirror_freshness shows up to when it is known to be true.',
+    databases: {
+      [database]: {
+        tables: Object.fromEntries(present.map((table) => [table.name, tableMetadata(table)])),
+        queries: Object.fromEntries(queries),
+      },
+    },
+  };
+}
+
+function tableMetadata({ name, summary, columns }: InventoryTable) {
+  const described = columns.filter(({ in_file, meaning }) => in_file !== false && meaning !== '');
+  return {
+    title: name,
+    description: summary,
+    columns: Object.fromEntries(described.map((column) => [column.name, column.meaning])),
+    ...(isResourceName(name) ? ofResource(resourceOf(name)) : {}),
+    ...(inner.has(name) ? { hidden: true as const } : {}),
+  };
+}
+
+function ofResource({ fields, valuesSeen }: Resource) {
+  const names = fields.map((field) => field.name);
+  const facets = fields.filter(({ name, type }) => type === 'flag' || valuesSeen[name] !== undefined);
+  const label = labels.find((each) => names.includes(each));
+  return {
+    // Columns whose values are counted beside the rows.
+    facets: facets.slice(0, mostFacets).map(({ name }) => name),
+    // It has an index.
+    sort_desc: 'created_at',
+    // What stands for a row where another table refers to it.
+    ...(label === undefined ? {} : { label_column: label }),
+  };
 }

@@ -5,8 +5,7 @@ import type { Settings, Surroundings } from '../settings/settings.ts';
 import { check } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';
 import { publish } from './publish/publish.ts';
-import { publishedIn, restore } from './publish/restore.ts';
-import { renewWorkingCopy, workingCopyOf } from './publish/working-copy.ts';
+import { publishedIn, restore, renewWorkingCopy, workingCopyOf } from './publish/restore.ts';
 
 /** @param progress called with how much of the work is done, from 0 to 1 */
 export function openPublisher({ settings, clock, signal, log }: Surroundings, progress: (share: number) => void) {

@@ -8,7 +8,7 @@ import { plainText } from '../store/files/csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 import { type ColumnType, distinct } from './column-type.ts';
 import type { FileRun } from './export.ts';
-import { jsonCell } from './jsonl.ts';
+import { jsonCell } from './text-lines.ts';
 import { weightOf } from './reading-pace.ts';
 import type { RowSource } from './source.ts';
 

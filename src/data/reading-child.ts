@@ -4,10 +4,8 @@ import type { BrowseJob } from './browse.ts';
 import type { ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-child.ts';
 import { maskedStore } from './personal.ts';
-import type { PreviewJob } from './preview.ts';
-import type { ChartJob } from './query-chart.ts';
-import { queryChunks, type QueryRequest } from './query.ts';
-import type { PlanFormat } from './query-plan.ts';
+import type { PreviewJob, ChartJob } from './preview.ts';
+import { queryChunks, type QueryRequest, type PlanFormat } from './query.ts';
 
 export type ReadingJob = (
   | { readonly kind: 'query'; readonly request: QueryRequest }
@@ -35,11 +33,11 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
     case 'query':
       return yield* queryChunks(store.snapshot(), job.request);
     case 'plan': {
-      const { planText } = await import('./query-plan.ts');
+      const { planText } = await import('./query.ts');
       return yield planText(store.snapshot(), job.sql, job.format);
     }
     case 'chart': {
-      const { chartBytes } = await import('./query-chart.ts');
+      const { chartBytes } = await import('./preview.ts');
       return yield await chartBytes(store.snapshot(), job, onWarning);
     }
     case 'preview': {

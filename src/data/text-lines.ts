@@ -1,18 +1,16 @@
 /** Rows as lines of CSV, TSV or JSON; the lines of a JSON array are those of JSON lines until the file is put together. */
 import { distinct } from './column-type.ts';
 import type { TextFormat } from './formats.ts';
-import { jsonLines } from './jsonl.ts';
-import { csvLines, type CsvStyle, resultCsvLines } from '../store/files/csv.ts';
-import type { ResultColumn, Row } from '../store/reading-types.ts';
+import { csvLines, type CsvStyle, plainText } from '../store/files/csv.ts';
+import type { ResultColumn, Row, Cell } from '../store/reading-types.ts';
+import { Buffer } from 'node:buffer';
+import { isResourceName, resourceOf } from '../model/resources.ts';
 
 export interface TextStyle {
   readonly format: TextFormat;
   /** Text cells as they are, without the guard against formulas. */
   readonly raw: boolean;
 }
-
-/** Writes rows, each ended by LF. */
-export type Lines = (rows: readonly Row[]) => string;
 
 export function csvStyle({ format, raw }: TextStyle): CsvStyle {
   return { delimiter: format === 'tsv' ? '\t' : ',', guard: !raw };
@@ -22,17 +20,69 @@ export function isJson({ format }: TextStyle): boolean {
   return format === 'json' || format === 'jsonl';
 }
 
-/** The lines of a whole table's rows, as quick as they can be written. */
-export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
+/** A function that writes rows, each ended by LF. */
+export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): (rows: readonly Row[]) => string {
   return isJson(style) ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
-}
-
-/** The lines of a result, such as a query's. */
-export function resultLines(style: TextStyle, columns: readonly ResultColumn[]): Lines {
-  return isJson(style) ? jsonLines(distinct(columns)) : resultCsvLines(csvStyle(style));
 }
 
 /** What stands before the first row; nothing for JSON. */
 export function header(style: TextStyle, columns: readonly ResultColumn[]): string {
-  return isJson(style) ? '' : resultCsvLines(csvStyle(style))([columns.map(({ name }) => name)]);
+  return isJson(style) ? '' : csvLines(csvStyle(style))([columns.map(({ name }) => name)]);
+}
+
+/** Whether text may be JSON to be given as JSON: objects, lists, fields of open type, `_extra`; nothing computed. */
+export function mayHoldJson({ table, origin }: ResultColumn): boolean {
+  if (table === null || !isResourceName(table)) return false;
+  const type = resourceOf(table).fields.find(({ name }) => name === origin)?.type;
+  return origin === '_extra' || type === 'object' || type === 'strings' || type === 'any';
+}
+
+/** A function that writes rows as objects, each ended by LF. */
+export function jsonLines(columns: readonly ResultColumn[]): (rows: readonly Row[]) => string {
+  const objectOf = jsonObject(columns);
+  return (rows) => rows.map((row) => `${objectOf(row)}\n`).join('');
+}
+
+/** JSON lines as one JSON array. No line has a line break within, so that the bytes need not be understood. */
+export async function* jsonArray(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let between = '[';
+  for await (const chunk of chunks) {
+    if (chunk.length === 0) continue;
+    const lines = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length - 1).toString('latin1');
+    yield Buffer.from(`${between}\n  ${lines.replaceAll('\n', ',\n  ')}`, 'latin1');
+    between = ',';
+  }
+  yield Buffer.from(between === '[' ? '[]\n' : '\n]\n');
+}
+
+function jsonObject(columns: readonly ResultColumn[]): (row: Row) => string {
+  const keys = columns.map(({ name }, index) => `${index === 0 ? '' : ','}${JSON.stringify(name)}:`);
+  const embedded = columns.map(mayHoldJson);
+  return (row) => {
+    let text = '{';
+    for (const [index, cell] of row.entries()) text += `${keys[index]}${jsonCell(cell, embedded[index] === true)}`;
+    return `${text}}`;
+  };
+}
+
+/** The cell as JSON; `embedded`: text that is an object or array in JSON stands for it. */
+export function jsonCell(cell: Cell, embedded: boolean): string {
+  if (cell === null) return 'null';
+  if (typeof cell === 'string') return (embedded ? storedJson(cell) : undefined) ?? JSON.stringify(cell);
+  if (cell instanceof Uint8Array) return JSON.stringify(plainText(cell));
+  // JSON has no word for infinity; readers take a number beyond the largest for it.
+  if (cell === Infinity || cell === -Infinity) return cell > 0 ? '1e999' : '-1e999';
+  return plainText(cell);
+}
+
+/** The text itself where it is a JSON object or array: parsing and writing it anew would round its large numbers. */
+function storedJson(text: string): string | undefined {
+  if (!text.startsWith('{') && !text.startsWith('[')) return undefined;
+  try {
+    JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  // Valid JSON has line breaks between its parts only.
+  return text.replaceAll(/[\n\r]+/g, ' ');
 }

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import type { ResultColumn, Row } from '../store/reading-types.ts';
 import type { QueryFormat } from './formats.ts';
-import { header, resultLines } from './text-lines.ts';
+import { header, rowLines } from './text-lines.ts';
 import { asyncTableText } from './text-table.ts';
 
 export interface TextList<Entry> {
@@ -32,10 +32,17 @@ export async function* listChunks<Entry>(
   form: TextListForm,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  let held: string[] = [];
-  for await (const text of textsOf(list, entries, form)) {
-    if (held.push(text) < heldTexts) continue;
+  for await (const piece of textPieces(textsOf(list, entries, form))) {
     signal.throwIfAborted();
+    yield piece;
+  }
+}
+
+/** The texts as bytes, many at a time. */
+export async function* textPieces(texts: AsyncIterable<string> | Iterable<string>): AsyncGenerator<Uint8Array> {
+  let held: string[] = [];
+  for await (const text of texts) {
+    if (held.push(text) < heldTexts) continue;
     yield Buffer.from(held.join(''));
     held = [];
     // Signals are heard between two pieces.
@@ -57,7 +64,7 @@ async function* textsOf<Entry>(
     case 'csv':
     case 'tsv': {
       const style = { format, raw: false };
-      const lines = resultLines(style, columns);
+      const lines = rowLines(style, columns);
       yield header(style, columns);
       for await (const row of rowsIn(list, entries)) yield lines([row]);
       return;

@@ -7,8 +7,16 @@ import { suggestion } from '../model/nearest.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Behaviour, readBehaviour, switches } from './behaviour.ts';
-import { behaviourOf, type Chaos, chaosNames, type ChurnCounts, churnNow } from './churn.ts';
-import { insertRecord, removeRecord, updateRecord } from './editing.ts';
+import {
+  behaviourOf,
+  type Chaos,
+  chaosNames,
+  type ChurnCounts,
+  churnNow,
+  insertRecord,
+  removeRecord,
+  updateRecord,
+} from './churn.ts';
 import type { ScriptedFault } from './faults.ts';
 import type { Parent } from './related.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';

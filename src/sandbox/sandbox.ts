@@ -8,7 +8,7 @@ import { behaviourOf, type Chaos, Churn } from './churn.ts';
 import { SandboxClock } from './calendar.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults } from './faults.ts';
-import { LateWrites } from './late-writes.ts';
+import { LateWrites } from './effects.ts';
 import { Ledger, RecordTable } from './records.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';

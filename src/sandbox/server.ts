@@ -1,15 +1,13 @@
 /** The HTTP side: routes, the key, the faults. What an operation does is elsewhere. */
-import Fastify from 'fastify';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { setTimeout } from 'node:timers/promises';
 import zlib from 'node:zlib';
 import qs from 'qs';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import type { Churn } from './churn.ts';
-import { comesBefore, failAfter, failBefore, htmlPage, retryAfter } from './effects.ts';
+import { comesBefore, failAfter, failBefore, htmlPage, retryAfter, type LateWrites } from './effects.ts';
 import type { Fault, Faults } from './faults.ts';
-import type { LateWrites } from './late-writes.ts';
 import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
 import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
 import { forbidden, noSuchRoute, notFound, Refusal, serverError, unauthenticated } from './refusal.ts';

@@ -17,10 +17,9 @@ import { openServerStates, openWholeStatus, type ServerState } from '../worker/o
 import { openWorkerStore } from '../worker/open-store.ts';
 import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
-import { Planning } from './planning.ts';
+import { Planning, Uploads } from './planning.ts';
 import { Sendings } from './sendings.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
-import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   /** How commands of this program are started. */

@@ -12,9 +12,8 @@ import type { ServerState, WholeStatus } from '../worker/open-status.ts';
 import type { FirstAccount } from './first-account.ts';
 import type { Html } from './html.ts';
 import type { Oidc } from './oidc.ts';
-import type { Planning } from './planning.ts';
+import type { Planning, Uploads } from './planning.ts';
 import type { Sendings } from './sendings.ts';
-import type { Uploads } from './uploads.ts';
 
 /** What the pages work with: everything is opened once, by the command `serve`. */
 export interface ConsolePorts extends Surroundings {

@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { dictionary } from '../../src/data/dictionary.ts';
-import { datasetteMetadata } from '../../src/data/dictionary-markdown.ts';
-import { inventory, inventoryOf } from '../../src/data/inventory.ts';
+import { datasetteMetadata, inventory, inventoryOf } from '../../src/data/inventory.ts';
 import { relationTables } from '../../src/model/relations.ts';
 import { flatViewSql, makeRelationTable } from '../../src/store/relations.ts';
 import { openReadingStore } from '../../src/store/reading.ts';

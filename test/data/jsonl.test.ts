@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { distinct } from '../../src/data/column-type.ts';
-import { jsonLines } from '../../src/data/jsonl.ts';
+import { jsonLines } from '../../src/data/text-lines.ts';
 import type { Cell, ResultColumn } from '../../src/store/reading-types.ts';
 
 function column(name: string, table: string | null = null, origin: string | null = null): ResultColumn {

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { planText, type PlanFormat, type QueryPlan } from '../../src/data/query-plan.ts';
+import { planText, type PlanFormat, type QueryPlan } from '../../src/data/query.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 

@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { dictionaryMarkdown } from '../../src/data/dictionary-markdown.ts';
-import { inventory } from '../../src/data/inventory.ts';
+import { dictionaryMarkdown, inventory } from '../../src/data/inventory.ts';
 import { projectFolder, textOf } from '../support/documents.ts';
 
 test('docs/data-dictionary.md is what `schema --format markdown` prints (UPDATE_DOCS=1 writes it anew)', () => {

@@ -1,8 +1,25 @@
 import { parse } from 'csv-parse/sync';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { csvLines, type CsvStyle, resultCsvLines } from '../../src/store/files/csv.ts';
-import type { Cell } from '../../src/store/reading-types.ts';
+import { stringify } from 'csv-stringify/sync';
+import { csvLines, type CsvStyle, guardedText, plainText } from '../../src/store/files/csv.ts';
+import type { Cell, Row } from '../../src/store/reading-types.ts';
+
+/** What csv-stringify writes, with what it does not know: the guard against formulas. */
+function stringified({ delimiter, guard }: CsvStyle): (rows: readonly Row[]) => string {
+  // Its own guard against formulas knows nothing of spreadsheets that split elsewhere.
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$|[,;\t]/, quote_record_delimiter: true };
+  const line = (row: Row): string => {
+    const [first] = row;
+    const beginsWithSign = (typeof first === 'number' || typeof first === 'bigint') && first < 0;
+    const cells = row.map((cell) => {
+      if (typeof cell === 'string') return guard ? guardedText(cell) : cell;
+      return cell instanceof Uint8Array ? plainText(cell) : cell;
+    });
+    return stringify([cells], { ...options, quoted_string: guard && beginsWithSign });
+  };
+  return (rows) => rows.map(line).join('');
+}
 
 const comma: CsvStyle = { delimiter: ',', guard: true };
 const tab: CsvStyle = { delimiter: '\t', guard: true };
@@ -52,11 +69,11 @@ const table = fc
 
 const style = fc.record({ delimiter: fc.constantFrom(',' as const, '\t' as const), guard: fc.boolean() });
 
-describe('both writers of CSV', () => {
-  test('give the same bytes for anything that a row can hold', () => {
+describe('the lines of CSV', () => {
+  test('are those of csv-stringify for anything that a row can hold', () => {
     fc.assert(
       fc.property(table, style, (rows, each) => {
-        expect(csvLines(each)(rows)).toBe(resultCsvLines(each)(rows));
+        expect(csvLines(each)(rows)).toBe(stringified(each)(rows));
       }),
       { numRuns: 2_000 },
     );
@@ -81,10 +98,7 @@ describe('both writers of CSV', () => {
   });
 });
 
-describe.each([
-  ['by hand', csvLines],
-  ['by csv-stringify', resultCsvLines],
-])('a line of CSV %s', (_, writer) => {
+describe('a line of CSV', () => {
   test.each<[string, Cell[], string]>([
     ['null is nothing, empty text is ""', [null, '', null], ',"",\n'],
     ['quotes are doubled', ['Mary "Mae"'], '"Mary ""Mae"""\n'],
@@ -125,14 +139,14 @@ describe.each([
     ['the guard comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
     ['a sign elsewhere is nothing special', ['a=b', "'=x"], `a=b,'=x\n`],
   ])('%s', (_name, row, line) => {
-    expect(writer(comma)([row])).toBe(line);
+    expect(csvLines(comma)([row])).toBe(line);
   });
 
   test('without the guard, text stays as it is', () => {
-    expect(writer({ delimiter: ',', guard: false })([['=1+1', '-x']])).toBe('=1+1,-x\n');
+    expect(csvLines({ delimiter: ',', guard: false })([['=1+1', '-x']])).toBe('=1+1,-x\n');
   });
 
   test('in TSV, what may split is quoted as well', () => {
-    expect(writer(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\t"c,d"\t\t""\n');
+    expect(csvLines(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\t"c,d"\t\t""\n');
   });
 });

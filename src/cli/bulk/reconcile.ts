@@ -6,7 +6,7 @@ import { batchOf } from '../../bulk/claim.ts';
 import type { Finding, Span } from '../../bulk/differences.ts';
 import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
-import { header, resultLines } from '../../data/text-lines.ts';
+import { header, rowLines } from '../../data/text-lines.ts';
 import { namedColumns, tableText } from '../../data/text-table.ts';
 import { counted } from '../../model/counted.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
@@ -157,7 +157,7 @@ function report(context: CliContext, format: Flags['format'], found: Reconciliat
     printJson(context, { status, rows, users, requests, ...took, differences, reversals, problems });
   } else if (format === 'csv') {
     const style = { format, raw: false } as const;
-    context.stdout.write(header(style, columns) + resultLines(style, columns)(shown.map(rowOf)));
+    context.stdout.write(header(style, columns) + rowLines(style, columns)(shown.map(rowOf)));
   } else {
     if (shown.length > 0) printLines(context, tableText(columns, shown.map(rowOf), tableRoom(context)));
     if (adopted !== null) printLines(context, adoptedLines(adopted));

@@ -7,9 +7,8 @@ import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { Database } from './database.ts';
 import { deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
-import { copyRows } from './copy.ts';
+import { copyRows, lineReader } from './rows.ts';
 import { beside, type PublishPorts } from './publish.ts';
-import { lineReader } from './rows.ts';
 import { columnsIn, publicationIn } from './schema.ts';
 
 interface TableCheck {

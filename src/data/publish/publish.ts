@@ -2,19 +2,17 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError, UsageError } from '../../model/errors.ts';
-import type { ResourceName } from '../../model/resources.ts';
-import { resourceNames } from '../../model/resources.ts';
+import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { keepBooks } from './books.ts';
-import { type Copying, copyRows, firstPlace } from './copy.ts';
+import { type Copying, copyRows, firstPlace, lineReader } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
-import { lineReader } from './rows.ts';
-import { makeServerViews } from './servers.ts';
 import {
+  makeServerViews,
   columnsIn,
   comment,
   grantReading,

@@ -1,6 +1,5 @@
-/** CSV and TSV, by csv-stringify, and by hand for whole tables, several times quicker, in the same bytes. */
+/** CSV and TSV, by hand: several times quicker than csv-stringify, in the same bytes. */
 import { Buffer } from 'node:buffer';
-import { stringify } from 'csv-stringify/sync';
 import type { Cell, Row } from '../reading-types.ts';
 
 export interface CsvStyle {
@@ -69,18 +68,4 @@ export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
     }
     return lines;
   };
-}
-
-/** A function that writes the rows of a result, each ended by LF. */
-export function resultCsvLines({ delimiter, guard }: CsvStyle): (rows: readonly Row[]) => string {
-  // Its own guard against formulas knows nothing of spreadsheets that split elsewhere.
-  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$|[,;\t]/, quote_record_delimiter: true };
-  const line = (row: Row): string => {
-    const cells = row.map((cell) => {
-      if (typeof cell === 'string') return guard ? guardedText(cell) : cell;
-      return cell instanceof Uint8Array ? plainText(cell) : cell;
-    });
-    return stringify([cells], { ...options, quoted_string: guard && beginsWithSign(row) });
-  };
-  return (rows) => rows.map(line).join('');
 }

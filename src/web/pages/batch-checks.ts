@@ -18,7 +18,7 @@ import {
   inBrowser,
 } from '../html.ts';
 import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
-import type { SheetWords } from '../uploads.ts';
+import type { SheetWords } from '../planning.ts';
 
 const mostShown = 100;
 

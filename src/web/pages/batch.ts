@@ -1,13 +1,13 @@
-/** One batch: its plan, what is wrong with it, and what became of each row. */
+/** One batch: its plan, what is wrong with it, what became of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates } from '../../bulk/intent.ts';
 import { type BatchRecord, type BatchReport, recordOf, totalWords, typeTotals } from '../../bulk/report.ts';
-import { receiptFormats } from '../../bulk/receipt.ts';
-import { resultFiles } from '../../bulk/results.ts';
-import { notedRows, parameterWords, reviewRow, type ReviewRow } from '../../bulk/review.ts';
+import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
+import { resultFiles, manifestText, resultChunks } from '../../bulk/results.ts';
+import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { tableFormats } from '../../model/table.ts';
+import { tableFormats, type TableFormat } from '../../model/table.ts';
 import {
   anchor,
   buttonForm,
@@ -21,10 +21,14 @@ import {
   inBrowser,
   refusalTag,
 } from '../html.ts';
-import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
+import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
-import { batchIn, batchState, reportNow } from './batches.ts';
+import { batchIn, batchState, reportNow, textChunks } from './batches.ts';
+import { tableWriter } from '../../data/table-file.ts';
+import { openJournalForReading } from '../../journal/open.ts';
+import { openSigningKey } from '../../journal/signing-key.ts';
+import { Releases } from '../../model/releases.ts';
 
 const rowsAPage = 100;
 /** Problems, notes and open rows that are listed one by one; all of them are in the table and in the files. */
@@ -259,3 +263,66 @@ function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchRe
 
 /** What nobody can take back by a batch. */
 const onceDone: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
+
+/** `wrong.csv`: the format after the name. */
+function formatOf(name: string, file: string): TableFormat {
+  const format = tableFormats.find((each) => file === `${name}.${each}`);
+  if (format === undefined) throw notFound('there is no such file');
+  return format;
+}
+
+const types = {
+  csv: 'text/csv; charset=utf-8',
+  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+} as const satisfies Record<TableFormat, string>;
+
+function writerOf(format: TableFormat, { signal }: Visit) {
+  return tableWriter(format, signal, () => {});
+}
+
+/** The rows that are wrong, or all of them to look through. */
+export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const batch = await batchIn(visit, ports);
+  const file = visit.params['sheet'] ?? '';
+  const name = file.startsWith('wrong.') ? 'wrong' : 'review';
+  const format = formatOf(name, file);
+  const table = name === 'wrong' ? wrongTable(ports.journal, batch) : reviewTable(ports.journal, batch);
+  const chunks = writerOf(format, visit).chunks(table);
+  return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: types[format], chunks };
+}
+
+/** One of the files of results, as it is now. */
+export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const batch = await batchIn(visit, ports);
+  const file = visit.params['result'] ?? '';
+  if (file === 'manifest.json') {
+    const text = await manifestText(ports, batch, writerOf('csv', visit));
+    return { kind: 'file', name: file, type: 'application/json', chunks: textChunks(text) };
+  }
+  const name = resultFiles.find((each) => file.startsWith(`${each}.`));
+  if (name === undefined) throw notFound('there is no such file');
+  const format = formatOf(name, file);
+  const chunks = resultChunks(ports.journal, batch, name, writerOf(format, visit));
+  return { kind: 'file', name: file, type: types[format], chunks };
+}
+
+/** The receipt, signed with the key beside the journal, which is made where there is none. */
+export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const batch = await batchIn(visit, ports);
+  const { settings, clock } = ports;
+  const format = receiptFormats.find((each) => visit.params['receipt'] === `receipt.${each}`);
+  if (format === undefined) throw notFound('there is no such file');
+  const { key } = openSigningKey(settings.store.journal);
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    const releases = new Releases();
+    try {
+      // One of its own: a journal does nothing else while it is read at one moment.
+      const journal = await openJournalForReading(settings, clock, releases);
+      if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', key, clock });
+    } finally {
+      await releases.close();
+    }
+  }
+  const type = format === 'json' ? 'application/json' : 'text/html; charset=utf-8';
+  return { kind: 'file', name: `receipt-${batch.batch}.${format}`, type, chunks: chunks() };
+}

@@ -8,7 +8,7 @@ import { grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
 import { anchor, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
-import { planLimits } from '../planning.ts';
+import { planLimits, type KeptSheet } from '../planning.ts';
 import {
   actorOf,
   callerOf,
@@ -21,7 +21,6 @@ import {
   type Visit,
 } from '../route.ts';
 import { rehearse } from './batch-checks.ts';
-import type { KeptSheet } from '../uploads.ts';
 
 const batchesAPage = 50;
 

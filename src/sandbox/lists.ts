@@ -35,28 +35,35 @@ const uniqueKeys: Readonly<Record<ResourceName, readonly string[]>> = {
 };
 
 function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
-  if (sort === undefined || sort === '') return [];
-  if (typeof sort !== 'object' || sort === null || Array.isArray(sort)) {
-    throw invalid({ sort: ['The sort must be an array.'] });
+  const isKnown = (key: string): boolean => resource.sortKeys.includes(key);
+  return entriesOf('sort', sort, isKnown, resource.sortKeys, behaviour).map(([key, direction]) => {
+    const word = typeof direction === 'string' ? direction.toLowerCase() : '';
+    if (word === 'asc' || word === 'desc' || word === 'random') return [key, word];
+    throw invalid({ [`sort.${key}`]: [`The selected sort.${key} is invalid.`] });
+  });
+}
+
+/** What a parameter that is an object holds under the keys that are known; the others are refused, or left out. */
+function entriesOf(
+  name: 'sort' | 'filter',
+  value: unknown,
+  isKnown: (key: string) => boolean,
+  allowed: readonly string[],
+  behaviour: Behaviour,
+): [string, unknown][] {
+  if (value === undefined || value === '') return [];
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw invalid({ [name]: [`The ${name} must be an array.`] });
   }
-  const entries = Object.entries(sort);
-  const unknown = entries.map(([key]) => key).filter((key) => !resource.sortKeys.includes(key));
+  const entries: [string, unknown][] = Object.entries(value);
+  const unknown = entries.map(([key]) => key).filter((key) => !isKnown(key));
   if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
+    const verb = name === 'sort' ? 'is' : 'are';
     throw badRequest(
-      `Requested sort(s) \`${unknown.join(', ')}\` is not allowed. ` +
-        `Allowed sort(s) are \`${resource.sortKeys.join(', ')}\`.`,
+      `Requested ${name}(s) \`${unknown.join(', ')}\` ${verb} not allowed. Allowed ${name}(s) are \`${allowed.join(', ')}\`.`,
     );
   }
-  const known: (readonly [string, string])[] = [];
-  for (const [key, direction] of entries) {
-    if (unknown.includes(key)) continue;
-    const word = typeof direction === 'string' ? direction.toLowerCase() : '';
-    if (word !== 'asc' && word !== 'desc' && word !== 'random') {
-      throw invalid({ [`sort.${key}`]: [`The selected sort.${key} is invalid.`] });
-    }
-    known.push([key, word]);
-  }
-  return known;
+  return entries.filter(([key]) => !unknown.includes(key));
 }
 
 function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: () => number): Order {
@@ -172,27 +179,13 @@ function isKnown(resource: Resource, key: string): boolean {
 }
 
 function filterConditions(resource: Resource, filter: unknown, behaviour: Behaviour, now: number): Condition[] {
-  if (filter === undefined || filter === '') return [];
-  if (typeof filter !== 'object' || filter === null || Array.isArray(filter)) {
-    throw invalid({ filter: ['The filter must be an array.'] });
-  }
-  const entries = Object.entries(filter);
-  const failing = behaviour.filter_errors.split(',').map((each) => each.trim());
-  const unknown = entries.map(([key]) => key).filter((key) => !isKnown(resource, key));
-  if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
-    throw badRequest(
-      `Requested filter(s) \`${unknown.join(', ')}\` are not allowed. ` +
-        `Allowed filter(s) are \`${resource.filterKeys.join(', ')}\`.`,
-    );
-  }
-  const conditions: Condition[] = [];
-  for (const [key, value] of entries) {
-    if (unknown.includes(key)) continue;
+  const failing = wordsOf(behaviour.filter_errors);
+  const known = entriesOf('filter', filter, (key) => isKnown(resource, key), resource.filterKeys, behaviour);
+  return known.map(([key, value]) => {
     if (failing.includes(key)) throw serverError(`SQLSTATE[42S22]: Column not found: 1054 Unknown column '${key}'`);
     if (typeof value !== 'string') throw invalid({ [`filter.${key}`]: [`The filter.${key} must be a string.`] });
-    conditions.push(filterCondition(resource, key, value, behaviour, now));
-  }
-  return conditions;
+    return filterCondition(resource, key, value, behaviour, now);
+  });
 }
 
 export type Query = Readonly<Record<string, unknown>>;

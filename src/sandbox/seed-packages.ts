@@ -13,48 +13,22 @@ interface Category {
   readonly features: readonly string[];
 }
 
-export const categories: readonly Category[] = [
-  {
-    id: 1,
-    name: 'Web hosting',
-    icon: 'bx-globe',
-    service: 'cpanel',
-    products: ['Starter Web', 'Business Web', 'Agency Web', 'Reseller Web', 'WordPress Care'],
-    features: ['Free certificate', 'Daily backups', 'One-click installer', 'Unmetered mailboxes'],
-  },
-  {
-    id: 2,
-    name: 'Virtual servers',
-    icon: 'bx-server',
-    service: 'proxmox',
-    products: ['Nano VPS', 'Micro VPS', 'Small VPS', 'Medium VPS', 'Large VPS', 'Storage VPS'],
-    features: ['Root access', 'NVMe storage', 'Snapshots', 'IPv6'],
-  },
-  {
-    id: 3,
-    name: 'Game servers',
-    icon: 'bx-joystick',
-    service: 'pterodactyl',
-    products: ['Minecraft', 'Rust', 'Valheim', 'Factorio', 'Terraria', 'Palworld'],
-    features: ['Mod support', 'DDoS protection', 'Instant setup', 'Console access'],
-  },
-  {
-    id: 4,
-    name: 'Domains',
-    icon: 'bx-link',
-    service: 'domains',
-    products: ['Domain .com', 'Domain .net', 'Domain .org', 'Domain .io'],
-    features: ['Privacy included', 'DNS editor'],
-  },
-  {
-    id: 5,
-    name: 'Licences',
-    icon: 'bx-key',
-    service: 'licenses',
-    products: ['Panel licence', 'Monitoring licence', 'Backup licence'],
-    features: ['Updates for a year', 'Support by mail'],
-  },
-];
+/** A name, an icon, the service, its products, and their features. */
+const shelves = `
+Web hosting | bx-globe | cpanel | Starter Web, Business Web, Agency Web, Reseller Web, WordPress Care | Free certificate, Daily backups, One-click installer, Unmetered mailboxes
+Virtual servers | bx-server | proxmox | Nano VPS, Micro VPS, Small VPS, Medium VPS, Large VPS, Storage VPS | Root access, NVMe storage, Snapshots, IPv6
+Game servers | bx-joystick | pterodactyl | Minecraft, Rust, Valheim, Factorio, Terraria, Palworld | Mod support, DDoS protection, Instant setup, Console access
+Domains | bx-link | domains | Domain .com, Domain .net, Domain .org, Domain .io | Privacy included, DNS editor
+Licences | bx-key | licenses | Panel licence, Monitoring licence, Backup licence | Updates for a year, Support by mail
+`;
+
+export const categories: readonly Category[] = shelves
+  .trim()
+  .split('\n')
+  .map((line, at) => {
+    const [name = '', icon = '', service = '', products = '', features = ''] = line.split(' | ');
+    return { id: at + 1, name, icon, service, products: products.split(', '), features: features.split(', ') };
+  });
 
 const packageStream = textHash('packages');
 const sizes = ['', ' Plus', ' Pro', ' Max', ' Ultra'] as const;

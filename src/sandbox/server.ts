@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { setTimeout } from 'node:timers/promises';
 import zlib from 'node:zlib';
 import qs from 'qs';
-import { type Operation, type OperationName, operations } from '../model/operations.ts';
+import { type Operation, operationOf, type OperationName, operations } from '../model/operations.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import type { Churn } from './churn.ts';
 import { comesBefore, failAfter, failBefore, htmlPage, retryAfter, type LateWrites } from './effects.ts';
@@ -136,21 +136,19 @@ function responseOperation(state: SandboxState, name: OperationName, request: Op
   const done = (body: string, status = 200): Response => ({ status, body });
   switch (name) {
     case 'users.list':
-      return responseList(state, resourceOf('users'), request.query);
     case 'packages.list':
-      return responseList(state, resourceOf('packages'), request.query);
     case 'emails.list':
-      return responseList(state, resourceOf('emails'), request.query);
     case 'coupons.list':
-      return responseList(state, resourceOf('coupons'), request.query);
+      return responseList(state, resourceOf(operationOf(name).resource), request.query);
     case 'users.auth':
       return done(user(state, keyOwner(state), []));
     case 'users.get':
       return done(user(state, found(), requestedRelations(request.query)));
     case 'users.orders':
-      return done(wrapped(state, 'orders', toJson(state.related.list('users', found(), 'orders'))));
-    case 'users.payments':
-      return done(wrapped(state, 'payments', toJson(state.related.list('users', found(), 'payments'))));
+    case 'users.payments': {
+      const kind = name === 'users.orders' ? 'orders' : 'payments';
+      return done(wrapped(state, kind, toJson(state.related.list('users', found(), kind))));
+    }
     case 'users.create':
       return done(user(state, createUser(state, request.body), ['address'], 'The user was created.'), 201);
     case 'users.update':

@@ -53,6 +53,27 @@ export function buttonForm(action: string, words: string, kind: 'quiet' | 'dange
   return postForm(action, html`<button class="${kind}">${words}</button>`);
 }
 
+/** A line of text in a form, under its label; nothing that was typed before is offered. */
+export function textField(label: Part, name: string, more: Part = null): Html {
+  return html`<p>
+    <label>${label} <input name="${name}" autocomplete="off" ${more} /></label>
+  </p>`;
+}
+
+/** What is typed to stay on record. */
+export function reasonField(label: string, name: string, isRequired = false): Html {
+  return textField(label, name, html`maxlength="500" ${isRequired ? html`required` : null}`);
+}
+
+export function selectTag(label: string, name: string, options: readonly Html[]): Html {
+  return html`<label
+    >${label}
+    <select name="${name}">
+      ${options}
+    </select></label
+  >`;
+}
+
 export function optionTag(value: string, chosen: string | null, words = value): Html {
   return html`<option value="${value}" ${value === chosen ? html`selected` : null}>${words}</option>`;
 }

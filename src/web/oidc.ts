@@ -29,34 +29,8 @@ interface Pending {
   readonly until: number;
 }
 
-interface OidcResult {
-  /** What the claim says, as the provider wrote it. */
-  readonly name: string;
-  readonly next: string;
-  readonly again: Again | null;
-}
-
 /** What the pages use of it. */
-export interface Oidc {
-  /** The provider, for the words on a button. */
-  readonly name: string;
-  /** Where the browser is sent, and what it keeps until it comes back. */
-  begin(from: {
-    readonly callback: string;
-    readonly next: string;
-    readonly again: Again | null;
-  }): Promise<{ readonly to: string; readonly ticket: string }>;
-  /** Throws a SignInFailed where the browser comes back with anything but what was begun, and an UnreachableError. */
-  finish(ticket: string | null, callback: URL): Promise<OidcResult>;
-  /** Somebody was asked again, and it was the same person. */
-  confirm(again: Again): void;
-  /** Whether the session was confirmed a moment ago. */
-  isConfirmed(session: string): boolean;
-  /** The same, once: the next approval wants it again. */
-  takeConfirmation(session: string): boolean;
-  /** Where somebody signs out of the provider, too; null where it has no such page. */
-  signOutAddress(): Promise<string | null>;
-}
+export type Oidc = NonNullable<ReturnType<typeof openOidc>>;
 
 /** It went wrong on the way to the provider and back; the page of signing in says so. */
 export class SignInFailed extends UsageError {}
@@ -79,7 +53,7 @@ interface OidcPorts {
 }
 
 /** The provider of the settings; null where there is none. Nothing is requested yet. Throws a UsageError. */
-export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, releases: Releases): Oidc | null {
+export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, releases: Releases) {
   const { issuer, clientId, claim } = settings.serve.oidc;
   if (issuer === undefined) return null;
   const server = new URL(issuer);
@@ -133,8 +107,10 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
   }
 
   return {
+    /** The provider, for the words on a button. */
     name: server.host,
-    begin: async ({ callback, next, again }) => {
+    /** Where the browser is sent, and what it keeps until it comes back. */
+    begin: async ({ callback, next, again }: Pick<Pending, 'next' | 'again'> & { readonly callback: string }) => {
       const config = await configuration();
       const verifier = client.randomPKCECodeVerifier();
       const [state, nonce] = [client.randomState(), client.randomNonce()];
@@ -156,7 +132,11 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       pending.set(ticket, { state, nonce, verifier, next, again, until: now + limits.pendingMs });
       return { to: address.href, ticket };
     },
-    finish: async (ticket, callback) => {
+    /**
+     * What the claim says, as the provider wrote it, and what was begun. Throws a SignInFailed where the browser comes back with
+     * anything but that, and an UnreachableError.
+     */
+    finish: async (ticket: string | null, callback: URL) => {
       const began = pending.get(ticket ?? '');
       // Once: who comes back a second time with the same code gets nothing for it.
       pending.delete(ticket ?? '');
@@ -185,17 +165,21 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       }
       return { name, next: began.next, again: began.again };
     },
-    confirm: ({ session }) => {
+    /** Somebody was asked again, and it was the same person. */
+    confirm: ({ session }: Again): void => {
       for (const [each, until] of confirmed) if (until <= clock.now()) confirmed.delete(each);
       confirmed.set(session, clock.now() + limits.confirmedMs);
     },
+    /** Whether the session was confirmed a moment ago. */
     isConfirmed,
-    takeConfirmation: (session) => {
+    /** The same, once: the next approval wants it again. */
+    takeConfirmation: (session: string): boolean => {
       const is = isConfirmed(session);
       confirmed.delete(session);
       return is;
     },
-    signOutAddress: async () => {
+    /** Where somebody signs out of the provider, too; null where it has no such page. */
+    signOutAddress: async (): Promise<string | null> => {
       const config = await configuration();
       return config.serverMetadata().end_session_endpoint === undefined ? null : client.buildEndSessionUrl(config).href;
     },

@@ -6,7 +6,7 @@ import { reviewRow } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
-import { factsTag, html, type Html, timeTag, inBrowser } from '../html.ts';
+import { factsTag, html, type Html, reasonField, timeTag, inBrowser } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { intentTag, userTag } from './batch.ts';
 import { batchIn } from './batches.ts';
@@ -141,9 +141,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
         : null
     }
     <form method="post" action="${visit.link(`/batches/${batch}/rows/${intent.row}/resolve`)}">
-      <p>
-        <label>How you know <input name="reason" required maxlength="500" autocomplete="off" /></label>
-      </p>
+      ${reasonField('How you know', 'reason', true)}
       <p>
         ${
           isOpen

@@ -8,7 +8,7 @@ import type { Batch } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
 import { durationText, secondMs } from '../../model/time.ts';
-import { buttonForm, html, type Html, postForm, stateTag, timeTag } from '../html.ts';
+import { buttonForm, html, type Html, postForm, reasonField, textField, stateTag, timeTag } from '../html.ts';
 import type { ConsolePorts, Reply, Visit } from '../route.ts';
 import { batchIn, reportNow } from './batches.ts';
 import { proofTag } from './sign-in.ts';
@@ -38,10 +38,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
     return html`<h2>Send it</h2>
       ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can correct the sheet instead and plan it again.</p>`}
       <form method="post" action="${at('send')}">
-        <p>
-          <label>To ${doing}, type ${typed} <input name="typed" required autocomplete="off" /></label>
-        </p>
-        ${againTag()} <button>Send</button>
+        ${textField(`To ${doing}, type ${typed}`, 'typed', html`required`)} ${againTag()} <button>Send</button>
       </form>`;
   }
   if (state === 'stopped' || counts.unknown > 0) {
@@ -61,21 +58,13 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
 function againTag(): Html {
   return html`<details>
     <summary>It was sent before</summary>
-    <p>
-      <label
-        >Why it shall be sent again; it stays on record <input name="again" maxlength="500" autocomplete="off"
-      /></label>
-    </p>
+    ${reasonField('Why it shall be sent again; it stays on record', 'again')}
   </details>`;
 }
 
 function submitTag(at: (what: string) => string): Html {
-  return html`<form method="post" action="${at('submit')}">
-    <p>
-      <label>A word to whoever approves it <input name="note" maxlength="500" autocomplete="off" /></label>
-    </p>
-    ${againTag()} <button>Submit for approval</button>
-  </form>`;
+  const word = reasonField('A word to whoever approves it', 'note');
+  return postForm(at('submit'), html`${word} ${againTag()} <button>Submit for approval</button>`);
 }
 
 function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: string): Html {
@@ -88,9 +77,7 @@ function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: str
       <button>Approve</button>
     </form>
     <form method="post" action="${at('deny')}">
-      <p>
-        <label>Why not <input name="reason" required maxlength="500" autocomplete="off" /></label>
-      </p>
+      ${reasonField('Why not', 'reason', true)}
       <p>${proof}</p>
       <button class="danger">Deny</button>
     </form>`;

@@ -25,6 +25,7 @@ import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../ro
 import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
 import { batchIn, batchState, reportNow, textChunks } from './batches.ts';
+import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/table-file.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { openSigningKey } from '../../journal/signing-key.ts';
@@ -86,18 +87,12 @@ function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link 
 }
 
 function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchReport): Html {
-  const files = tableFormats.map(
-    (format) =>
-      html`<a class="button quiet" href="${link(`/batches/${batch}/sheets/wrong.${format}`)}" download
-        >as .${format}</a
-      > `,
-  );
   return html`${
     problems.length === 0
       ? null
       : html`<h2>What is wrong with the sheet</h2>
           ${problemsTable(problems.slice(0, mostListed))} ${moreTag(problems)}
-          ${counts.invalid === 0 ? null : html`<p>The wrong rows back, each with its problem; correct them and send them here again: ${files}</p>`}`
+          ${counts.invalid === 0 ? null : html`<p>The wrong rows back, each with its problem; correct them and send them here again: ${sheetLinks(link, batch, 'wrong')}</p>`}`
   }
   ${
     warnings.length === 0
@@ -131,10 +126,12 @@ async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, stat
       noted.slice(0, mostListed),
     )}
     ${moreTag(noted)}
-    <p>
-      Every row to look through, these on top:
-      ${tableFormats.map((format) => html`<a class="button quiet" href="${link(`/batches/${batch}/sheets/review.${format}`)}" download>as .${format}</a> `)}
-    </p>`;
+    <p>Every row to look through, these on top: ${sheetLinks(link, batch, 'review')}</p>`;
+}
+
+function sheetLinks(link: Visit['link'], batch: string, name: 'wrong' | 'review'): Html[] {
+  const at = (format: TableFormat): string => link(`/batches/${batch}/sheets/${name}.${format}`);
+  return tableFormats.map((format) => html`<a class="button quiet" href="${at(format)}" download>as .${format}</a> `);
 }
 
 async function openTag(
@@ -271,11 +268,6 @@ function formatOf(name: string, file: string): TableFormat {
   return format;
 }
 
-const types = {
-  csv: 'text/csv; charset=utf-8',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-} as const satisfies Record<TableFormat, string>;
-
 function writerOf(format: TableFormat, { signal }: Visit) {
   return tableWriter(format, signal, () => {});
 }
@@ -288,7 +280,7 @@ export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Repl
   const format = formatOf(name, file);
   const table = name === 'wrong' ? wrongTable(ports.journal, batch) : reviewTable(ports.journal, batch);
   const chunks = writerOf(format, visit).chunks(table);
-  return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: types[format], chunks };
+  return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: contentTypes[format], chunks };
 }
 
 /** One of the files of results, as it is now. */
@@ -303,7 +295,7 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
   if (name === undefined) throw notFound('there is no such file');
   const format = formatOf(name, file);
   const chunks = resultChunks(ports.journal, batch, name, writerOf(format, visit));
-  return { kind: 'file', name: file, type: types[format], chunks };
+  return { kind: 'file', name: file, type: contentTypes[format], chunks };
 }
 
 /** The receipt, signed with the key beside the journal, which is made where there is none. */

@@ -7,7 +7,18 @@ import type { Batch } from '../../journal/port.ts';
 import { grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
-import { anchor, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
+import {
+  anchor,
+  html,
+  type Html,
+  optionTag,
+  reasonField,
+  selectTag,
+  textField,
+  stateTag,
+  tableTag,
+  timeTag,
+} from '../html.ts';
 import { planLimits, type KeptSheet } from '../planning.ts';
 import {
   actorOf,
@@ -144,24 +155,16 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
     </ul>
     <form method="post" action="${link('/batches')}" enctype="multipart/form-data" data-upload class="drop">
       <p>
-        <label
-          >Action
-          <select name="action">
-            ${actionNames.map((name) => html`<option>${name}</option>`)}
-          </select></label
-        >
+        ${selectTag(
+          'Action',
+          'action',
+          actionNames.map((name) => optionTag(name, null)),
+        )}
       </p>
       <details>
         <summary>More</summary>
-        <p>
-          <label>Sheet of an .xlsx file, where it has several <input name="sheet" maxlength="100" /></label>
-        </p>
-        <p>
-          <label
-            >Why what was sent before shall be sent again; it stays on record. Empty: it is refused
-            <input name="again" maxlength="500"
-          /></label>
-        </p>
+        ${textField('Sheet of an .xlsx file, where it has several', 'sheet', html`maxlength="100"`)}
+        ${reasonField('Why what was sent before shall be sent again; it stays on record. Empty: it is refused', 'again')}
         <p>
           <label class="choice"
             ><input type="checkbox" name="rehearse" value="yes" /> rehearse it: send it to a sandbox on this machine

@@ -16,6 +16,7 @@ import {
   usualColumns,
 } from '../../data/browse.ts';
 import { isPersonal } from '../../data/personal.ts';
+import type { SourceRequest } from '../../data/source.ts';
 import { seesPeople } from '../../model/account.ts';
 import { grouped } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -31,6 +32,7 @@ import {
   html,
   type Html,
   optionTag,
+  selectTag,
   type Part,
   sideOf,
   tableTag,
@@ -186,6 +188,10 @@ function personIn({ relation, browse }: Look): RecordKey | undefined {
 function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look): Html {
   const named = relation.columns.map(({ name }) => name);
   const open = named.filter((name) => !(isMasked && isPersonal(relation.name, name)));
+  const columnSelect = (label: string, name: string, chosen: string, none: string): Html =>
+    selectTag(label, name, [optionTag('', chosen, none), ...open.map((each) => optionTag(each, chosen))]);
+  const comparisons = Object.keys(operators) as Operator[];
+  const order = browse.sort?.isDescending === true ? 'desc' : 'asc';
   const rows: readonly Filter[] = [
     ...browse.filters,
     ...(browse.filters.length < browseLimits.filters ? [{ column: '', operator: 'is', value: '' } as const] : []),
@@ -194,42 +200,19 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
     ${rows.map(
       ({ column, operator, value }) =>
         html`<div class="fields" role="group" aria-label="Filter">
-          <label
-            >Column
-            <select name="field">
-              ${optionTag('', column, '–')} ${open.map((name) => optionTag(name, column))}
-            </select></label
-          >
-          <label
-            >Comparison
-            <select name="is">
-              ${(Object.keys(operators) as Operator[]).map((each) => optionTag(each, operator, operators[each]))}
-            </select></label
-          >
+          ${columnSelect('Column', 'field', column, '–')}
+          ${selectTag(
+            'Comparison',
+            'is',
+            comparisons.map((each) => optionTag(each, operator, operators[each])),
+          )}
           <label>Value <input name="value" value="${value}" /></label>
         </div>`,
     )}
     <div class="fields">
-      <label
-        >Sorted by
-        <select name="sort">
-          ${optionTag('', browse.sort?.column ?? '', 'the usual order')}
-          ${open.map((name) => optionTag(name, browse.sort?.column ?? ''))}
-        </select></label
-      >
-      <label
-        >Order
-        <select name="order">
-          ${optionTag('asc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'smallest first')}
-          ${optionTag('desc', browse.sort?.isDescending === true ? 'desc' : 'asc', 'largest first')}
-        </select></label
-      >
-      <label
-        >Common values of
-        <select name="beside">
-          ${optionTag('', beside ?? '', 'no column')} ${open.map((name) => optionTag(name, beside ?? ''))}
-        </select></label
-      >
+      ${columnSelect('Sorted by', 'sort', browse.sort?.column ?? '', 'the usual order')}
+      ${selectTag('Order', 'order', [optionTag('asc', order, 'smallest first'), optionTag('desc', order, 'largest first')])}
+      ${columnSelect('Common values of', 'beside', beside ?? '', 'no column')}
       <button>Show</button> <a class="button quiet" href="${visit.link(dataPath(relation.name))}">Reset</a>
     </div>
     <details>
@@ -332,18 +315,43 @@ function valuesTag({ href, browse, relation }: Look, column: string, values: rea
 
 /** What the page shows, all pages of it, as a file. */
 export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { readers, clock } = ports;
   const look = lookOf(visit, ports);
   const { browse, isMasked, relation } = look;
-  const format = exportFormats.find((each) => each === visit.query.get('format'));
-  if (format === undefined) throw new UsageError(`there is no format "${visit.query.get('format') ?? ''}"`);
-  const what = readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
+  const what = ports.readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
   await noteView(visit, ports, relation.name, personIn(look));
+  return downloadOf(visit, ports, relation.name, what);
+}
+
+/** The rows as a file of the format that the address names. @param timeoutMs how long the mirror may be waited for */
+export async function downloadOf(
+  visit: Visit,
+  { readers, clock }: ConsolePorts,
+  name: string,
+  what: SourceRequest,
+  timeoutMs?: number,
+): Promise<Reply> {
+  const wanted = visit.query.get('format') ?? 'csv';
+  const format = exportFormats.find((each) => each === wanted);
+  if (format === undefined) {
+    throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
+  }
   const form = { format, raw: false, compression: null, bom: format === 'csv' };
-  return {
-    kind: 'file',
-    name: `${relation.name}-${dayOf(clock.now())}.${format}`,
-    type: contentTypes[format],
-    chunks: readers.chunks({ kind: 'export', request: { what, form }, isMasked }, { signal: visit.signal }),
-  };
+  const job = { kind: 'export', request: { what, form }, isMasked: isMaskedFor(visit) } as const;
+  const chunks = readers.chunks(job, { signal: visit.signal, timeoutMs });
+  // Before the response begins: what is wrong with the question is a page and no broken file.
+  const first = await chunks.next();
+  const file = `${name}-${dayOf(clock.now())}.${format}`;
+  return { kind: 'file', name: file, type: contentTypes[format], chunks: withFirst(first, chunks) };
+}
+
+async function* withFirst(
+  first: IteratorResult<Uint8Array>,
+  rest: AsyncGenerator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  try {
+    if (first.done !== true) yield first.value;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
 }

@@ -4,7 +4,7 @@ import { actorText } from '../../model/actor.ts';
 import type { ListedAccount } from '../../people/port.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
-import { anchor, buttonForm, choiceTags, html, type Html, stateTag, tableTag, timeTag } from '../html.ts';
+import { anchor, buttonForm, choiceTags, html, type Html, textField, stateTag, tableTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { newPasswordField } from './sign-in.ts';
 
@@ -23,19 +23,12 @@ export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<
     )}
     <h2>Add an account</h2>
     <form method="post" action="${link('/people')}">
-      <p>
-        <label>Name <input name="name" required autocomplete="off" /></label>
-      </p>
+      ${textField('Name', 'name', html`required`)}
       <fieldset>
         <legend>Roles</legend>
         ${choiceTags('role', roles, [])}
       </fieldset>
-      <p>
-        <label
-          >Accounts of the system that the person uses, separated by commas; empty where there are none
-          <input name="os_users" autocomplete="off"
-        /></label>
-      </p>
+      ${textField('Accounts of the system that the person uses, separated by commas; empty where there are none', 'os_users')}
       <p>${newPasswordField('First password')}</p>
       <button>Add</button>
     </form>`;
@@ -64,10 +57,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
       <button>Set the roles</button>
     </form>
     <form method="post" action="${at('os-users')}">
-      <label
-        >Accounts of the system, separated by commas; empty where there are none
-        <input name="os_users" value="${osUsers?.join(', ')}" autocomplete="off"
-      /></label>
+      ${textField('Accounts of the system, separated by commas; empty where there are none', 'os_users', html`value="${osUsers?.join(', ')}"`)}
       <button>Set them</button>
     </form>
     <form method="post" action="${at('password')}">

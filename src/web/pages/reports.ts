@@ -1,5 +1,5 @@
 /** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
-import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
+import { type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReports } from '../../data/open.ts';
 import type { Preview } from '../../data/preview.ts';
@@ -7,9 +7,9 @@ import type { ReadingJob } from '../../data/reading-child.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { OperatorError, UsageError } from '../../model/errors.ts';
+import { OperatorError } from '../../model/errors.ts';
 import { harmless } from '../../model/terminal-text.ts';
-import { dayOf, minuteMs, secondMs } from '../../model/time.ts';
+import { minuteMs, secondMs } from '../../model/time.ts';
 import {
   anchor,
   factsTag,
@@ -17,13 +17,14 @@ import {
   type Html,
   nothing,
   optionTag,
+  selectTag,
   problemTag,
   tableTag,
   refusalStatus,
   refusalTag,
 } from '../html.ts';
 import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
-import { isMaskedFor, maskedNote } from './data.ts';
+import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
 
 const shownRows = 200;
 
@@ -145,7 +146,7 @@ export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<
 
 export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const report = await reportOf(visit, ports);
-  return downloadOf(visit, ports, report.name, requestOf(report, visit, ports));
+  return downloadOf(visit, ports, report.name, requestOf(report, visit, ports), downloadMs);
 }
 
 export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -184,12 +185,11 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
       <button name="do" value="run">Run</button>
       <button name="do" value="plan" class="quiet">Show its plan</button>
       <button name="do" value="picture" class="quiet">Draw it</button>
-      <label
-        >For at most
-        <select name="limit">
-          ${limits.map((each) => optionTag(String(each), String(seconds), `${each} seconds`))}
-        </select></label
-      >
+      ${selectTag(
+        'For at most',
+        'limit',
+        limits.map((each) => optionTag(String(each), String(seconds), `${each} seconds`)),
+      )}
     </p>
   </form>`;
   const tables = inventory(ports.readers.read((snapshot) => snapshot.relations()));
@@ -230,7 +230,7 @@ export async function sqlPicture(visit: Visit, ports: ConsolePorts): Promise<Rep
 
 export async function sqlDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const sql = sqlOr(visit);
-  return typeof sql === 'string' ? downloadOf(visit, ports, 'query', { sql }) : sql;
+  return typeof sql === 'string' ? downloadOf(visit, ports, 'query', { sql }, downloadMs) : sql;
 }
 
 type What = { readonly sql: string } | ReportRequest;
@@ -267,38 +267,6 @@ function planOf(visit: Visit, ports: ConsolePorts, sql: string): Promise<string>
 
 async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise<Reply> {
   return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
-}
-
-async function downloadOf(visit: Visit, { readers, clock }: ConsolePorts, name: string, what: What): Promise<Reply> {
-  const { query, signal } = visit;
-  const wanted = query.get('format') ?? 'csv';
-  const format = exportFormats.find((each) => each === wanted);
-  if (format === undefined) {
-    throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
-  }
-  const form = { format, raw: false, compression: null, bom: format === 'csv' };
-  const job: ReadingJob = { kind: 'export', request: { what, form }, isMasked: isMaskedFor(visit) };
-  const chunks = readers.chunks(job, { signal, timeoutMs: downloadMs });
-  // Before the response begins: what is wrong with the question is a page and no broken file.
-  const first = await chunks.next();
-  return {
-    kind: 'file',
-    name: `${name}-${dayOf(clock.now())}.${format}`,
-    type: contentTypes[format],
-    chunks: withFirst(first, chunks),
-  };
-}
-
-async function* withFirst(
-  first: IteratorResult<Uint8Array>,
-  rest: AsyncGenerator<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  try {
-    if (first.done !== true) yield first.value;
-    yield* rest;
-  } finally {
-    await rest.return(undefined);
-  }
 }
 
 function pictureTag(source: string, words: string): Html {

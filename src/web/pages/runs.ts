@@ -11,7 +11,18 @@ import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-ty
 import { isStartable, orderOf, type Startable } from '../../worker/by-hand.ts';
 import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
-import { anchor, choiceTags, html, type Html, optionTag, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
+import {
+  anchor,
+  choiceTags,
+  html,
+  type Html,
+  optionTag,
+  selectTag,
+  problemTag,
+  stateTag,
+  tableTag,
+  timeTag,
+} from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
 /** Runs that are looked through, and how many of those that fit are shown. */
@@ -57,12 +68,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
   const outcomes = [...new Set(found)].sort();
   const body = html`${problem} ${startLinks(visit)}
     <form method="get" action="${link('/runs')}" class="fields">
-      <label
-        >Outcome
-        <select name="status">
-          ${optionTag('', wanted, 'all')} ${outcomes.map((state) => optionTag(state, wanted))}
-        </select></label
-      >
+      ${selectTag('Outcome', 'status', [optionTag('', wanted, 'all'), ...outcomes.map((state) => optionTag(state, wanted))])}
       <label>Run by <input name="by" value="${by}" /></label>
       <button>Show</button>
     </form>

@@ -15,11 +15,12 @@ function field(label: string, name: string, type: 'text' | 'password', more: Par
   /></label>`;
 }
 
-/** A password that is to be set; the form sends it as `new`. */
-export function newPasswordField(label: string): Html {
+/** A password that is to be set; the form sends it as `new`, and as `again` where it is to be typed twice. */
+export function newPasswordField(label: string, name: 'new' | 'again' = 'new'): Html {
+  const least = name === 'new' ? `, at least ${leastPassword} characters` : '';
   return html`<label
-    >${label}, at least ${leastPassword} characters
-    <input type="password" name="new" required minlength="${leastPassword}" autocomplete="new-password"
+    >${label}${least}
+    <input type="password" name="${name}" required minlength="${leastPassword}" autocomplete="new-password"
   /></label>`;
 }
 
@@ -81,9 +82,7 @@ export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     <form method="post" action="${link('/me/password')}">
       <p>${field('Your password now', 'password', 'password')}</p>
       <p>${newPasswordField('The new one')}</p>
-      <p>
-        <label>The new one again <input type="password" name="again" required autocomplete="new-password" /></label>
-      </p>
+      <p>${newPasswordField('The new one again', 'again')}</p>
       <button>Change it</button>
       <p class="soft">You sign in again with the new one, everywhere.</p>
     </form>`;
@@ -114,13 +113,9 @@ export function firstPage(visit: Visit, ports: ConsolePorts): Reply {
       There is no admin yet. This account gets every role but approver: nobody approves batches of their own.
     </p>
     <form method="post" action="${visit.link(visit.path)}">
-      <p>
-        <label>Name <input name="name" required autocomplete="username" autofocus /></label>
-      </p>
+      <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
       <p>${newPasswordField('Password')}</p>
-      <p>
-        <label>The password again <input type="password" name="again" required autocomplete="new-password" /></label>
-      </p>
+      <p>${newPasswordField('The password again', 'again')}</p>
       <button>Make the account</button>
     </form>`;
   return page('The first account', body);

@@ -9,7 +9,7 @@ import { toCount } from './flag-values.ts';
 import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
-import { openFilesToCopy } from '../data/open-copies.ts';
+import { journalToCopy, mirrorToCopy } from '../data/copy-source.ts';
 import { bytesText } from '../model/bytes.ts';
 import { databaseText } from '../model/database-address.ts';
 
@@ -49,13 +49,17 @@ Examples:
 async function run(context: CliContext, named: string | undefined, flags: Flags): Promise<void> {
   const settings = context.settings();
   const folder = named === undefined ? settings.backup.folder : resolve(context.folder, named);
-  const files = openFilesToCopy(settings);
   const watch = openShareWatch(context, 'backing up');
-  const ports = { ...files, clock: systemClock, run: { signal: context.signal, progress: watch.progress } };
+  const mirror = mirrorToCopy(settings.store.mirror, systemClock);
+  const file = journalToCopy(settings.store.journal);
+  const { shared } = settings.store;
+  // A journal in a shared store is no file.
+  const journal = shared === undefined ? file : { ...file, size: () => undefined };
+  const run = { signal: context.signal, progress: watch.progress };
+  const ports = { mirror, journal, clock: systemClock, run };
   const { profile = null } = settings;
   const request = { folder, profile, keep: flags.keep ?? settings.backup.keep };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
-  const { shared } = settings.store;
   if (shared !== undefined) {
     const where = databaseText(shared);
     printNote(context, `the journal is in ${where} and not in this backup: back that database up (pg_dump)`);

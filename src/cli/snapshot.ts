@@ -6,9 +6,9 @@ import type { CliContext } from './context.ts';
 import { printResult } from './output.ts';
 import { refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
-import { openMirrorToCopy } from '../data/open-copies.ts';
-import { makeSnapshot } from '../data/copy-source.ts';
+import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
 import { bytesText } from '../model/bytes.ts';
+import { systemClock } from '../model/time.ts';
 
 interface Flags {
   readonly anonymise?: true;
@@ -47,7 +47,7 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const path = resolve(context.folder, file);
   refuseOwnFiles(path, settings);
   const anonymised = flags.anonymise === true;
-  const mirror = openMirrorToCopy(settings);
+  const mirror = mirrorToCopy(settings.store.mirror, systemClock);
   const watch = openShareWatch(context, 'copying');
   const copyRun = { signal: context.signal, progress: watch.progress };
   const thoroughness = flags.check ? 'whole' : 'opened';

@@ -14,7 +14,7 @@ import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/op
 import { type RelatedKey, makeRelationTable, setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
-import type { CopyRun } from './copy.ts';
+import type { CopyRun } from './copy-source.ts';
 import { type Shape, shapeOf, shapeSql } from './personal.ts';
 
 /** The value where it is of the shape; a number or flag is of every one. */

@@ -13,8 +13,7 @@ import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/version.ts';
 import { isRunning, syncFile, syncFolder } from '../store/files/durable-file.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
-import type { CopySource } from './copy-source.ts';
-import type { CopyRun } from './copy.ts';
+import type { CopySource, CopyRun } from './copy-source.ts';
 
 /** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
 interface BackupOwner {

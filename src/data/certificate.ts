@@ -96,14 +96,8 @@ interface CertifyPorts {
   readonly signal: AbortSignal;
 }
 
-interface Certificate {
-  readonly head: CertificateHead;
-  readonly windows: readonly CertifiedWindow[];
-  readonly bytes: AsyncGenerator<Uint8Array>;
-}
-
 /** Makes the certificate. Throws an IncompleteError where one of the resources is not complete, with the reason of each. */
-export async function certificateOf(ports: CertifyPorts, resources: readonly ResourceName[]): Promise<Certificate> {
+export async function certificateOf(ports: CertifyPorts, resources: readonly ResourceName[]) {
   const { salt, key, clock, server } = ports;
   const ends = lastEnds(ports.database);
   const problems = resources.flatMap((resource) => {

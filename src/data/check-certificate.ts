@@ -47,16 +47,6 @@ interface MirrorComparison {
   readonly problems: readonly string[];
 }
 
-interface CertificateCheck {
-  readonly status: 'genuine' | 'refused';
-  /** To be believed where it is genuine; null where it cannot be read. */
-  readonly head: CertificateHead | null;
-  readonly problems: readonly string[];
-  /** Null where it was not compared with a mirror. */
-  readonly mirror: MirrorComparison | null;
-  readonly not_compared: string | null;
-}
-
 /** Reads a certificate whole; nothing of it is to be believed where there are problems. Throws a FileError. */
 async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal) {
   const lines = new LineReader(file, signal);
@@ -127,25 +117,25 @@ export async function checkCertificate(
   key: CheckingKey,
   mirror: Database | undefined,
   signal: AbortSignal,
-): Promise<CertificateCheck> {
+) {
   const { head, windows, problems } = await readCertificate(file, key, signal);
-  const refused = {
-    status: 'refused',
+  const checked = (status: 'genuine' | 'refused', compared: MirrorComparison | string) => ({
+    status,
+    /** To be believed where it is genuine; null where it cannot be read. */
     head,
     problems,
-    mirror: null,
-    not_compared: 'it is not as it was signed',
-  } as const;
-  if (head === null || problems.length > 0) return refused;
-  const genuine = { status: 'genuine', head, problems } as const;
-  if (mirror === undefined) return { ...genuine, mirror: null, not_compared: 'there is no mirror' };
+    /** Null where it was not compared with a mirror. */
+    mirror: typeof compared === 'string' ? null : compared,
+    not_compared: typeof compared === 'string' ? compared : null,
+  });
+  if (head === null || problems.length > 0) return checked('refused', 'it is not as it was signed');
+  if (mirror === undefined) return checked('genuine', 'there is no mirror');
   // One state of it, whoever writes meanwhile.
   mirror.exec('BEGIN');
   try {
     const salt = saltIn(mirror);
-    if (salt === undefined || saltId(salt) !== head.salt_id)
-      return { ...genuine, mirror: null, not_compared: otherSalt };
-    return { ...genuine, mirror: await compareMirror(mirror, head, windows, salt, signal), not_compared: null };
+    const isOther = salt === undefined || saltId(salt) !== head.salt_id;
+    return checked('genuine', isOther ? otherSalt : await compareMirror(mirror, head, windows, salt, signal));
   } finally {
     if (mirror.inTransaction) mirror.exec('ROLLBACK');
   }

@@ -25,7 +25,7 @@ export interface Frame {
   readonly onward?: string;
   readonly visit: Visit;
   readonly routes: readonly Route[];
-  readonly assets: { readonly style: Asset; readonly script: Asset };
+  readonly assets: ReturnType<typeof loadAssets>;
   /** The profile and the address of the server. */
   readonly server: string;
   readonly isReadOnly: boolean;
@@ -98,14 +98,8 @@ function asset(name: string, kind: keyof typeof types, isNamedByContent: boolean
   return { path: `/assets/${name}${mark}.${kind}`, type: types[kind], bytes };
 }
 
-interface Assets {
-  readonly style: Asset;
-  readonly script: Asset;
-  readonly icon: Asset;
-}
-
 /** Reads them from beside this file. */
-export function loadAssets(): Assets {
+export function loadAssets() {
   return {
     style: asset('console', 'css', true),
     script: asset('console', 'js', true),

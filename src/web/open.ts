@@ -34,19 +34,12 @@ interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   readonly servers?: readonly ServerReading[];
 }
 
-interface OpenedConsole {
-  /** `http://127.0.0.1:8080` */
-  readonly url: string;
-  /** How the first admin is made; null where there is one. */
-  readonly first: FirstAccount | null;
-}
-
 /** Opens it, and listens. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
   { address, actor, redact, keepSecret, commands, sleep = realSleep, servers = [] }: ConsoleOptions,
   releases: Releases,
-): Promise<OpenedConsole> {
+) {
   const people = await openPeople(settings, actor, clock, releases);
   const journal = await openJournal(settings, actor, clock, releases);
   const hasAdmin = (await people.accounts()).some((each) => hasRole(each, 'admin'));

@@ -1,9 +1,11 @@
 /** What a route of the console is: its path, who may use it, and what it gives. The table of all of them is routes.ts. */
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role } from '../model/account.ts';
 import type { Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
+import { secondMs } from '../model/time.ts';
 import type { People } from '../people/port.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
@@ -148,6 +150,18 @@ export function notFound(what = 'there is no such page'): NotFoundError {
 /** A page. */
 export function page(title: string, body: Html, more: { status?: number; refresh?: number } = {}): Reply {
   return { kind: 'page', title, body, ...more };
+}
+
+/** What is news each second, for a page that follows something; null where that is over. */
+export async function* everySecond(signal: AbortSignal, news: () => Promise<object | null>): AsyncGenerator {
+  let shown = '';
+  while (!signal.aborted) {
+    const event = (await news()) ?? { done: true };
+    if (JSON.stringify(event) !== shown) yield event;
+    if ('done' in event && event.done === true) return;
+    shown = JSON.stringify(event);
+    await wait(secondMs, undefined, { signal }).catch(() => {});
+  }
 }
 
 export function redirect(to: string): Reply {

@@ -43,12 +43,6 @@ export interface ConsoleAddress {
   readonly isReadOnly: boolean;
 }
 
-interface Listening {
-  /** `http://127.0.0.1:8080` */
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 export const limits = {
   /** Of a form without files. */
   formBytes: 256 * 1024,
@@ -71,7 +65,7 @@ const ticketCookie = '__Host-admin-mirror-oidc';
 const sessionCookie = '__Host-admin-mirror';
 
 /** Starts to listen. Throws a UsageError for an address that is not safe, and a FileError for what cannot be read. */
-export async function listenFor(address: ConsoleAddress, ports: ConsolePorts): Promise<Listening> {
+export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   checkAddress(address);
   const app = Fastify({
     bodyLimit: limits.formBytes,
@@ -455,7 +449,7 @@ function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): bo
   return tls !== null;
 }
 
-async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress): Promise<Listening> {
+async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress) {
   try {
     await app.listen({ host, port });
   } catch (error) {

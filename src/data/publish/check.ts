@@ -11,47 +11,31 @@ import { copyRows, lineReader } from './rows.ts';
 import { beside, type PublishPorts } from './publish.ts';
 import { columnsIn, publicationIn } from './schema.ts';
 
-interface TableCheck {
-  readonly equal: boolean;
-  /** Rows, and a hash over all of them whatever their order; null where the schema has no such table. */
-  readonly mirror: { readonly rows: number; readonly hash: string };
-  readonly published: { readonly rows: number; readonly hash: string } | null;
-  /** Keys of rows that differ, the first of each kind. */
-  readonly missing: readonly string[];
-  readonly extra: readonly string[];
-  readonly different: readonly string[];
-}
-
-export interface CheckReport {
-  readonly schema: string;
-  readonly equal: boolean;
-  /** Changes of the mirror that the next publication brings; their rows are not compared. */
-  readonly waiting: number;
-  readonly tables: Readonly<Record<string, TableCheck>>;
-}
+export type CheckReport = Awaited<ReturnType<typeof check>>;
 
 /** Keys that are named of each kind. */
 const mostNamed = 10;
 
 /** Compares; changes nothing. Throws what `publish` throws. */
-export async function check(ports: Omit<PublishPorts, 'warn'>): Promise<CheckReport> {
+export async function check(ports: Omit<PublishPorts, 'warn'>) {
   const { file, destination } = ports;
   return beside(ports, async (mirror, database) => {
     const existing = await columnsIn(database);
     const cursor = await cursorIn(database, existing);
     // All rows are compared where the mirror does not know the publication.
     const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
-    const tables: Record<string, TableCheck> = {};
+    const tables: Record<string, Awaited<ReturnType<typeof checkTable>>> = {};
     const published = publishedTables(mirror);
     let done = 0;
     for (const table of published.filter((each) => each !== deletionTable)) {
-      const checked = await database.whole(() => checkTable({ ports, mirror, database, since, existing }, table));
+      const checked = await database.whole(() => checkTable(ports, mirror, database, { since, existing }, table));
       tables[table.name] = checked;
       done += checked.mirror.rows;
       ports.progress(done, done);
     }
-    const waiting = rowsAfter(mirror, published, since);
     const equal = Object.values(tables).every((each) => each.equal);
+    /** Changes of the mirror that the next publication brings; their rows are not compared. */
+    const waiting = rowsAfter(mirror, published, since);
     return { schema: destination.schema, equal, waiting, tables };
   });
 }
@@ -65,16 +49,13 @@ async function cursorIn(database: Database, existing: ReadonlyMap<string, unknow
   return cursor;
 }
 
-interface Checking {
-  readonly ports: Omit<PublishPorts, 'warn'>;
-  readonly mirror: Mirror;
-  readonly database: Database;
-  readonly since: number;
-  readonly existing: ReadonlyMap<string, unknown>;
-}
-
-async function checkTable(checking: Checking, table: PublishedTable): Promise<TableCheck> {
-  const { ports, mirror, database, since, existing } = checking;
+async function checkTable(
+  ports: Omit<PublishPorts, 'warn'>,
+  mirror: Mirror,
+  database: Database,
+  { since, existing }: { readonly since: number; readonly existing: ReadonlyMap<string, unknown> },
+  table: PublishedTable,
+) {
   const { query } = database;
   const columns = sqlColumns(table);
   const types = columns.map(({ name, type }) => `${quoteName(name)} ${type}`).join(', ');
@@ -126,8 +107,10 @@ async function checkTable(checking: Checking, table: PublishedTable): Promise<Ta
   const [first] = table.key.map(quoteName);
   return {
     equal,
+    /** Rows, and a hash over all of them whatever their order; null where the schema has no such table. */
     mirror: mirrored,
     published,
+    /** Keys of rows that differ, the first of each kind. */
     missing: await named(`p.${first} IS NULL`),
     extra: await named(`m.${first} IS NULL`),
     different: await named(`m.${first} IS NOT NULL AND p.${first} IS NOT NULL AND ${row('m')} <> ${row('p')}`),

@@ -18,9 +18,11 @@ import {
   grantReading,
   growTable,
   indexSql,
+  type Loading,
   loadingPrefix,
   makeFlatViews,
   makeSchema,
+  publicationIn,
   tableSql,
 } from './schema.ts';
 
@@ -42,21 +44,6 @@ export interface PublishReport {
   readonly published_at: Timestamp;
   readonly fresh_as_of: Readonly<Partial<Record<ResourceName, Timestamp | null>>>;
   readonly tables: Readonly<Record<string, { readonly written: number; readonly deleted: number }>>;
-}
-
-interface Publication {
-  readonly version: number;
-  readonly layout: string | null;
-  readonly cursor: string | null;
-  readonly loading: Loading | null;
-}
-
-interface Loading {
-  readonly layout: string;
-  /** What was the mirror's when it began. */
-  readonly cursor: string;
-  /** By table: where the next rows begin, or `end`. */
-  readonly places: Readonly<Record<string, string>>;
 }
 
 /** Rows in one transaction while everything is written. */
@@ -133,11 +120,10 @@ class Publishing {
   }
 
   async run(whole: boolean): Promise<PublishReport> {
-    const { query } = this.#database;
-    const [found] = await query<Publication>('SELECT version, layout, cursor, loading FROM mirror_publication');
+    const existing = await columnsIn(this.#database);
+    const found = await publicationIn(this.#database, existing);
     if (!whole) await this.#refuseOther(found?.cursor ?? null);
     const since = found?.layout === this.#layout ? this.#known(found.cursor) : undefined;
-    const existing = await columnsIn(this.#database);
     let isGrown = false;
     for (const table of this.#tables) {
       const columns = existing.get(table.name);

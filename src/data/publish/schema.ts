@@ -65,12 +65,23 @@ export async function columnsIn({ query }: Database): Promise<ReadonlyMap<string
   return Map.groupBy(rows, ({ table }) => table);
 }
 
+/** What is under way where everything is written. */
+export interface Loading {
+  readonly layout: string;
+  /** What was the mirror's when it began. */
+  readonly cursor: string;
+  /** By table: where the next rows begin, or `end`. */
+  readonly places: Readonly<Record<string, string>>;
+}
+
 interface Publication {
   /** Of the mirror's schema. */
   readonly version: number;
+  readonly layout: string | null;
   /** Null until everything was published once. */
   readonly cursor: string | null;
   readonly at: Timestamp | null;
+  readonly loading: Loading | null;
 }
 
 /** What was published last; undefined where nothing ever was. */
@@ -80,7 +91,8 @@ export async function publicationIn(
 ): Promise<Publication | undefined> {
   if (!(tables ?? (await columnsIn(database))).has('mirror_publication')) return undefined;
   const [found] = await database.query<Publication>(
-    `SELECT version, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at FROM mirror_publication`,
+    `SELECT version, layout, cursor, to_char(published_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at, loading
+     FROM mirror_publication`,
   );
   return found;
 }

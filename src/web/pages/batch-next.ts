@@ -1,5 +1,4 @@
 /** What there is to do with a batch now, who has approved it, and how its sending goes. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts } from '../../bulk/intent.ts';
@@ -7,9 +6,9 @@ import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
 import type { Batch } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
-import { durationText, secondMs } from '../../model/time.ts';
+import { durationText } from '../../model/time.ts';
 import { buttonForm, html, type Html, postForm, reasonField, textField, stateTag, timeTag } from '../html.ts';
-import type { ConsolePorts, Reply, Visit } from '../route.ts';
+import { type ConsolePorts, everySecond, type Reply, type Visit } from '../route.ts';
 import { batchIn, reportNow } from './batches.ts';
 import { proofTag } from './sign-in.ts';
 
@@ -151,29 +150,20 @@ function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchRepor
 export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { journal, sendings } = ports;
   const { batch } = await batchIn(visit, ports);
-  async function* events(): AsyncGenerator<Readonly<Record<string, unknown>>> {
-    let first: { readonly done: number; readonly at: number } | undefined;
-    let shown = '';
-    while (!visit.signal.aborted) {
-      const report = await reportNow(ports, await batchOf(journal, batch));
-      if (report.state !== 'applying') {
-        yield { done: true };
-        return;
-      }
-      const done = doneOf(report);
-      const now = performance.now();
-      first ??= { done, at: now };
-      const rate = (done - first.done) / Math.max(1, now - first.at);
-      const left = report.counts.planned + report.counts.blocked;
-      const words =
-        sendings.running(batch)?.waits ?? (rate > 0 && left > 0 ? `About ${durationText(left / rate)} left.` : '');
-      const event = { ...countsText(report.counts), done, words };
-      if (JSON.stringify(event) !== shown) yield event;
-      shown = JSON.stringify(event);
-      await wait(secondMs, undefined, { signal: visit.signal }).catch(() => {});
-    }
-  }
-  return { kind: 'events', events: events() };
+  let first: { readonly done: number; readonly at: number } | undefined;
+  const news = async () => {
+    const report = await reportNow(ports, await batchOf(journal, batch));
+    if (report.state !== 'applying') return null;
+    const done = doneOf(report);
+    const now = performance.now();
+    first ??= { done, at: now };
+    const rate = (done - first.done) / Math.max(1, now - first.at);
+    const left = report.counts.planned + report.counts.blocked;
+    const words =
+      sendings.running(batch)?.waits ?? (rate > 0 && left > 0 ? `About ${durationText(left / rate)} left.` : '');
+    return { ...countsText(report.counts), done, words };
+  };
+  return { kind: 'events', events: everySecond(visit.signal, news) };
 }
 
 function countsText(counts: Counts): Readonly<Record<string, string>> {

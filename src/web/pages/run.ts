@@ -1,5 +1,4 @@
 /** One run: what it did and found, how far it is while it goes on, and how it is stopped. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { openRun } from '../../mirror/open-status.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/counted.ts';
@@ -22,7 +21,7 @@ import {
   nothing,
   type Part,
 } from '../html.ts';
-import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
+import { actorOf, type ConsolePorts, everySecond, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { checkTag } from './batch-checks.ts';
 import { jobState, runState, whoBegan } from './runs.ts';
 import type { VerifyReport } from '../../mirror/verify.ts';
@@ -205,29 +204,17 @@ function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: st
   </section>`;
 }
 
-const newsMs = secondMs;
-
 export async function runEvents({ params, signal }: Visit, ports: ConsolePorts): Promise<Reply> {
   const { run = '' } = params;
   // Not before the response begins: whoever asks for what is not there gets a page that says so.
   await findRun(ports, run);
-  return { kind: 'events', events: newsOf(run, ports, signal) };
-}
-
-async function* newsOf(run: string, ports: ConsolePorts, signal: AbortSignal): AsyncGenerator {
-  for (;;) {
-    const found = await findRun(ports, run);
-    if (!isGoingOn(found, ports.byHand.isRunning(run))) {
-      yield { done: true };
-      return;
-    }
-    yield progressWords(ports, found, run);
-    try {
-      await wait(newsMs, undefined, { signal });
-    } catch {
-      return;
-    }
-  }
+  return {
+    kind: 'events',
+    events: everySecond(signal, async () => {
+      const found = await findRun(ports, run);
+      return isGoingOn(found, ports.byHand.isRunning(run)) ? progressWords(ports, found, run) : null;
+    }),
+  };
 }
 
 const shown = 50;

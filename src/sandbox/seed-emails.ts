@@ -44,75 +44,25 @@ const emailStream = textHash('emails');
 
 /** Where the application's messages come from. */
 export const sender = 'no-reply@hosting.example';
-const billing = 'billing@hosting.example';
-const support = 'support@hosting.example';
 
-interface Template {
-  readonly from: string;
-  /** `{number}` here and in the text is the number of the invoice, or of the ticket. */
-  readonly subject: string;
-  readonly text: string;
-  readonly button: string | null;
-  readonly attachment?: true;
-}
-
-const templates: readonly Template[] = [
-  {
-    from: billing,
-    subject: 'Invoice #{number} has been paid',
-    text: 'We have received your payment for invoice <b>#{number}</b>. The receipt is attached.',
-    button: 'View invoice',
-    attachment: true,
-  },
-  {
-    from: billing,
-    subject: 'Invoice #{number} is due in 3 days',
-    text: 'Invoice <b>#{number}</b> is due soon. Pay it in time so that your service stays active.',
-    button: 'Pay now',
-  },
-  {
-    from: sender,
-    subject: 'Your service is ready',
-    text: 'Your service has been set up. You will find the access data in your dashboard.',
-    button: 'Open dashboard',
-  },
-  {
-    from: sender,
-    subject: 'Welcome aboard – first steps',
-    text: 'Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>.',
-    button: 'Get started',
-  },
-  {
-    from: sender,
-    subject: 'Your password was changed',
-    text: 'Your password was changed a moment ago. If it was not you, tell our support at once.',
-    button: null,
-  },
-  {
-    from: support,
-    subject: 'Re: [Ticket {number}] Server not reachable',
-    text: 'Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards',
-    button: 'View ticket',
-  },
-  {
-    from: sender,
-    subject: 'New sign-in from an unknown device',
-    text: 'Somebody signed in to your account from a device that we have not seen before.',
-    button: null,
-  },
-  {
-    from: support,
-    subject: 'Planned maintenance on Sunday, 02:00–04:00 UTC',
-    text: 'We are replacing a switch in Frankfurt. Short interruptions are possible.',
-    button: null,
-  },
-  {
-    from: sender,
-    subject: '20 % off every yearly plan 🎉',
-    text: 'Only this week: <strong>20 % off</strong> every yearly plan, new or renewed.',
-    button: 'Claim the offer',
-  },
-];
+/** From whom; the subject; the text; a button. `{number}` is the number of the invoice, or of the ticket. */
+const templates = `
+billing | Invoice #{number} has been paid | We have received your payment for invoice <b>#{number}</b>. The receipt is attached. | View invoice | attachment
+billing | Invoice #{number} is due in 3 days | Invoice <b>#{number}</b> is due soon. Pay it in time so that your service stays active. | Pay now
+no-reply | Your service is ready | Your service has been set up. You will find the access data in your dashboard. | Open dashboard
+no-reply | Welcome aboard – first steps | Thank you for joining us! Here are <a href="https://docs.example/start">the first steps</a>. | Get started
+no-reply | Your password was changed | Your password was changed a moment ago. If it was not you, tell our support at once. | -
+support | Re: [Ticket {number}] Server not reachable | Hello,<br><br>the node was restarted, and your server should be reachable again.<br><br>Kind regards | View ticket
+no-reply | New sign-in from an unknown device | Somebody signed in to your account from a device that we have not seen before. | -
+support | Planned maintenance on Sunday, 02:00–04:00 UTC | We are replacing a switch in Frankfurt. Short interruptions are possible. | -
+no-reply | 20 % off every yearly plan 🎉 | Only this week: <strong>20 % off</strong> every yearly plan, new or renewed. | Claim the offer
+`
+  .trim()
+  .split('\n')
+  .map((line) => {
+    const [from = '', subject = '', text = '', button = '-', attachment] = line.split(' | ');
+    return { from: `${from}@hosting.example`, subject, text, button: button === '-' ? null : button, attachment };
+  });
 
 export function htmlMessage(text: string): string {
   return (
@@ -145,7 +95,7 @@ export function seedEmail(
     content: htmlMessage(template.text.replace('{number}', String(number))),
     button: template.button === null ? null : { name: template.button, url: `https://hosting.example/go/${number}` },
     attachment:
-      template.attachment === true ? [{ name: `invoice-${number}.pdf`, path: `invoices/${number}.pdf` }] : null,
+      template.attachment !== undefined ? [{ name: `invoice-${number}.pdf`, path: `invoices/${number}.pdf` }] : null,
     is_sent: unsent ? 0 : 1,
     resent: random.chance(0.04) ? 1 + random.below(2) : 0,
     scheduled_at: unsent && random.chance(0.5) ? stamp(now + random.below(3 * dayMs)) : null,

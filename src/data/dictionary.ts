@@ -1,5 +1,4 @@
 /** What every table, view and column of the mirror means; a test holds it to the tables of a real mirror. */
-import { bookkeeping, column, table, view } from './dictionary-bookkeeping.ts';
 import { type RelationTable, relationTables } from '../model/relations.ts';
 import {
   type Field,
@@ -11,6 +10,186 @@ import {
   sqlTypeOf,
 } from '../model/resources.ts';
 import type { Relation } from '../store/reading-types.ts';
+
+/** `name TYPE?`: the question mark stands for a column that may be null. */
+function column(definition: string, meaning: string): ColumnEntry {
+  const [, name = '', type = '', mark] = /^(\w+) (.+?)(\?)?$/.exec(definition) ?? [];
+  return { name, type, nullable: mark !== undefined, source: 'mirror', meaning };
+}
+
+/** @param example a query to begin with */
+function table(name: string, summary: string, example: string, ...columns: readonly ColumnEntry[]): TableEntry {
+  return { name, kind: 'table', summary, columns, example };
+}
+
+function view(...entry: Parameters<typeof table>): TableEntry {
+  return { ...table(...entry), kind: 'view' };
+}
+
+/**
+ * The entries that a text lists: a line with the name, what it holds and a query to begin with, and below it a line for each column,
+ * with its meaning.
+ */
+function entriesIn(kind: TableEntry['kind'], text: string): TableEntry[] {
+  const blocks = text.trim().split(/\n(?! )/);
+  return blocks.map((block) => {
+    const [head = [], ...lines] = block.split('\n').map((line) => line.trim().split(' | '));
+    const [name = '', summary = '', example = ''] = head;
+    const columns = lines.map(([definition = '', meaning = '']) => column(definition, meaning));
+    return { ...table(name, summary, example, ...columns), kind };
+  });
+}
+
+const tables = `
+mirror_runs | Every run of \`sync\`, a row each. | SELECT started_at, status, requests, problem FROM mirror_runs ORDER BY started_at DESC LIMIT 10
+  run TEXT | the id of the run
+  command TEXT | what was run
+  status TEXT | running, complete, partial, failed, interrupted or killed
+  started_at TEXT | when it began
+  finished_at TEXT? | when it ended; null while it runs and where it was killed
+  requests INTEGER | requests sent, tries included
+  retries INTEGER | how many of them were tries after a failure
+  answers TEXT | how many responses had each HTTP status, as JSON; the other requests had no whole response
+  problem TEXT? | why it is not complete
+  actor TEXT? | who ran it, as JSON: the account on the machine, its host, and the job; null of older runs
+mirror_run_resources | What a run did for each resource. | SELECT resource, sum(inserted) AS inserted, sum(updated) AS updated, sum(deleted) AS deleted FROM mirror_run_resources GROUP BY resource
+  run TEXT | the run, as in mirror_runs
+  resource TEXT | users, packages, emails or coupons
+  status TEXT | running, complete, partial or failed
+  requests INTEGER | requests sent, tries included
+  received INTEGER | records received
+  inserted INTEGER | records that were new
+  updated INTEGER | records whose row changed
+  deleted INTEGER | rows removed because the server no longer had the record
+  unchanged INTEGER | records whose row stayed as it was
+  live INTEGER? | rows in the table at the end
+  server_total INTEGER? | records that the server had; null where it could not be counted
+  fresh_as_of TEXT? | every row was seen on the server at or after this time
+  problem TEXT? | why it is not complete
+  expected INTEGER? | records that the run set out to read, as far as it knew; null before that is known
+mirror_windows | The windows of creation time that the records are read in, and what is known of each. | SELECT * FROM mirror_windows WHERE state <> 'settled' ORDER BY resource, from_day
+  resource TEXT | users, packages, emails or coupons
+  from_day TEXT | first day of the window
+  to_day TEXT | the day after its last
+  state TEXT | pending, walking, settled or unsettled
+  server_total INTEGER? | records that the server had in it when last counted
+  pages_read INTEGER | pages of the walk in hand that are in the mirror
+  fresh_as_of TEXT? | every row of the window was seen on the server at or after this time
+  run TEXT? | the run that touched it last
+  problem TEXT? | why it is not settled
+mirror_pages | The pages of each window as they were last read: one that comes again just so is not written again. | SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource
+  resource TEXT | users, packages, emails or coupons
+  from_day TEXT | first day of the window
+  page TEXT | what was requested: range, page size and number
+  hash TEXT | hash of the bytes of the response
+  total INTEGER | records that the server counted in the range
+  last_page INTEGER | last page of the range
+  per_page INTEGER | records on a full page
+  ids TEXT | ids on the page, as JSON
+  owned INTEGER | how many of them are the window's own
+  last_created_at TEXT? | creation time of the last record on the page
+  rows_sum INTEGER? | checksum of the window’s rows on the page; NULL: they are compared again
+mirror_history | How far back the history of each resource reaches. | SELECT resource, begins_at FROM mirror_history
+  resource TEXT | users, packages, emails or coupons
+  begins_at TEXT | every state from then on is known: the first sync, or what history.keep left
+mirror_events | Events, each recorded once: unknown or missing fields, changed types, refused deletions, totals that are wrong, a log that is held back. | SELECT at, resource, kind, subject, detail FROM mirror_events ORDER BY at DESC LIMIT 20
+  event INTEGER | primary key
+  at TEXT | when it was first seen
+  run TEXT? | the run that saw it first
+  resource TEXT? | the resource that it concerns
+  kind TEXT | what happened, in one word
+  subject TEXT | the field, window or record that it happened to
+  detail TEXT? | the particulars
+mirror_capabilities | What was measured of the server - page size, date ranges, sorting - and which server it is. | SELECT name, resource, value FROM mirror_capabilities ORDER BY name, resource
+  name TEXT | lists: what was measured of a list; server: the address, and marks of the key and its owner; fresh_until_proven: how fresh the resource was before a run that has not proven its sum yet; certificate: the root of the certificate that was written last, and the newest run of then; certificate_salt: what its hashes begin with
+  resource TEXT | the resource; empty where it holds for all
+  value TEXT | the result, as JSON
+  measured_at TEXT | when
+mirror_relations | Which related records are or were mirrored, and where. | SELECT resource, relation, table_name FROM mirror_relations WHERE included = 1
+  resource TEXT | users, packages, emails or coupons
+  relation TEXT | the name by which they are requested
+  table_name TEXT | where they are; the view of that name with _flat has a column for each of their keys
+  included INTEGER | 1: pages are read with them; 0: what is there is from when they last were
+  keys TEXT (JSON) | keys seen so far; null for records that are no objects
+  since TEXT | when they were first requested
+mirror_suppressions | What \`forget\` keeps out of the mirror: ids, and nothing about the person. | SELECT user_id, min(since) AS since, count(*) AS records FROM mirror_suppressions GROUP BY user_id
+  resource TEXT | users or emails
+  id INTEGER | the record that is kept out
+  user_id INTEGER | the person who was forgotten
+  since TEXT | since when
+  seen_day TEXT? | the day of creation under which the server still has it; null where it does not
+mirror_cursor | Up to where changes are numbered; one row. \`export --changed-since\` and \`changes --follow\` go by it. | SELECT seq FROM mirror_cursor
+  mirror TEXT | which mirror it is; another one where it was built anew
+  seq INTEGER | the last number that a change was given, in any table
+  deletions_from INTEGER | deletions of a lower number, or of this one, may no longer be known
+mirror_epochs | Who gave which numbers: a row for each run that changed something. An older copy goes on in another epoch. | SELECT from_seq, began_at FROM mirror_epochs ORDER BY from_seq DESC LIMIT 10
+  from_seq INTEGER | primary key; the last number before the epoch
+  epoch TEXT | its name, which no other has
+  began_at TEXT | when it began
+mirror_deletions | Tombstones of rows that are gone: ids, and nothing else of them. They are kept for history.keep. | SELECT table_name, count(*) AS deletions FROM mirror_deletions GROUP BY table_name
+  table_name TEXT | the table that the row was in
+  id INTEGER | its id; of related records the parent’s, of a history the _seq
+  key TEXT | of related records their _key; else empty
+  seq INTEGER | the number of the deletion
+mirror_locks | Who is writing the mirror now. | SELECT name, run, pid, host FROM mirror_locks
+  name TEXT | what is locked
+  run TEXT | the run that owns it
+  command TEXT | what it is doing: sync, forget or doctor
+  pid INTEGER | the process
+  host TEXT | the machine
+  acquired_at TEXT | when it was taken
+mirror_migrations | The versions of this file, and when it was brought to each. | SELECT max(version) AS version FROM mirror_migrations
+  version INTEGER | primary key
+  applied_at TEXT | when
+`;
+
+const freshness = `
+mirror_freshness | How fresh each resource is. | SELECT resource, fresh_as_of FROM mirror_freshness
+  resource TEXT | users, packages, emails or coupons
+  windows INTEGER | windows that it is read in
+  unsettled INTEGER | how many of them are not settled
+  fresh_as_of TEXT? | every row was seen on the server at or after this time; null where one never was
+`;
+
+export const bookkeeping: readonly TableEntry[] = [...entriesIn('table', tables), ...entriesIn('view', freshness)];
+
+/** Views of the records. */
+export const analystViews: readonly TableEntry[] = entriesIn(
+  'view',
+  `
+users_live_age | The users that the server has, with how many whole days ago what happened to each; counted to now. | SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1
+  id INTEGER | the user
+  username TEXT | user name
+  email TEXT | email address
+  status TEXT | status
+  balance REAL | balance
+  verified INTEGER | 1 where the email address is verified
+  days_old INTEGER? | since the sign-up
+  days_since_seen INTEGER? | since the user was last seen
+  days_since_login INTEGER? | since the last login
+  days_since_change INTEGER | since a value of the row last changed in the mirror
+users_by_day | How many users signed up on each day. | SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day
+  day TEXT? | the day, as 2026-03-11; null of users without a creation time
+  users INTEGER | users created on it
+  verified INTEGER | how many of them have a verified email address by now
+emails_by_day | How many emails were made on each day. | SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day
+  day TEXT? | the day, as 2026-03-11; null of emails without a creation time
+  emails INTEGER | emails made on it
+  sent INTEGER? | how many of them are sent
+  unsent INTEGER? | how many of them are not
+emails_by_user | How many emails each user was sent or is to be sent; users without any stand with 0. | SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)
+  user_id INTEGER | the user
+  email TEXT | the user's address of now
+  emails INTEGER | emails of the user
+  unsent INTEGER | how many of them are not sent
+  last_created_at TEXT? | when the newest of them was made
+emails_by_domain | How many emails go to each domain, in small letters. | SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10
+  domain TEXT? | what follows the @ of the receiver; null where there is no @
+  emails INTEGER | emails to it
+  unsent INTEGER? | how many of them are not sent
+  users INTEGER | users whose emails they are
+`,
+);
 
 const ofAll: Readonly<Record<string, string>> = {
   created_at: 'when the record was made on the server',
@@ -145,60 +324,6 @@ function viewEntry(relation: RelationTable, { columns }: Pick<Relation, 'columns
     })),
   );
 }
-
-export const analystViews: readonly TableEntry[] = [
-  view(
-    'users_live_age',
-    'The users that the server has, with how many whole days ago what happened to each; counted to now.',
-    'SELECT days_since_seen / 30 AS months_away, count(*) AS users FROM users_live_age GROUP BY 1 ORDER BY 1',
-    column('id INTEGER', 'the user'),
-    column('username TEXT', 'user name'),
-    column('email TEXT', 'email address'),
-    column('status TEXT', 'status'),
-    column('balance REAL', 'balance'),
-    column('verified INTEGER', '1 where the email address is verified'),
-    column('days_old INTEGER?', 'since the sign-up'),
-    column('days_since_seen INTEGER?', 'since the user was last seen'),
-    column('days_since_login INTEGER?', 'since the last login'),
-    column('days_since_change INTEGER', 'since a value of the row last changed in the mirror'),
-  ),
-  view(
-    'users_by_day',
-    'How many users signed up on each day.',
-    "SELECT * FROM users_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
-    column('day TEXT?', 'the day, as 2026-03-11; null of users without a creation time'),
-    column('users INTEGER', 'users created on it'),
-    column('verified INTEGER', 'how many of them have a verified email address by now'),
-  ),
-  view(
-    'emails_by_day',
-    'How many emails were made on each day.',
-    "SELECT * FROM emails_by_day WHERE day >= date('now', '-14 days') ORDER BY day",
-    column('day TEXT?', 'the day, as 2026-03-11; null of emails without a creation time'),
-    column('emails INTEGER', 'emails made on it'),
-    column('sent INTEGER?', 'how many of them are sent'),
-    column('unsent INTEGER?', 'how many of them are not'),
-  ),
-  view(
-    'emails_by_user',
-    'How many emails each user was sent or is to be sent; users without any stand with 0.',
-    'SELECT * FROM emails_by_user WHERE user_id IN (1, 2, 3)',
-    column('user_id INTEGER', 'the user'),
-    column('email TEXT', "the user's address of now"),
-    column('emails INTEGER', 'emails of the user'),
-    column('unsent INTEGER', 'how many of them are not sent'),
-    column('last_created_at TEXT?', 'when the newest of them was made'),
-  ),
-  view(
-    'emails_by_domain',
-    'How many emails go to each domain, in small letters.',
-    'SELECT * FROM emails_by_domain ORDER BY emails DESC LIMIT 10',
-    column('domain TEXT?', 'what follows the @ of the receiver; null where there is no @'),
-    column('emails INTEGER', 'emails to it'),
-    column('unsent INTEGER?', 'how many of them are not sent'),
-    column('users INTEGER', 'users whose emails they are'),
-  ),
-];
 
 export interface ColumnEntry {
   readonly name: string;

@@ -2,7 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import { addDays, type Day, dayMs, dayOf, hourMs, minuteMs, parseDay, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
-import { invalid, serverError } from './refusal.ts';
+import { invalid, serverError } from './envelope.ts';
 
 export class SandboxClock {
   #offset = 0;

@@ -3,7 +3,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { dayMs, timestampOf } from '../model/time.ts';
 import { type Behaviour, defaultBehaviour, readBehaviour } from './behaviour.ts';
 import type { JsonRecord } from './envelope.ts';
-import type { SandboxState } from './state.ts';
+import type { SandboxState } from './sandbox.ts';
 import { UsageError } from '../model/errors.ts';
 import { mailHosts, people } from './random.ts';
 import { htmlMessage, seedCoupon, sender } from './seed-emails.ts';

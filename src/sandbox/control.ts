@@ -21,7 +21,7 @@ import type { ScriptedFault } from './faults.ts';
 import type { Parent } from './related.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { ServerParts } from './server.ts';
-import type { SandboxState } from './state.ts';
+import type { SandboxState } from './sandbox.ts';
 
 export interface ClockReading {
   /** The sandbox's time, in ms since 1970. */

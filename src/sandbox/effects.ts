@@ -1,8 +1,8 @@
 /** Carries a fault out on a connection. */
 import type { FastifyReply } from 'fastify';
 import type { Fault } from './faults.ts';
-import { toJson } from './envelope.ts';
-import type { Response, SandboxState } from './state.ts';
+import { type Response, toJson } from './envelope.ts';
+import type { SandboxState } from './sandbox.ts';
 
 /** Faults that come instead of the operation. */
 const before = ['error_500', 'error_502', 'error_503', 'too_many', 'html', 'reset_before', 'hang', 'redirect'] as const;

@@ -1,22 +1,23 @@
 /** The four list operations: a query in, a page in its envelope out. */
 import qs from 'qs';
-import {
-  defaultPageSize,
-  type Field,
-  isResourceName,
-  type Resource,
-  type ResourceName,
-  resourceOf,
-} from '../model/resources.ts';
+import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
 import { type Condition, dateCondition } from './calendar.ts';
-import { envelopeAround, fromJson, type JsonRecord, toJson } from './envelope.ts';
+import {
+  type Response,
+  envelopeAround,
+  fromJson,
+  type JsonRecord,
+  toJson,
+  badRequest,
+  invalid,
+  serverError,
+} from './envelope.ts';
 import { requestedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
 import type { SqlValue } from './records.ts';
-import { badRequest, invalid, serverError } from './refusal.ts';
-import { quoted } from './schema.ts';
-import type { Response, SandboxState } from './state.ts';
+import { lookedUp, quoted } from './schema.ts';
+import type { SandboxState } from './sandbox.ts';
 
 interface Order {
   readonly sql: string;
@@ -25,14 +26,6 @@ interface Order {
 
 /** Another order for every salt; a salt is drawn for each request. */
 const shuffled = '((id * 2654435761 + ?) % 4294967291 * 40503 % 1000003)';
-
-/** Keys that no two records share: nothing is left to decide after one of them. */
-const uniqueKeys: Readonly<Record<ResourceName, readonly string[]>> = {
-  users: ['id', 'username', 'email'],
-  packages: ['id'],
-  emails: ['id'],
-  coupons: ['id'],
-};
 
 function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
   const isKnown = (key: string): boolean => resource.sortKeys.includes(key);
@@ -78,7 +71,8 @@ function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: 
       values.push(salt());
     } else {
       parts.push(`${quoted(key)} ${direction === 'desc' ? 'DESC' : 'ASC'}`);
-      if (uniqueKeys[resource.name].includes(key)) return { sql: parts.join(', '), values };
+      // No two records share it: nothing is left to decide.
+      if (key === 'id' || lookedUp[resource.name].includes(key)) return { sql: parts.join(', '), values };
     }
   }
   if (behaviour.sort_ties === 'random') {

@@ -135,8 +135,7 @@ export class RecordTable {
   }
 
   get(id: number): JsonRecord | undefined {
-    const body = this.body(id);
-    return body === undefined ? undefined : fromJson(body);
+    return recordIn(this.body(id));
   }
 
   body(id: number): string | undefined {
@@ -146,14 +145,12 @@ export class RecordTable {
   find(column: string, value: SqlValue): JsonRecord | undefined {
     this.indexFor(column);
     const sql = `SELECT body FROM ${this.name} WHERE ${quoted(column)} = ? ORDER BY id LIMIT 1`;
-    const body = this.#prepared(sql).pluck().get(value) as string | undefined;
-    return body === undefined ? undefined : fromJson(body);
+    return recordIn(this.#prepared(sql).pluck().get(value));
   }
 
   from(id: number): JsonRecord | undefined {
     const sql = `SELECT body FROM ${this.name} WHERE id >= ? ORDER BY id LIMIT 1`;
-    const body = this.#prepared(sql).pluck().get(id) as string | undefined;
-    return body === undefined ? undefined : fromJson(body);
+    return recordIn(this.#prepared(sql).pluck().get(id));
   }
 
   lastId(): number {
@@ -211,6 +208,10 @@ export class RecordTable {
       if (rows.length < piece) return;
     }
   }
+}
+
+function recordIn(body: unknown): JsonRecord | undefined {
+  return typeof body === 'string' ? fromJson(body) : undefined;
 }
 
 /** A field's default where nobody gives one: null where it may be, else an empty value of its type. */

@@ -2,8 +2,8 @@
 import type { OperationName } from '../model/operations.ts';
 import { retryAfter } from './effects.ts';
 import type { Fault } from './faults.ts';
-import { Refusal } from './refusal.ts';
-import type { SandboxState } from './state.ts';
+import { Refusal } from './envelope.ts';
+import type { SandboxState } from './sandbox.ts';
 
 export class RateLimit {
   #start = 0;

@@ -17,7 +17,6 @@ import { Related } from './related.ts';
 import { createDatabase, type Db, openDatabase, readMeta } from './schema.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
-import type { SandboxState } from './state.ts';
 
 export type { Behaviour } from './behaviour.ts';
 export type { Chaos, ChurnCounts } from './churn.ts';
@@ -118,7 +117,10 @@ async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | un
   return openDatabase(file);
 }
 
-function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string): SandboxState {
+/** Everything that a running sandbox is made of, passed to whoever works on it. */
+export type SandboxState = ReturnType<typeof stateOf>;
+
+function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string) {
   const world = worldOf(db);
   const users = new RecordTable(db, 'users');
   const emails = new RecordTable(db, 'emails');
@@ -128,11 +130,15 @@ function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string)
     related: new Related(db, world, users, emails),
     ledger: new Ledger(db),
     clock,
+    /** Replaced whole when a switch is set. */
     behaviour,
     chance: new Random(mix(world.seed, textHash('chance'))),
+    /** Decides what churn does; apart, so that a fault more or less does not change the data. */
     churn: new Random(mix(world.seed, textHash('churn'))),
-    totals: new Map(),
+    /** Totals that are remembered, by what was counted. */
+    totals: new Map<string, { readonly total: number; readonly until: number }>(),
     key,
+    /** The base address, once it listens. */
     url: '',
   };
 }

@@ -30,7 +30,7 @@ export const walkIndexes = [
   'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
 ];
 
-/** Columns that are looked up by value; each gets its index when it is first used. */
+/** Columns that are looked up by value, of which no two records share one; each gets its index when it is first used. */
 export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['username', 'email'],
   packages: [],

@@ -10,9 +10,19 @@ import { comesBefore, failAfter, failBefore, htmlPage, retryAfter, type LateWrit
 import type { Fault, Faults } from './faults.ts';
 import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
 import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
-import { forbidden, noSuchRoute, notFound, Refusal, serverError, unauthenticated } from './refusal.ts';
-import { fromJson, type JsonRecord, toJson } from './envelope.ts';
-import type { Response, SandboxState } from './state.ts';
+import {
+  forbidden,
+  noSuchRoute,
+  notFound,
+  Refusal,
+  serverError,
+  unauthenticated,
+  type Response,
+  fromJson,
+  type JsonRecord,
+  toJson,
+} from './envelope.ts';
+import type { SandboxState } from './sandbox.ts';
 import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, updateUser, userOf } from './users.ts';
 import { messageOf } from '../model/errors.ts';
 

@@ -4,11 +4,11 @@ import { type Operation, type OperationName, operationOf, type Parameter } from 
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
 import { requestedId } from './faults.ts';
+import { emptyRecord } from './records.ts';
 import { htmlMessage, sender } from './seed-emails.ts';
 import { mix, textHash } from './random.ts';
-import { invalid, notFound, refused } from './refusal.ts';
-import type { JsonRecord } from './envelope.ts';
-import type { SandboxState } from './state.ts';
+import { invalid, notFound, refused, type JsonRecord } from './envelope.ts';
+import type { SandboxState } from './sandbox.ts';
 
 /** The most that a balance column holds. */
 const mostCents = 999_999_999_999_999;
@@ -121,17 +121,14 @@ export function userOf(state: SandboxState, id: string): JsonRecord {
 function emailUser(state: SandboxState, user: JsonRecord, subject: string, content: string): JsonRecord {
   const at = nowStamp(state);
   return state.tables.emails.insert({
+    ...emptyRecord('emails'),
     id: state.tables.emails.nextId(),
     user_id: user['id'],
     sender,
     receiver: user['email'],
     subject,
     content,
-    button: null,
-    attachment: null,
     is_sent: 1,
-    resent: 0,
-    scheduled_at: null,
     created_at: at,
     updated_at: at,
   });
@@ -159,18 +156,16 @@ export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
   refuseProblems(problems);
   const at = nowStamp(state);
   const user = users.insert({
+    ...emptyRecord('users'),
     id: users.nextId(),
     username,
     email,
     first_name: textOf(body, 'first_name'),
     last_name: textOf(body, 'last_name'),
     status: 'active',
-    balance: 0,
-    avatar: null,
     is_subscribed: 1,
     visibility: 'online',
     language: textOf(body, 'language') ?? 'en',
-    data: null,
     email_verified_at: yesOf(body, 'mark_email_verified') ? at : null,
     last_seen_at: at,
     last_login_at: at,

@@ -3,7 +3,7 @@ import type { RecordKey } from '../model/records.ts';
 import { relationTables } from '../model/relations.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
-import type { Cell, Relation, RecordChange, ResultColumn, Row } from '../store/reading-types.ts';
+import type { Cell, Relation, RecordChange, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName } from '../store/schema.ts';
 import { changesOf } from './changes.ts';
@@ -15,13 +15,7 @@ export interface RecordField {
 }
 
 /** Related records of one name. */
-export interface RelatedRecords {
-  readonly relation: string;
-  readonly by: string;
-  readonly columns: readonly ResultColumn[];
-  readonly rows: readonly Row[];
-  readonly hasMore: boolean;
-}
+export type RelatedRecords = ReturnType<typeof relatedIn>;
 
 export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as const;
 
@@ -96,7 +90,7 @@ function relatedIn(
   by: string,
   id: bigint,
   names = relation.columns.map(({ name }) => name).filter((name) => name !== by),
-): RelatedRecords {
+) {
   const result = snapshot.select({
     relation: relation.name,
     columns: names.slice(0, recordLimits.relatedColumns),

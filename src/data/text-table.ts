@@ -157,7 +157,7 @@ function shown(cell: Cell, most: number): string {
 }
 
 /** One line, and no control characters: data must not be able to command the terminal. A joiner of emoji stays. */
-function visible(text: string, most: number): string {
+export function visible(text: string, most = Infinity): string {
   return text
     .slice(0, most)
     .toWellFormed()

@@ -3,15 +3,6 @@
 /** A name as it is written, and in the letters of a username. */
 type Name = readonly [written: string, plain: string];
 
-interface People {
-  readonly language: string;
-  /** How many of a hundred accounts. */
-  readonly share: number;
-  readonly country: string;
-  readonly first: readonly Name[];
-  readonly last: readonly Name[];
-}
-
 /** `Zoë=zoe Anna` : names that are plain already are written once. */
 function names(list: string): Name[] {
   return list.split(' ').map((each) => {
@@ -35,7 +26,7 @@ ja 2 JP | 太郎=taro 花子=hanako 翔太=shota 美咲=misaki 健=ken 葵=aoi �
 vi 1 VN | Minh Linh Tuấn=tuan Hương=huong Đức=duc Thảo=thao | Nguyễn=nguyen Trần=tran Lê=le Phạm=pham Hoàng=hoang Đặng=dang
 `;
 
-export const people: readonly People[] = nations
+export const people = nations
   .trim()
   .split('\n')
   .map((line) => {

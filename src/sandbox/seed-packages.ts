@@ -4,15 +4,6 @@ import { stamp } from './calendar.ts';
 import { mix, Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
-interface Category {
-  readonly id: number;
-  readonly name: string;
-  readonly icon: string;
-  readonly service: string;
-  readonly products: readonly string[];
-  readonly features: readonly string[];
-}
-
 /** A name, an icon, the service, its products, and their features. */
 const shelves = `
 Web hosting | bx-globe | cpanel | Starter Web, Business Web, Agency Web, Reseller Web, WordPress Care | Free certificate, Daily backups, One-click installer, Unmetered mailboxes
@@ -22,7 +13,7 @@ Domains | bx-link | domains | Domain .com, Domain .net, Domain .org, Domain .io 
 Licences | bx-key | licenses | Panel licence, Monitoring licence, Backup licence | Updates for a year, Support by mail
 `;
 
-export const categories: readonly Category[] = shelves
+export const categories = shelves
   .trim()
   .split('\n')
   .map((line, at) => {
@@ -36,7 +27,7 @@ const statuses = ['active', 'active', 'active', 'active', 'unlisted', 'restricte
 const setups = ['payment_received', 'payment_received', 'order_placed', 'manual'] as const;
 const places = ['Frankfurt', 'Helsinki', 'Ashburn', 'São Paulo', 'Singapore'] as const;
 
-function dataOf(random: Random, category: Category, size: number): unknown {
+function dataOf(random: Random, category: (typeof categories)[number], size: number): unknown {
   if (random.chance(0.1)) return {};
   const cores = 2 ** Math.min(size, 4);
   return {
@@ -53,7 +44,7 @@ function dataOf(random: Random, category: Category, size: number): unknown {
 /** The package of that number, counted from 1; `position` says when it was created. */
 export function seedPackage(seed: number, id: number, createdAt: string, updatedAt: string): JsonRecord {
   const random = new Random(mix(seed ^ packageStream, id));
-  const category = categories[(id - 1) % categories.length] as Category;
+  const category = categories[(id - 1) % categories.length] as (typeof categories)[number];
   const turn = Math.floor((id - 1) / categories.length);
   const product = category.products[turn % category.products.length] ?? category.name;
   const size = Math.floor(turn / category.products.length);

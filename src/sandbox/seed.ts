@@ -9,18 +9,10 @@ import { mailHosts, mix, people, Random, textHash } from './random.ts';
 import { type Db, walkIndexes, writeMeta } from './schema.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
-interface Names {
-  /** JSON strings of first and last names, and what they give a username. */
-  readonly first: readonly string[];
-  readonly firstPlain: readonly string[];
-  readonly last: readonly string[];
-  readonly lastPlain: readonly string[];
-  readonly language: string;
-}
-
 /** A hundred slots, filled by each language's share, so that picking one is one look-up. */
-const slots: Names[] = people.flatMap((each) => {
-  const names: Names = {
+const slots = people.flatMap((each) => {
+  const names = {
+    /** As JSON strings. */
     first: each.first.map(([written]) => toJson(written)),
     firstPlain: each.first.map(([, plain]) => plain),
     last: each.last.map(([written]) => toJson(written)),
@@ -103,7 +95,7 @@ class UserMaker {
     random.restart(mix(seed ^ userStream, id));
     const created = this.#createdAt((this.#made + random.fraction()) / users);
     this.#made = id;
-    const names = slots[random.below(slots.length)] as Names;
+    const names = slots[random.below(slots.length)] as (typeof slots)[number];
     const first = random.below(names.first.length);
     const last = random.below(names.last.length);
     const username = this.#username(names.firstPlain[first] ?? '', names.lastPlain[last] ?? '');

@@ -24,20 +24,19 @@ export function timeTag(at: Timestamp | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const instant = parseInstant(at);
   if (instant === undefined) return html`${at}`;
+  return instantTag(instant, `${new Date(instant).toISOString().slice(0, 16).replace('T', ' ')} UTC`);
+}
+
+function instantTag(instant: number, words: string, more: Part = null): Html {
   const iso = new Date(instant).toISOString();
-  return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC"
-    >${iso.slice(0, 16).replace('T', ' ')} UTC</time
-  >`;
+  return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC" ${more}>${words}</time>`;
 }
 
 /** How long ago something was, as a time that ages on the screen where scripts run. */
 export function ageTag(at: Timestamp | string | null, now: number): Html {
   const instant = at === null ? undefined : parseInstant(at);
   if (instant === undefined) return html`<span class="none">never</span>`;
-  const iso = new Date(instant).toISOString();
-  return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC" data-age
-    >${ageText(now - instant)}</time
-  >`;
+  return instantTag(instant, ageText(now - instant), html`data-age`);
 }
 
 export function anchor(href: string, text: Part): Html {

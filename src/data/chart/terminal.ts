@@ -1,7 +1,7 @@
 /** A picture for a terminal: bars of blocks, lines of box-drawing characters. */
 import type { Chart, ChartSeries } from './chart.ts';
 import { placeScale, valueLabel, valueScale } from './svg.ts';
-import { cut, padEnd, padStart, width } from '../text-table.ts';
+import { cut, padEnd, padStart, visible, width } from '../text-table.ts';
 import { styleMark } from '../../model/terminal-text.ts';
 
 /** Both between 0 and 1, from the lower left; a point without `y` is a gap. */
@@ -89,11 +89,6 @@ export function* chartText(chart: Chart, room: TerminalRoom): Generator<string> 
 
 function painted(text: string, code: string, { style }: TerminalRoom): string {
   return style === undefined ? text : `${styleMark(code, style)}${text}${styleMark(0, style)}`;
-}
-
-/** Data must not be able to command the terminal. */
-function visible(text: string): string {
-  return text.toWellFormed().replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\u200D]+/gv, '');
 }
 
 const eighths = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const;

@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeResults } from '../src/bulk/results.ts';
-import { tableWriter } from '../src/data/table-file.ts';
+import { tableWriter } from '../src/data/export.ts';
 import { actorOf } from '../src/model/actor.ts';
 import { systemClock, timestampOf } from '../src/model/time.ts';
 import type { Journal, NewIntent } from '../src/journal/port.ts';

@@ -7,7 +7,7 @@ import { keepHeapSmall } from '../model/memory.ts';
 import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { FirstAccount } from '../web/first-account.ts';
+import type { FirstAccount } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
 import type { CliContext } from './context.ts';
 import { passedFlags } from './flag-values.ts';

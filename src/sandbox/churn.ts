@@ -6,8 +6,7 @@ import type { JsonRecord } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 import { UsageError } from '../model/errors.ts';
 import { mailHosts, people } from './random.ts';
-import { htmlMessage, seedCoupon, sender } from './seed-emails.ts';
-import { seedPackage } from './seed-packages.ts';
+import { htmlMessage, seedCoupon, sender, seedPackage } from './seed-records.ts';
 import { emptyRecord } from './records.ts';
 import { nowStamp, removeFrom, removeUser } from './users.ts';
 

@@ -15,8 +15,7 @@ import {
   serverError,
 } from './envelope.ts';
 import { requestedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
-import type { SqlValue } from './records.ts';
-import { lookedUp, quoted } from './schema.ts';
+import { type SqlValue, lookedUp, quoted } from './records.ts';
 import type { SandboxState } from './sandbox.ts';
 
 interface Order {

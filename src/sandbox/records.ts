@@ -1,9 +1,150 @@
-/** The records of one resource in the sandbox's database, and how often they have changed. */
-import type { Statement } from 'better-sqlite3';
+/**
+ * The sandbox's own database, the records of a resource in it, and how often they have changed. A record is stored as the very JSON
+ * text that is served, so a page is joined text and nothing is put together on reading; the other columns are read out of that text,
+ * so the two cannot differ.
+ */
+import Database, { type Statement } from 'better-sqlite3';
 import type { OperationName } from '../model/operations.ts';
-import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { type ResourceName, resourceOf, resourceNames, sqlTypeOf } from '../model/resources.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
-import { type Db, lookedUp, quoted, readMeta, storedColumns, writeMeta } from './schema.ts';
+import { rmSync } from 'node:fs';
+import { FileError, messageOf } from '../model/errors.ts';
+
+export type Db = Database.Database;
+
+/** "AdSb": marks a file as a sandbox's, so that no other database is ever written to by mistake. */
+const applicationId = 0x41645362;
+const schemaVersion = 1;
+
+/** Columns stored beside the text because an index holds them; the others are computed. */
+export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['created_at', 'username', 'email'],
+  packages: ['created_at'],
+  emails: ['created_at', 'user_id'],
+  coupons: ['created_at'],
+};
+
+/** The order of each resource's walk, and the counting of date ranges. */
+export const walkIndexes = [
+  'CREATE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
+  'CREATE INDEX IF NOT EXISTS packages_walk ON packages (created_at)',
+  'CREATE INDEX IF NOT EXISTS emails_walk ON emails (created_at)',
+  'CREATE INDEX IF NOT EXISTS emails_user ON emails (user_id)',
+  'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
+];
+
+/** Columns that are looked up by value, of which no two records share one; each gets its index when it is first used. */
+export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
+  users: ['username', 'email'],
+  packages: [],
+  emails: [],
+  coupons: [],
+};
+
+/** A name in SQL; `order` is a field of packages. */
+export function quoted(name: string): string {
+  return `"${name}"`;
+}
+
+function tableSql(name: ResourceName): string {
+  const stored = storedColumns[name];
+  const columns = resourceOf(name)
+    .fields.filter((field) => field.name !== 'id')
+    .map((field) => {
+      // NUMERIC keeps a whole number whole, as the text that is served has it.
+      const column = `${quoted(field.name)} ${field.type === 'number' ? 'NUMERIC' : sqlTypeOf(field.type)}`;
+      if (stored.includes(field.name)) return column;
+      return `${column} GENERATED ALWAYS AS (body ->> '$.${field.name}') VIRTUAL`;
+    });
+  return `CREATE TABLE ${name} (id INTEGER PRIMARY KEY, body TEXT NOT NULL, ${columns.join(', ')})`;
+}
+
+const otherTables = `
+  CREATE TABLE related (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, parent TEXT NOT NULL, parent_id INTEGER NOT NULL, kind TEXT NOT NULL,
+    body TEXT NOT NULL);
+  CREATE INDEX related_parent ON related (parent, kind, parent_id);
+  CREATE TABLE related_replaced (
+    parent TEXT NOT NULL, parent_id INTEGER NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (parent, parent_id, kind)
+  ) WITHOUT ROWID;
+  CREATE TABLE ledger (id INTEGER PRIMARY KEY, at TEXT NOT NULL, operation TEXT NOT NULL, user_id INTEGER, body TEXT,
+    effect TEXT);
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+`;
+
+function createTables(db: Db): void {
+  for (const name of resourceNames) db.exec(tableSql(name));
+  db.exec(otherTables);
+  db.pragma(`application_id = ${applicationId}`);
+  db.pragma(`user_version = ${schemaVersion}`);
+}
+
+export function readMeta(db: Db, name: string): string | undefined {
+  const row = db.prepare<[string], { value: string }>('SELECT value FROM meta WHERE name = ?').get(name);
+  return row?.value;
+}
+
+export function writeMeta(db: Db, name: string, value: string): void {
+  db.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)').run(name, value);
+}
+
+function fileError(file: string, error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  const why = messageOf(error);
+  return new FileError(`the sandbox cannot use ${file}: ${why}`, {
+    advice: 'Name a file in a folder that exists and can be written to, and that no other sandbox is using.',
+    cause: error,
+  });
+}
+
+/** A new database with empty tables, in memory or in a file, whatever was there before. Throws FileError. */
+export function createDatabase(file: string): Db {
+  try {
+    if (file !== ':memory:') rmSync(file, { force: true });
+    const db = new Database(file);
+    // Nothing is lost with a file that is half made: it has a temporary name, and is made anew.
+    db.pragma('journal_mode = OFF');
+    db.pragma('synchronous = OFF');
+    db.pragma('cache_size = -65536');
+    createTables(db);
+    return db;
+  } catch (error) {
+    throw fileError(file, error);
+  }
+}
+
+function checkOurs(db: Db, file: string): void {
+  if (db.pragma('application_id', { simple: true }) !== applicationId) {
+    throw new FileError(`the sandbox cannot use ${file}: it is a database of something else`, {
+      advice: 'Name another file with --file, or leave it out to keep the data in memory.',
+    });
+  }
+  if (db.pragma('user_version', { simple: true }) !== schemaVersion) {
+    throw new FileError(`the sandbox cannot use ${file}: another version of the sandbox made it`, {
+      advice: 'Delete the file (it has only seed data) or name another one with --file.',
+    });
+  }
+}
+
+/** Opens a file that is there, for this process alone. Throws FileError where it is no sandbox's. */
+export function openDatabase(file: string): Db {
+  let db: Db | undefined;
+  try {
+    db = new Database(file, { fileMustExist: true, timeout: 0 });
+    // Counts are remembered between writes, so nobody else may write.
+    db.pragma('locking_mode = EXCLUSIVE');
+    checkOurs(db, file);
+    db.pragma('journal_mode = WAL');
+    // Seed data need not survive a power cut, and waiting for the disk would only slow the tests.
+    db.pragma('synchronous = OFF');
+    db.pragma('cache_size = -131072');
+    db.exec('BEGIN IMMEDIATE; COMMIT');
+    return db;
+  } catch (error) {
+    db?.close();
+    throw fileError(file, error);
+  }
+}
 
 export interface LedgerEntry {
   readonly id: number;

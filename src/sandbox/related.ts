@@ -1,7 +1,6 @@
 /** Related records: those of the seed and those written since, by parent and kind. */
-import type { RecordTable } from './records.ts';
-import type { Db } from './schema.ts';
-import { seedPackagePart } from './seed-packages.ts';
+import type { RecordTable, Db } from './records.ts';
+import { seedPackagePart } from './seed-records.ts';
 import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, mostOrders, orderCount } from './seed-user-parts.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 

@@ -9,12 +9,11 @@ import { SandboxClock } from './calendar.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults } from './faults.ts';
 import { LateWrites } from './effects.ts';
-import { Ledger, RecordTable } from './records.ts';
+import { Ledger, RecordTable, createDatabase, type Db, openDatabase, readMeta } from './records.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
 import { RateLimit, RequestLog } from './request-log.ts';
 import { Related } from './related.ts';
-import { createDatabase, type Db, openDatabase, readMeta } from './schema.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
 

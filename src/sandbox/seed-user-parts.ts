@@ -4,7 +4,7 @@
  */
 import { dayMs } from '../model/time.ts';
 import { stamp } from './calendar.ts';
-import { categories, monthlyCents } from './seed-packages.ts';
+import { categories, monthlyCents } from './seed-records.ts';
 import { mix, people, Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 

@@ -3,10 +3,9 @@ import { setImmediate } from 'node:timers/promises';
 import { dayMs, minuteMs } from '../model/time.ts';
 import { Calendar, stamp } from './calendar.ts';
 import { balanceOf, seedChanges } from './seed-user-parts.ts';
-import { seedCoupon, seedEmail } from './seed-emails.ts';
-import { seedPackage, spreadTimes } from './seed-packages.ts';
+import { seedCoupon, seedEmail, seedPackage, spreadTimes } from './seed-records.ts';
 import { mailHosts, mix, people, Random, textHash } from './random.ts';
-import { type Db, walkIndexes, writeMeta } from './schema.ts';
+import { type Db, walkIndexes, writeMeta } from './records.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
 /** A hundred slots, filled by each language's share, so that picking one is one look-up. */

@@ -5,7 +5,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
 import { requestedId } from './faults.ts';
 import { emptyRecord } from './records.ts';
-import { htmlMessage, sender } from './seed-emails.ts';
+import { htmlMessage, sender } from './seed-records.ts';
 import { mix, textHash } from './random.ts';
 import { invalid, notFound, refused, type JsonRecord } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';

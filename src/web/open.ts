@@ -1,6 +1,6 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import type { ConsolePorts } from './route.ts';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Sleep } from '../api/rate.ts';
 import { realSleep } from '../api/transmission.ts';
 import { openReaders } from '../data/open.ts';
@@ -15,7 +15,6 @@ import { ByHand } from '../worker/by-hand.ts';
 import { commandRunner } from '../worker/command.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
-import { FirstAccount } from './first-account.ts';
 import { openOidc } from './oidc.ts';
 import { Planning, Uploads } from './planning.ts';
 import { Sendings } from './sendings.ts';
@@ -98,4 +97,29 @@ function openByHand(
   const opened = releases.add(new Releases());
   const openStore = () => openWorkerStore(settings, clock, opened);
   return releases.add(new ByHand({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
+}
+
+export class FirstAccount {
+  readonly #token: Buffer;
+  #isUsed = false;
+
+  /** @param token random; it stands in the link alone */
+  constructor(token: string) {
+    this.#token = Buffer.from(token);
+  }
+
+  /** `/first/…` */
+  get path(): string {
+    return `/first/${this.#token.toString()}`;
+  }
+
+  /** Whether the link is this one and may still be used. */
+  isOpen(token: string): boolean {
+    const given = Buffer.from(token);
+    return !this.#isUsed && given.length === this.#token.length && timingSafeEqual(given, this.#token);
+  }
+
+  use(): void {
+    this.#isUsed = true;
+  }
 }

@@ -11,7 +11,7 @@ import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import type { ByHand } from '../worker/by-hand.ts';
 import type { ServerState, WholeStatus } from '../worker/open-status.ts';
-import type { FirstAccount } from './first-account.ts';
+import type { FirstAccount } from './open.ts';
 import type { Html } from './html.ts';
 import type { Oidc } from './oidc.ts';
 import type { Planning, Uploads } from './planning.ts';

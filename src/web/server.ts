@@ -16,8 +16,7 @@ import { isLoopback } from '../model/loopback.ts';
 import { readRegularFile } from '../model/read-file.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
-import { documentOf, type Frame, loadAssets } from './layout.ts';
-import { html, problemTag, refusalStatus, refusalTag } from './html.ts';
+import { documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
   type ConsolePorts,

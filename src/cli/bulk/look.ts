@@ -6,7 +6,7 @@ import { openStates } from '../../bulk/intent.ts';
 import { type BatchReport, recordOf, reportOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
 import { resolveRow } from '../../bulk/settle.ts';
-import { tableWriter } from '../../data/table-file.ts';
+import { tableWriter } from '../../data/export.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/counted.ts';
 import { UsageError } from '../../model/errors.ts';

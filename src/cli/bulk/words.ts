@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
-import { tableWriter } from '../../data/table-file.ts';
+import { tableWriter } from '../../data/export.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';

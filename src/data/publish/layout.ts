@@ -1,10 +1,15 @@
-/** Tables and types as they are published, and how cells go into PostgreSQL and come back exactly as they were. */
-import type { Database } from 'better-sqlite3';
+/**
+ * Tables and types as they are published, and how cells go into PostgreSQL and come back exactly as they were; and what the mirror
+ * knows about itself, as JSON for whoever restores it.
+ */
+import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { Runner } from '../../store/tables.ts';
 import type { RelationTable } from '../../model/relations.ts';
 import { type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
+import { hash } from 'node:crypto';
+import type { Database } from './database.ts';
 
 /** `json` is text with a second column beside it, `NAME_json`, that holds the same as jsonb where it is JSON. */
 type ColumnKind = 'bigint' | 'numeric' | 'text' | 'timestamptz' | 'json';
@@ -114,13 +119,13 @@ function relationLayout({ table, parentColumn }: RelationTable): PublishedTable 
 }
 
 /** Every table of the mirror that is published, parents before what belongs to them. */
-export function publishedTables(mirror: Database): readonly PublishedTable[] {
+export function publishedTables(mirror: Mirror): readonly PublishedTable[] {
   const relations = relationsRead(new Runner(mirror)).map(relationLayout);
   return [...resourceTables, ...historyTables, ...relations, deletionTable];
 }
 
 /** How many rows of the tables have a higher number. */
-export function rowsAfter(mirror: Database, tables: readonly PublishedTable[], after: number): number {
+export function rowsAfter(mirror: Mirror, tables: readonly PublishedTable[], after: number): number {
   const counts = tables.map(({ name, number }) =>
     mirror
       .prepare<[number], number>(`SELECT count(*) FROM ${quoteName(name)} WHERE ${quoteName(number)} > ?`)
@@ -134,7 +139,7 @@ export function rowsAfter(mirror: Database, tables: readonly PublishedTable[], a
 const ofTheFile = ['mirror_locks', 'mirror_migrations', 'mirror_pages', deletionTable.name];
 
 /** Tables of the mirror's own knowledge, published row by row as JSON: what a restored mirror needs besides records. */
-export function bookkeepingTables(mirror: Database): readonly string[] {
+export function bookkeepingTables(mirror: Mirror): readonly string[] {
   const names = mirror.prepare<[], string>(
     String.raw`SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'mirror\_%' ESCAPE '\' ORDER BY name`,
   );
@@ -235,4 +240,75 @@ export function insertSql({ name, columns }: PublishedTable, isOdd: boolean): st
   });
   const names = columns.map((each) => quoteName(each.name));
   return `INSERT INTO ${quoteName(name)} (${names.join(', ')}) SELECT ${cells.join(', ')} FROM jsonb_each(?)`;
+}
+
+/** A table is published in so many parts, of which only those are sent that differ. */
+const partsOfTable = 16;
+
+/** With the number of its rows, where it has one: which run is the newest goes by that, as the clock may have been set back. */
+const columnsOf = (mirror: Mirror, table: string): string[] =>
+  mirror
+    .prepare<{ table: string }, string>(
+      `SELECT name FROM pragma_table_info(@table)
+       UNION ALL SELECT 'rowid' FROM pragma_table_list WHERE schema = 'main' AND name = @table AND wr = 0`,
+    )
+    .pluck()
+    .all({ table });
+
+/** Publishes it, within the transaction at hand. */
+export async function keepBooks({ query }: Pick<Database, 'query'>, mirror: Mirror): Promise<void> {
+  const parts = await query<{ table_name: string; part: number; hash: string }>(
+    'SELECT table_name, part, hash FROM mirror_bookkeeping',
+  );
+  const known = new Map(parts.map((each) => [`${each.table_name} ${each.part}`, each]));
+  for (const table of bookkeepingTables(mirror)) {
+    for (const [part, rows] of partsIn(mirror, table)) {
+      const sum = hash('sha256', rows);
+      const before = known.get(`${table} ${part}`);
+      known.delete(`${table} ${part}`);
+      if (before?.hash === sum) continue;
+      await query(
+        `INSERT INTO mirror_bookkeeping (table_name, part, hash, rows) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (table_name, part) DO UPDATE SET hash = excluded.hash, rows = excluded.rows`,
+        [table, part, sum, rows],
+      );
+    }
+  }
+  for (const { table_name: table, part } of known.values()) {
+    await query('DELETE FROM mirror_bookkeeping WHERE table_name = $1 AND part = $2', [table, part]);
+  }
+}
+
+/** The table's rows as lists of JSON. A row stays in its part: that of its first column. */
+function partsIn(mirror: Mirror, table: string): Map<number, string> {
+  const columns = columnsOf(mirror, table);
+  const names = columns.map(quoteName);
+  const cells = columns.map((name) => `'${name}', ${quoteName(name)}`).join(', ');
+  const rows = mirror
+    .prepare<[], [key: string | null, row: string]>(
+      `SELECT CAST(${names[0] ?? ''} AS TEXT), json_object(${cells}) FROM ${table} ORDER BY ${names.join(', ')}`,
+    )
+    .raw(true)
+    .all();
+  const parts = Map.groupBy(rows, ([key]) => Number.parseInt(hash('md5', key ?? '').slice(0, 4), 16) % partsOfTable);
+  return new Map([...parts].map(([part, some]) => [part, `[${some.map(([, row]) => row).join(',\n')}]`]));
+}
+
+/** Puts what was published in the place of what a new mirror knows. */
+export async function restoreBooks({ query }: Pick<Database, 'query'>, mirror: Mirror): Promise<void> {
+  for (const table of bookkeepingTables(mirror)) {
+    const parts = await query<{ rows: string }>(
+      'SELECT rows FROM mirror_bookkeeping WHERE table_name = $1 ORDER BY part',
+      [table],
+    );
+    const columns = columnsOf(mirror, table);
+    const cells = columns.map((name) => `value ->> '${name}'`).join(', ');
+    const insert = mirror.prepare(
+      `INSERT INTO ${table} (${columns.map(quoteName).join(', ')}) SELECT ${cells} FROM json_each(?)`,
+    );
+    mirror.transaction(() => {
+      mirror.exec(`DELETE FROM ${table}`);
+      for (const { rows } of parts) insert.run(rows);
+    })();
+  }
 }

@@ -7,10 +7,17 @@ import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
-import { keepBooks } from './books.ts';
+import {
+  keepBooks,
+  columnList,
+  deletionTable,
+  type PublishedTable,
+  publishedTables,
+  rowsAfter,
+  sqlColumns,
+} from './layout.ts';
 import { type Copying, copyRows, firstPlace, lineReader } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
-import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
 import {
   makeServerViews,
   columnsIn,

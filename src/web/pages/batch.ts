@@ -26,7 +26,7 @@ import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-next.ts';
 import { batchIn, batchState, reportNow, textChunks } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
-import { tableWriter } from '../../data/table-file.ts';
+import { tableWriter } from '../../data/export.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { openSigningKey } from '../../journal/signing-key.ts';
 import { Releases } from '../../model/releases.ts';

@@ -3,7 +3,7 @@ import type { Account, Role } from '../../model/account.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, leastPassword, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
-import type { FirstAccount } from '../first-account.ts';
+import type { FirstAccount } from '../open.ts';
 import { buttonForm, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';
 import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';

@@ -8,7 +8,7 @@ import { harmless } from '../model/terminal-text.ts';
 import { ageText, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { readRegularFile } from '../model/read-file.ts';
 import { version } from '../model/version.ts';
@@ -264,7 +264,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
       <meta name="color-scheme" content="light dark" />
       <title>${title} · admin-mirror</title>
       <link rel="stylesheet" href="${link(assets.style.path)}" />
-      <link rel="icon" href="${link('/assets/icon.svg')}" type="image/svg+xml" />
+      <link rel="icon" href="${link(assets.icon.path)}" type="image/svg+xml" />
       <script type="module" src="${link(assets.script.path)}"></script>
       ${onward === undefined ? null : html`<meta http-equiv="refresh" content="0;url=${onward}" />`}
       ${refresh === undefined ? null : html`<noscript><meta http-equiv="refresh" content="${refresh}" /></noscript>`}
@@ -298,30 +298,19 @@ function whoTag({ caller, link }: Visit): Part {
   </form>`;
 }
 
-interface Asset {
-  /** `/assets/console-1f3a….css` */
-  readonly path: string;
-  readonly type: string;
-  readonly bytes: Buffer;
-}
-
 const types = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   svg: 'image/svg+xml',
 } as const;
 
-function asset(name: string, kind: keyof typeof types, isNamedByContent: boolean): Asset {
+/** Named by its content too, so that browsers may keep it for ever. */
+function asset(name: string, kind: keyof typeof types) {
   const { bytes } = readRegularFile(fileURLToPath(new URL(`./assets/${name}.${kind}`, import.meta.url)));
-  const mark = isNamedByContent ? `-${createHash('sha256').update(bytes).digest('hex').slice(0, 12)}` : '';
-  return { path: `/assets/${name}${mark}.${kind}`, type: types[kind], bytes };
+  return { path: `/assets/${name}-${hash('sha256', bytes).slice(0, 12)}.${kind}`, type: types[kind], bytes };
 }
 
 /** Reads them from beside this file. */
 export function loadAssets() {
-  return {
-    style: asset('console', 'css', true),
-    script: asset('console', 'js', true),
-    icon: asset('icon', 'svg', false),
-  };
+  return { style: asset('console', 'css'), script: asset('console', 'js'), icon: asset('icon', 'svg') };
 }

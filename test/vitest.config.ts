@@ -18,27 +18,22 @@ function filesWithTag(tag: string): string[] {
   );
 }
 
-const include = ['test/**/*.test.ts'];
-const ownProcess = filesWithTag('own-process');
 // Not even loaded in the fast part.
 const exclude = ['**/node_modules/**', ...(isFull ? [] : filesWithTag('full'))];
 
 export default defineConfig({
   root,
   test: {
-    tags: [
-      { name: 'full', description: 'left out of the fast part, which is `npm test`' },
-      { name: 'own-process', description: 'a file that changes the process that it runs in' },
-    ],
+    include: ['test/**/*.test.ts'],
+    exclude,
+    tags: [{ name: 'full', description: 'left out of the fast part, which is `npm test`' }],
     ...(isFull ? {} : { tagsFilter: ['!full'] }),
     reporters: ['default', fileURLToPath(new URL('support/count-reporter.ts', import.meta.url))],
     // As many as there are processors; left to itself, vitest keeps one for its own process, which has little to do.
     maxWorkers: '100%',
-    projects: [
-      { extends: true, test: { name: 'shared', include, exclude: [...exclude, ...ownProcess], isolate: false } },
-      { extends: true, test: { name: 'own process', include: ownProcess, exclude } },
-    ],
     pool: 'forks',
+    isolate: false,
+    globalSetup: fileURLToPath(new URL('support/command-file.ts', import.meta.url)),
     // The provider of sign-ins warns of what only a test does.
     onConsoleLog: (text) => !text.includes('oidc-provider '),
     testTimeout: 60_000,

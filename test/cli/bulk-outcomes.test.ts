@@ -7,7 +7,8 @@ import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour, Fault } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
-import { commandFile, finished } from '../support/cli.ts';
+import { finished } from '../support/cli.ts';
+import { commandFile } from '../support/command-file.ts';
 import { sample } from '../support/part.ts';
 
 /** One row for a user with a balance of 10, whose request the server fails as it is told. */

@@ -3,7 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { commandFile, runCli, spawnCli } from '../support/cli.ts';
+import { runCli, spawnCli } from '../support/cli.ts';
+import { sourceCommandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
@@ -13,11 +14,10 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 
 describe('the command as a process', () => {
   test.each([['--version'], ['-V'], ['--version', '--no-color']])('%s prints the version alone', async (...args) => {
-    expect(await spawnCli(args, { folder: temporaryFolder() })).toEqual({
-      code: 0,
-      stdout: `${version}\n`,
-      stderr: '',
-    });
+    const printed = { stdout: `${version}\n`, stderr: '' };
+    expect(await spawnCli(args, { folder: temporaryFolder() })).toEqual({ code: 0, ...printed });
+    // In a clone, which runs the sources.
+    expect(await promisify(execFile)(process.execPath, [sourceCommandFile, ...args])).toEqual(printed);
   });
 
   test('an unknown command ends with 2, its message on standard error', async () => {
@@ -32,7 +32,7 @@ describe('the command as a process', () => {
     async (args) => {
       const script = `set -o pipefail; "$NODE" "$COMMAND" ${args} | :`;
       const { stderr } = await promisify(execFile)('bash', ['-c', script], {
-        env: { ...process.env, NODE: process.execPath, COMMAND: commandFile },
+        env: { ...process.env, NODE: process.execPath, COMMAND: sourceCommandFile },
       });
       expect(stderr).toBe('');
     },
@@ -41,7 +41,7 @@ describe('the command as a process', () => {
   test('a full disk behind standard output is one clear line', { tags: 'full' }, async () => {
     const script = '"$NODE" "$COMMAND" help > /dev/full';
     const run = promisify(execFile)('bash', ['-c', script], {
-      env: { ...process.env, NODE: process.execPath, COMMAND: commandFile },
+      env: { ...process.env, NODE: process.execPath, COMMAND: sourceCommandFile },
     });
     await expect(run).rejects.toMatchObject({
       code: 2,

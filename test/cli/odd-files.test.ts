@@ -3,7 +3,8 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { commandFile, finished, startCli } from '../support/cli.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { commandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const kinds = {

@@ -12,18 +12,19 @@ import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { expectAccounted } from '../support/bulk-invariants.ts';
+import { bundleOf } from '../support/command-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import type { ChildTask } from './bulk-child.ts';
 import { isSoak, sample } from '../support/part.ts';
 
-const childFile = fileURLToPath(new URL('bulk-child.ts', import.meta.url));
+const childFile = bundleOf(fileURLToPath(new URL('bulk-child.ts', import.meta.url)));
 
 /** A killed process leaves what it wrote to whoever opens the file next, on a disk or not: no need to wait for a disk. */
 const memory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /** Runs the child; gives the names of its moments, or null where it was killed. */
 async function runChild(task: ChildTask): Promise<string[] | null> {
-  const child = spawn(process.execPath, [childFile, JSON.stringify(task)], {
+  const child = spawn(process.execPath, [await childFile, JSON.stringify(task)], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let [out, err] = ['', ''];

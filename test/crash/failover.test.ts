@@ -20,6 +20,7 @@ import { LockHeldError } from '../../src/model/errors.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { bulkClient, intentsOf, newUser, plan, send, sendsTo, sheetOf } from '../support/bulk.ts';
 import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
+import { bundleOf } from '../support/command-file.ts';
 import { startWorker, wayTo } from '../support/fleet.ts';
 import { invoke } from '../support/invoke.ts';
 import { startPostgres } from '../support/postgres.ts';
@@ -32,7 +33,7 @@ import type { PauseTask } from './pause-child.ts';
 const newSharedStore = sharedStores();
 const leaseMs = 2_000;
 const sendMarginMs = 500;
-const childFile = fileURLToPath(new URL('pause-child.ts', import.meta.url));
+const childFile = bundleOf(fileURLToPath(new URL('pause-child.ts', import.meta.url)));
 
 async function journalIn(store: SharedStore): Promise<Journal> {
   const journal = await openJournalOver(await openSharedBackend(store, systemClock), anna, systemClock, noRules);
@@ -73,7 +74,7 @@ async function planned() {
 
 type Planned = Awaited<ReturnType<typeof planned>>;
 
-function startChild({ sandbox, store, database, batch }: Planned, pauseAt: number) {
+async function startChild({ sandbox, store, database, batch }: Planned, pauseAt: number) {
   const task: PauseTask = {
     url: sandbox.url,
     key: sandbox.key,
@@ -84,7 +85,9 @@ function startChild({ sandbox, store, database, batch }: Planned, pauseAt: numbe
     batch,
     pauseAt,
   };
-  const child = spawn(process.execPath, [childFile, JSON.stringify(task)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [await childFile, JSON.stringify(task)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   onTestFinished(() => void child.kill('SIGKILL'));
   const lines: string[] = [];
   const paused = new Promise<boolean>((resolve) => {
@@ -103,7 +106,7 @@ function startChild({ sandbox, store, database, batch }: Planned, pauseAt: numbe
 describe('whoever sends', () => {
   test('is paused for longer than the lock at any moment: nothing is paid twice, and nothing made is called not applied', async () => {
     const first = await planned();
-    const { names, end } = await startChild(first, 0).ended;
+    const { names, end } = await (await startChild(first, 0)).ended;
     expect([end, await first.verdict()]).toEqual(['complete', ['applied 1', 'applied 1']]);
     const from = names.indexOf('before acquireLock') + 2;
     const all = Array.from({ length: names.length - from }, (_, at) => from + at + 1);
@@ -113,7 +116,7 @@ describe('whoever sends', () => {
         .filter((_, at) => at % step === 0)
         .map(async (pauseAt) => {
           const world = await planned();
-          const { child, paused, ended } = startChild(world, pauseAt);
+          const { child, paused, ended } = await startChild(world, pauseAt);
           if (await paused) await world.takeOver();
           child.kill('SIGCONT');
           const { end: childEnd } = await ended;

@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, utimesSync, writeFile
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { commandFile } from '../support/cli.ts';
+import { sourceCommandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const setUp = fileURLToPath(new URL('../../.ci/set-up.mjs', import.meta.url));
@@ -59,7 +59,7 @@ describe('the set-up of a clone', () => {
 
 test('a Node that is too old says so in one line and ends with 2', () => {
   const pretend = 'data:text/javascript,Object.defineProperty(process, "versions", { value: { node: "20.11.0" } })';
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', pretend, commandFile, 'help'], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', pretend, sourceCommandFile, 'help'], {
     encoding: 'utf8',
   });
   expect(status).toBe(2);

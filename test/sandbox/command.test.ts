@@ -1,18 +1,16 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { switchNames } from '../../src/sandbox/behaviour.ts';
+import { commandFile } from '../support/command-file.ts';
 import { sample } from '../support/part.ts';
-
-const program = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
 
 /** A sandbox in a process of its own, and the first line that it prints. */
 async function started(
   ...flags: string[]
 ): Promise<{ line: string; stop: (signal: NodeJS.Signals) => Promise<number | null> }> {
-  const child = spawn(process.execPath, [program, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [commandFile, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const lines = createInterface({ input: child.stdout });
   const [line] = (await once(lines, 'line')) as [string];
@@ -27,7 +25,7 @@ async function started(
 }
 
 function run(...flags: string[]): { status: number | null; stdout: string; stderr: string } {
-  return spawnSync(process.execPath, [program, 'sandbox', ...flags], { encoding: 'utf8' });
+  return spawnSync(process.execPath, [commandFile, 'sandbox', ...flags], { encoding: 'utf8' });
 }
 
 describe('the sandbox command', () => {

@@ -3,20 +3,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { Agent, request } from 'undici';
 import { expect, onTestFinished, test } from 'vitest';
 import { addDays, dayOf } from '../../src/model/time.ts';
+import { commandFile } from '../support/command-file.ts';
 import type { Page } from './call.ts';
 
-const program = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
 const users = 1_000_000;
 const pageSize = 1_000;
 
 test('a million users are served whole, in pages of 1,000 by ranges of days', { timeout: 300_000 }, async () => {
   const flags = ['--users', String(users), '--emails', '0', '--now', '2026-03-11T10:20:30Z', '--json', '--quiet'];
   // In a process of its own, as a server is: the reading must not take its time.
-  const child = spawn(process.execPath, [program, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [commandFile, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
   const { url, key } = JSON.parse(line) as { url: string; key: string };

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { commandFile } from '../support/cli.ts';
+import { commandFile } from '../support/command-file.ts';
 import { invoke } from '../support/invoke.ts';
 import { startOddServer } from '../support/odd-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -1,10 +1,7 @@
 /** Runs the command: in this process, which is quick, or in one of its own, as a shell would. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { commandFile } from './command-file.ts';
 import { invoke } from './invoke.ts';
-
-/** The command's own file; run with the Node that runs the tests. */
-export const commandFile = fileURLToPath(new URL('../../src/admin-mirror.js', import.meta.url));
 
 export interface CliResult {
   readonly code: number | null;

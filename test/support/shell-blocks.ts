@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { commandFile } from './command-file.ts';
 import { blocksOf, projectFolder } from './documents.ts';
 
 export interface ShellCommand {
@@ -39,15 +40,15 @@ export function shellCommands(document: string): ShellCommand[] {
 const cloned = ['src', 'config', '.ci', 'node_modules', 'package.json', '.npmrc'];
 
 /**
- * Makes the folder look like a clone, and gives the environment of a shell in it. `npx` is one that finds the clone's
- * command in a tenth of the time that npm's own takes.
+ * Makes the folder look like a clone, and gives the environment of a shell in it. `npx` is one that needs no npm to find the
+ * command.
  */
 export function makeClone(folder: string): Record<string, string> {
   for (const name of cloned) symlinkSync(join(projectFolder, name), join(folder, name));
   mkdirSync(join(folder, 'data'));
   const bin = join(folder, '.bin');
   mkdirSync(bin);
-  const npx = `#!/bin/sh\n[ "$1" = admin-mirror ] || exit 127\nshift\nexec "${process.execPath}" src/admin-mirror.js "$@"\n`;
+  const npx = `#!/bin/sh\n[ "$1" = admin-mirror ] || exit 127\nshift\nexec "${process.execPath}" "${commandFile}" "$@"\n`;
   writeFileSync(join(bin, 'npx'), npx);
   chmodSync(join(bin, 'npx'), 0o755);
   const { PATH = '', HOME = '' } = process.env;

@@ -1,7 +1,8 @@
 /** The command in a real terminal of its own, by `script`: what is typed is typed, and what is shown is shown. */
 import { spawn } from 'node:child_process';
 import { dialogue, type Exchange } from './dialogue.ts';
-import { type CliOptions, type CliResult, commandFile } from './cli.ts';
+import type { CliOptions, CliResult } from './cli.ts';
+import { commandFile } from './command-file.ts';
 
 export interface Terminal {
   /** Resolves when the words were shown. */

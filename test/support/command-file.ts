@@ -1,0 +1,47 @@
+/**
+ * The command that tests start as a process: the bundle of the package, which costs less than half of what a process of the
+ * sources does. It is built again before the tests where the sources are newer.
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, globSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { projectFolder } from './documents.ts';
+
+/** As a clone has it: it runs the sources. */
+export const sourceCommandFile = join(projectFolder, 'src/admin-mirror.js');
+
+// Always the same place, since Node keeps compiled code by it; and none in node_modules, where the command takes itself for
+// an installed one and says so.
+const folder = join(projectFolder, 'test/.command');
+export const commandFile = join(folder, 'src/admin-mirror.js');
+
+/** Vitest calls it once before all tests. */
+export function setup(): void {
+  const made = statSync(commandFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const sources = globSync(['src/**', '.ci/*.mjs', 'package-lock.json'], { cwd: projectFolder });
+  if (sources.every((each) => statSync(join(projectFolder, each)).mtimeMs < made)) return;
+  const begun = new Date();
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(folder, 'src'), { recursive: true });
+  for (const name of ['package.json', 'config', 'reports']) symlinkSync(join(projectFolder, name), join(folder, name));
+  const { status, stderr } = spawnSync(process.execPath, ['.ci/bundle.mjs', join(folder, 'dist/command')], {
+    cwd: projectFolder,
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`the command could not be bundled:\n${stderr}`);
+  // Last, so that it stands for a finished bundle, of the sources as they were.
+  cpSync(sourceCommandFile, commandFile);
+  utimesSync(commandFile, begun, begun);
+}
+
+/** A program of the tests as one file, for a test that starts it dozens of times: each start then costs a third. */
+export async function bundleOf(source: string): Promise<string> {
+  const { rolldown } = await import('rolldown');
+  const bundle = join(folder, basename(source).replace(/ts$/, 'js'));
+  const bundler = await rolldown({ input: source, platform: 'node', logLevel: 'silent', external: ['better-sqlite3'] });
+  const making = `${bundle}-${process.pid}`;
+  await bundler.write({ file: making, format: 'esm' });
+  await bundler.close();
+  renameSync(making, bundle);
+  return bundle;
+}

@@ -46,18 +46,40 @@ export function timeZoneNames(): readonly string[] {
 
 /** What a clock in the zone shows at the instant, in whole seconds. */
 export function wallTimeAt(instant: number, zone: string): WallTime {
-  const parts: Record<string, number> = {};
-  for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
-  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
-  return Date.UTC(year, month - 1, day, hour, minute, second);
+  return wholeSeconds(instant) + offsetAt(instant, zone);
 }
 
-function offsetAt(instant: number, zone: string): number {
-  return wallTimeAt(instant, zone) - Math.floor(instant / secondMs) * secondMs;
-}
+const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
 
 /** No zone is further than 14 hours from UTC, and none has changed its clocks twice within the time that this leaves. */
 const apart = dayMs + 2 * hourMs;
+
+function offsetAt(instant: number, zone: string): number {
+  const day = Math.floor(instant / dayMs) * dayMs;
+  const before = offsetAtMidnight(day, zone);
+  return before === offsetAtMidnight(day + dayMs, zone) ? before : formattedOffsetAt(instant, zone);
+}
+
+/** By zone and midnight of UTC: a worker looks at the same few days all the time, and formatting one takes 10 µs. */
+const offsets = new Map<string, number>();
+
+function offsetAtMidnight(midnight: number, zone: string): number {
+  const key = `${zone} ${midnight}`;
+  let offset = offsets.get(key);
+  if (offset === undefined) {
+    if (offsets.size > 10_000) offsets.clear();
+    offset = formattedOffsetAt(midnight, zone);
+    offsets.set(key, offset);
+  }
+  return offset;
+}
+
+function formattedOffsetAt(instant: number, zone: string): number {
+  const parts: Record<string, number> = {};
+  for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
+  return Date.UTC(year, month - 1, day, hour, minute, second) - wholeSeconds(instant);
+}
 
 /**
  * The instants at which a clock in the zone shows that time, in order: one; two, where the clock is set back over it;

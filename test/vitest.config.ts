@@ -1,7 +1,8 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { isFull } from './support/part.ts';
+import { countedBefore } from './support/count-reporter.ts';
+import { hasMoreInFull, isFull } from './support/part.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -11,21 +12,23 @@ process.env['NODE_COMPILE_CACHE'] ??= `${root}node_modules/.cache/compiled`;
 // Files are brought to the disk again and again: in memory that costs nothing.
 if (existsSync('/dev/shm')) process.env['TMPDIR'] ??= '/dev/shm';
 
-/** Files of the tests that say of themselves that they have this tag. */
-function filesWithTag(tag: string): string[] {
-  return globSync('test/**/*.test.ts', { cwd: root, exclude: ['**/node_modules'] }).filter((file) =>
-    readFileSync(`${root}${file}`, 'utf8').startsWith(`// @module-tag ${tag}\n`),
-  );
-}
+const files = globSync('test/**/*.test.ts', { cwd: root, exclude: ['**/node_modules'] }).map((file) => ({
+  file,
+  text: readFileSync(`${root}${file}`, 'utf8'),
+}));
 
-// Not even loaded in the fast part.
-const exclude = ['**/node_modules/**', ...(isFull ? [] : filesWithTag('full'))];
+// Not even loaded: in the fast part what is all of the full one, and after it what it has run and would only be repeated.
+const counted = countedBefore();
+const isLeftOut = ({ file, text }: (typeof files)[number]): boolean =>
+  isFull
+    ? counted.get(`${root}${file}`)?.failed === 0 && !hasMoreInFull(text)
+    : text.startsWith('// @module-tag full\n');
 
 export default defineConfig({
   root,
   test: {
     include: ['test/**/*.test.ts'],
-    exclude,
+    exclude: ['**/node_modules/**', ...files.filter(isLeftOut).map(({ file }) => file)],
     tags: [{ name: 'full', description: 'left out of the fast part, which is `npm test`' }],
     ...(isFull ? {} : { tagsFilter: ['!full'] }),
     reporters: ['default', fileURLToPath(new URL('support/count-reporter.ts', import.meta.url))],

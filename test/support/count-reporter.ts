@@ -1,20 +1,47 @@
-/** Ends a test run with one plain line, `N passed, N failed`, for whoever reads it by program. */
+/**
+ * Ends a test run with one plain line, `N passed, N failed`, for whoever reads it by program.
+ *
+ * Where TEST_COUNTS names a file, the fast part writes there what it has counted; the full part after it leaves out the files of
+ * tests that it would only repeat (test/vitest.config.ts), and its line counts them as they were counted.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
+import { isFull } from './part.ts';
+
+interface Counts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+const countsFile = process.env['TEST_COUNTS'];
+
+/** What the fast part has counted, by the path of the file of tests; nothing where there was none. */
+export function countedBefore(): ReadonlyMap<string, Counts> {
+  if (!isFull || countsFile === undefined) return new Map();
+  return new Map(Object.entries(JSON.parse(readFileSync(countsFile, 'utf8')) as Record<string, Counts>));
+}
+
+function countsOf(module: TestModule): Counts {
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  const tests = [...module.children.allTests()];
+  for (const test of tests) {
+    const state = test.result().state;
+    if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
+  }
+  // A file that cannot even be loaded has no tests to fail.
+  if (tests.length === 0 && !module.ok()) counts.failed += 1;
+  return counts;
+}
 
 class CountReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[]): void {
-    const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
-    for (const module of modules) {
-      const tests = [...module.children.allTests()];
-      for (const test of tests) {
-        const state = test.result().state;
-        if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
-      }
-      // A file that cannot even be loaded has no tests to fail.
-      if (tests.length === 0 && !module.ok()) counts.failed += 1;
-    }
-    const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
-    process.stdout.write(`\n${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
+    const now = new Map(modules.map((module) => [module.moduleId, countsOf(module)]));
+    if (!isFull && countsFile !== undefined) writeFileSync(countsFile, JSON.stringify(Object.fromEntries(now)));
+    const all = [...new Map([...countedBefore(), ...now]).values()];
+    const sum = (state: keyof Counts) => all.reduce((total, counts) => total + counts[state], 0);
+    const skipped = sum('skipped') > 0 ? `, ${sum('skipped')} skipped` : '';
+    process.stdout.write(`\n${sum('passed')} passed, ${sum('failed') + unhandled.length} failed${skipped}\n`);
   }
 }
 

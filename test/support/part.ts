@@ -6,6 +6,14 @@
 /** Everything, and each matrix and list of kill points whole. */
 export const isFull = process.env['TEST_PART'] !== 'fast';
 
+/**
+ * Whether a file of tests has more in full than in the fast part, by its text: then it is run in both. The others are the same
+ * in both, so `.ci/run`, which runs one after the other, need not run them twice.
+ */
+export function hasMoreInFull(text: string): boolean {
+  return text.includes('/support/part.ts') || /\btags:|@module-tag/.test(text);
+}
+
 /** `npm run soak`: what takes minutes by itself, whole. */
 export const isSoak = process.env['SOAK_RUNS'] !== undefined;
 

@@ -1,0 +1,30 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { projectFolder } from '../support/documents.ts';
+import { hasMoreInFull } from '../support/part.ts';
+
+const textsOf = (pattern: string) =>
+  globSync(pattern, { cwd: join(projectFolder, 'test'), exclude: ['**/node_modules'] }).map(
+    (file) => [file, readFileSync(join(projectFolder, 'test', file), 'utf8')] as const,
+  );
+
+test('what a test has more in full stands in its own file, where the second step of .ci/run looks for it', () => {
+  const helpers = textsOf('**/*.ts').filter(
+    ([file]) => !/\.test\.ts$|^vitest\.config\.ts$|^support\/part\.ts$/.test(file),
+  );
+  expect(helpers.length).toBeGreaterThan(50);
+  expect(helpers.filter(([, text]) => /\/part\.ts'/.test(text)).map(([file]) => file)).toEqual([
+    // It only looks which part runs.
+    'support/count-reporter.ts',
+  ]);
+});
+
+test.each([
+  ["import { isFull } from '../support/part.ts';", true],
+  ["test('all', { tags: ['full'] }, () => {", true],
+  ['// @module-tag full', true],
+  ["import { temporaryFolder } from '../support/temporary-folder.ts';\ntest('one', () => {", false],
+])('%j in a file of tests: more in full, %s', (text, more) => {
+  expect(hasMoreInFull(text)).toBe(more);
+});

@@ -7,7 +7,7 @@ import type { ResourceName } from '../../src/model/resources.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { type Behaviour, openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
-import { sample } from '../support/part.ts';
+import { matrix, sample } from '../support/part.ts';
 
 let sandbox: Sandbox;
 
@@ -116,15 +116,9 @@ describe('what is claimed is true under every combination', () => {
   test.each(sample([3, 60, 1_000], 1))('of %i users', async (users) => {
     const of = await startSandbox({ users });
     const wrong: string[] = [];
-    for (const timezone_minutes of shifts) {
-      for (const date_end of ends) {
-        for (const sorts of ['kept', 'ignored'] as const) {
-          for (const format of formats) {
-            const behaviour = { ...format, timezone_minutes, date_end, sorts, page_max: 400 };
-            wrong.push(...falseClaims((await measure(behaviour, { of })).found, behaviour));
-          }
-        }
-      }
+    for (const [timezone_minutes, date_end, sorts, format] of matrix(shifts, ends, ['kept', 'ignored'], formats)) {
+      const behaviour = { ...format, timezone_minutes, date_end, sorts, page_max: 400 };
+      wrong.push(...falseClaims((await measure(behaviour, { of })).found, behaviour));
     }
     expect(wrong).toEqual([]);
   });

@@ -60,10 +60,10 @@ function inlineOf(page: Page): Promise<string[]> {
 }
 
 describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
-  test('has no finding of axe-core in light and dark, fits a phone, runs no script that stands in a name, and loads nothing from elsewhere', async () => {
+  test('has no finding of axe-core in light and dark, fits a phone, runs no script that stands in a name, loads nothing from elsewhere, and is used whole by keyboard', async () => {
     const found = await shown(path);
     if (found === null) return;
-    const { page, problems } = found;
+    const { page, problems, address } = found;
     for (const [screen, size] of Object.entries(screens)) {
       await page.setViewportSize(size);
       for (const colorScheme of ['light', 'dark'] as const) {
@@ -79,12 +79,11 @@ describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
       await link.hover({ force: true, timeout: 500 }).catch(() => {});
     expect(await page.evaluate(() => (globalThis as Inspected).hostile)).toBeUndefined();
     expect(problems).toEqual([]);
-  });
 
-  test('is used whole by keyboard: each stop in the order of the page, seen, and the first leads to the content', async () => {
-    const found = await shown(path);
-    if (found === null) return;
-    const { page } = found;
+    // By keyboard: each stop in the order of the page, seen, and the first leads to the content.
+    await page.mouse.move(0, 0);
+    await page.emulateMedia({ colorScheme: null });
+    await page.goto(address);
     const stops = await stopsOf(page);
     expect(stops[0]?.text).toBe('Skip to the content');
     expect(stops.filter(({ isSeen }) => !isSeen)).toEqual([]);

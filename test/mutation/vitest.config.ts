@@ -12,9 +12,10 @@ class AsNamed extends BaseSequencer {
   }
 }
 
-const { projects: _projects, reporters: _reporters, ...test } = base.test ?? {};
+// None of these tests starts the command as a process.
+const { globalSetup: _globalSetup, reporters: _reporters, ...test } = base.test ?? {};
 
 export default defineConfig({
   ...base,
-  test: { ...test, include, isolate: false, sequence: { sequencer: AsNamed } },
+  test: { ...test, include, sequence: { sequencer: AsNamed } },
 });

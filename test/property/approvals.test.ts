@@ -13,10 +13,11 @@ import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna, policyOf } from '../support/journal.ts';
 import { newAccount, operator } from '../support/people.ts';
+import { isFull } from '../support/part.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 25);
+const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 25 : 8));
 const goodForMs = 72 * hourMs;
 const needed = 2;
 

@@ -14,11 +14,12 @@ import { systemClock } from '../../src/model/time.ts';
 import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
+import { isFull } from '../support/part.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { traceProblems } from '../support/trace.ts';
 
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 25);
+const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 25 : 8));
 
 /** A row: which of the users, which of the amounts, which of the texts. */
 const rows = fc.uniqueArray(

@@ -20,7 +20,7 @@ import { changes, rowsOf, ServerHistory, StepClock, textOf } from './server-hist
 import { isFull } from '../support/part.ts';
 
 const { PROPERTY_RUNS, PROPERTY_SEED, PROPERTY_SHRINK } = process.env;
-const runs = Number(PROPERTY_RUNS ?? (isFull ? 80 : 8));
+const runs = Number(PROPERTY_RUNS ?? (isFull ? 50 : 5));
 /** A change is judged by the same worlds as the one before it; the soak looks for new ones. */
 const drawing = PROPERTY_SEED === undefined && PROPERTY_RUNS !== undefined ? {} : { seed: Number(PROPERTY_SEED ?? 1) };
 

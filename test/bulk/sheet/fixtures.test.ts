@@ -1,3 +1,4 @@
+// @module-tag full
 import { Buffer } from 'node:buffer';
 import { readFileSync, readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';

@@ -209,7 +209,7 @@ describe('rows that the brake of the mirror holds', () => {
     expect((await command(['audit', '--verify'])).code).toBe(0);
   });
 
-  test('go without where the policy lets one person', async () => {
+  test('go without where the policy lets one person', { tags: 'full' }, async () => {
     const world = await worldUnder('    deletions: { rows: 80 }\n', ['bert'], 120);
     const sync = (...flags: string[]) => world.command(['sync', 'emails', '--full', '--quiet', ...flags]);
     await sync();

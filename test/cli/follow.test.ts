@@ -180,7 +180,7 @@ describe('export --changed-since', () => {
     },
   );
 
-  test('writes the changes of every table with --all, and the cursor into the manifest', async () => {
+  test('writes the changes of every table with --all, and the cursor into the manifest', { tags: 'full' }, async () => {
     const { control, folder, again, file } = await world();
     const whole = await runCli(['export', '--all', '-o', 'all', '--json'], { folder });
     const { cursor } = JSON.parse(whole.stdout) as { cursor: string };

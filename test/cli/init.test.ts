@@ -74,21 +74,25 @@ describe('init without a terminal', () => {
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
   });
 
-  test('says of each list what the sync finds, which knows of one list what the first has shown', async () => {
-    const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
-    onTestFinished(() => server.close());
-    const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
-    const argv = ['init', '--yes', '--base-url', server.url, '--json'];
-    const { stdout } = await invoke(argv, { folder, environment });
-    const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
-    const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
-    const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
-    const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
-    expect(tried).toEqual([exact, exact, exact, exact]);
-    await invoke(['sync'], { folder, environment });
-    const status = await invoke(['status'], { folder, environment });
-    expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
-  });
+  test(
+    'says of each list what the sync finds, which knows of one list what the first has shown',
+    { tags: 'full' },
+    async () => {
+      const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
+      onTestFinished(() => server.close());
+      const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
+      const argv = ['init', '--yes', '--base-url', server.url, '--json'];
+      const { stdout } = await invoke(argv, { folder, environment });
+      const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
+      const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
+      const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
+      const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
+      expect(tried).toEqual([exact, exact, exact, exact]);
+      await invoke(['sync'], { folder, environment });
+      const status = await invoke(['status'], { folder, environment });
+      expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
+    },
+  );
 
   test('says what is missing, and that there is no terminal', async () => {
     const alone = await invoke(['init']);

@@ -86,24 +86,28 @@ describe('people', () => {
     expect(statSync(join(folder, 'data/journal.db')).mode & 0o777).toBe(0o600);
   });
 
-  test('type a password twice on a terminal, which shows nothing of it, and may correct it', async () => {
-    const folder = temporaryFolder();
-    const { code, stdout, stderr } = await invoke(['people', 'add', 'anna', '--role', 'maker'], {
-      folder,
-      terminal: 200,
-      answers: [
-        ['New password of anna', `short${enter}`],
-        ['shorter than 12', `er ${password}${enter}`],
-        ['The same again', `short${enter}`],
-        ['It is not the same', `er ${password}${enter}`],
-      ],
-    });
-    expect(code).toBe(0);
-    expect(stdout).toContain('password  set on');
-    // Not one more sign for each letter either.
-    expect(stdout + stderr).not.toMatch(/tulip|Anchor|rivers|[▪•*]{3}/);
-    expect(bytesIn(folder)).not.toContain(password);
-  });
+  test(
+    'type a password twice on a terminal, which shows nothing of it, and may correct it',
+    { tags: 'full' },
+    async () => {
+      const folder = temporaryFolder();
+      const { code, stdout, stderr } = await invoke(['people', 'add', 'anna', '--role', 'maker'], {
+        folder,
+        terminal: 200,
+        answers: [
+          ['New password of anna', `short${enter}`],
+          ['shorter than 12', `er ${password}${enter}`],
+          ['The same again', `short${enter}`],
+          ['It is not the same', `er ${password}${enter}`],
+        ],
+      });
+      expect(code).toBe(0);
+      expect(stdout).toContain('password  set on');
+      // Not one more sign for each letter either.
+      expect(stdout + stderr).not.toMatch(/tulip|Anchor|rivers|[▪•*]{3}/);
+      expect(bytesIn(folder)).not.toContain(password);
+    },
+  );
 
   test('break off by Ctrl+C, and nothing was added', async () => {
     const folder = temporaryFolder();
@@ -184,13 +188,17 @@ describe('signing in on the command line', () => {
     expect([code, stdout]).toEqual([0, 'anna is in\n']);
   });
 
-  test('takes the account from a flag and its password from standard input where there is no terminal', async () => {
-    const input = `${password}\n`;
-    const { code, stdout } = await invoke(['enter', '--as', 'ANNA'], { folder, commands, input });
-    expect([code, stdout]).toEqual([0, 'anna is in\n']);
-    const nobody = await invoke(['enter'], { folder, commands, input });
-    expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining('Say it with --as NAME')]);
-  });
+  test(
+    'takes the account from a flag and its password from standard input where there is no terminal',
+    { tags: 'full' },
+    async () => {
+      const input = `${password}\n`;
+      const { code, stdout } = await invoke(['enter', '--as', 'ANNA'], { folder, commands, input });
+      expect([code, stdout]).toEqual([0, 'anna is in\n']);
+      const nobody = await invoke(['enter'], { folder, commands, input });
+      expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining('Say it with --as NAME')]);
+    },
+  );
 
   test('tells nobody what was wrong', { tags: 'full' }, async () => {
     const wrong = await invoke(['enter', '--as', 'anna'], { folder, commands, input: 'wrong-wrong-wrong' });

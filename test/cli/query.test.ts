@@ -138,7 +138,7 @@ describe('query --chart', () => {
     expect((await query(['--chart', counts])).stdout).toBe(stdout);
   });
 
-  test('writes an SVG file, the same each time, and says so', async () => {
+  test('writes an SVG file, the same each time, and says so', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const draw = () => runCli(['query', counts, '--chart', 'out.svg', '--db', mirror()], { folder });
     expect(await draw()).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
@@ -148,7 +148,7 @@ describe('query --chart', () => {
     expect(readFileSync(join(folder, 'out.svg'), 'utf8')).toBe(first);
   });
 
-  test('of what cannot be drawn leaves no file, and the one that was there', async () => {
+  test('of what cannot be drawn leaves no file, and the one that was there', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'old.svg'), 'old');
     const draw = (file: string) =>

@@ -33,28 +33,32 @@ describe('verify', () => {
     }
   });
 
-  test('what it found is compared by the next sync, and a warning says where it cannot be noted', async () => {
-    const { folder, file, verify, sandbox } = await mirrored();
-    const damage = (): void => {
-      const database = new SqliteDatabase(file);
-      database.exec(`UPDATE users SET email = 'x' WHERE id = 9`);
-      database.close();
-    };
-    damage();
-    expect((await verify('--deep', '--quiet')).code).toBe(6);
-    const synced = await runCli(['sync', '--quick', '--json'], { folder, environment: environmentOf(sandbox) });
-    expect(synced.code).toBe(0);
-    expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete', resources: { users: { updated: 1 } } });
-    expect((await verify('--deep', '--quiet')).code).toBe(0);
-    damage();
-    const store = openMirrorStore(file);
-    store.acquireLock('sync', 'another');
-    const busy = await verify('--deep');
-    store.releaseLock('sync', 'another');
-    store.close();
-    expect(busy.code).toBe(6);
-    expect(busy.stderr).toMatch(/the next sync does not know what differs: .*`.*sync --full` compares everything/);
-  });
+  test(
+    'what it found is compared by the next sync, and a warning says where it cannot be noted',
+    { tags: 'full' },
+    async () => {
+      const { folder, file, verify, sandbox } = await mirrored();
+      const damage = (): void => {
+        const database = new SqliteDatabase(file);
+        database.exec(`UPDATE users SET email = 'x' WHERE id = 9`);
+        database.close();
+      };
+      damage();
+      expect((await verify('--deep', '--quiet')).code).toBe(6);
+      const synced = await runCli(['sync', '--quick', '--json'], { folder, environment: environmentOf(sandbox) });
+      expect(synced.code).toBe(0);
+      expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete', resources: { users: { updated: 1 } } });
+      expect((await verify('--deep', '--quiet')).code).toBe(0);
+      damage();
+      const store = openMirrorStore(file);
+      store.acquireLock('sync', 'another');
+      const busy = await verify('--deep');
+      store.releaseLock('sync', 'another');
+      store.close();
+      expect(busy.code).toBe(6);
+      expect(busy.stderr).toMatch(/the next sync does not know what differs: .*`.*sync --full` compares everything/);
+    },
+  );
 
   test('ends with 6 and names what differs, twenty ids of each at most, and since when it may', async () => {
     const { sandbox, verify } = await mirrored();

@@ -47,7 +47,7 @@ describe('the process that reads', () => {
     expect(text.endsWith('\n200000\n')).toBe(true);
   });
 
-  test('writes exports, counts their rows and passes on their warnings', async () => {
+  test('writes exports, counts their rows and passes on their warnings', { tags: 'full' }, async () => {
     const file = mirrorFile((database) => {
       insertRows(database, 'users', madeUpUsers(3));
       database.exec("INSERT INTO mirror_history VALUES ('users', '2020-01-01T00:00:00.000000Z')");

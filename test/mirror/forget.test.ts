@@ -175,7 +175,7 @@ describe('a person who is forgotten', () => {
     await expect(undo(file)).rejects.toThrow(`user ${person} is not kept out`);
   });
 
-  test('is overwritten in its place even where the file cannot be rewritten', async () => {
+  test('is overwritten in its place even where the file cannot be rewritten', { tags: 'full' }, async () => {
     const { file } = await mirrorWithPerson();
     const { store } = open(file);
     store.forget(store.person(person), timestampOf(systemClock.now()));
@@ -258,7 +258,7 @@ describe('the person', () => {
   });
 });
 
-test('nobody is forgotten while a sync is running', async () => {
+test('nobody is forgotten while a sync is running', { tags: 'full' }, async () => {
   const sandbox = await startSandbox(some);
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file);

@@ -129,7 +129,7 @@ describe('a server where nothing looks odd', () => {
     expect(byOperation['users.auth']).toBeUndefined();
   });
 
-  test('is synced after deletions of its newest records', async () => {
+  test('is synced after deletions of its newest records', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const newest = resourceNames
       .flatMap((resource) => sandbox.control.dump(resource).map((record) => ({ resource, record })))
@@ -192,13 +192,17 @@ describe('the same server', () => {
     expect(stored(file).events).toEqual([]);
   });
 
-  test('at another address, of which nobody says whose the key is, is recognised by its records', async () => {
-    const { sandbox, data, file } = await mirrored();
-    const moved = await replaced(sandbox, { file: data, port: 0, behaviour: { forbidden: 'users.auth' } });
-    expect((await sync(moved, file)).report.status).toBe('complete');
-    // Who it was is not forgotten because it was not told once.
-    expect(stored(file).server).toMatchObject({ address: moved.url, owner: { id: '1' } });
-  });
+  test(
+    'at another address, of which nobody says whose the key is, is recognised by its records',
+    { tags: 'full' },
+    async () => {
+      const { sandbox, data, file } = await mirrored();
+      const moved = await replaced(sandbox, { file: data, port: 0, behaviour: { forbidden: 'users.auth' } });
+      expect((await sync(moved, file)).report.status).toBe('complete');
+      // Who it was is not forgotten because it was not told once.
+      expect(stored(file).server).toMatchObject({ address: moved.url, owner: { id: '1' } });
+    },
+  );
 });
 
 describe('another server', () => {
@@ -304,7 +308,7 @@ describe('a server that was restored from an old backup', { tags: 'full' }, () =
 });
 
 describe('a server that cannot be asked', () => {
-  test('ends the run like any other time: unreachable, or the key refused', async () => {
+  test('ends the run like any other time: unreachable, or the key refused', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const wrongKey = await replaced(sandbox, { key: 'the-only-key-that-is-right' });
     const refused = await sync({ ...wrongKey, key: 'a-wrong-key' }, file);

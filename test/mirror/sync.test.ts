@@ -174,16 +174,20 @@ describe('a server that is written to while it is read', () => {
 });
 
 describe('a server whose rules change', () => {
-  test('so that every range shows everything has it measured again, and nothing is cut without end', async () => {
-    const sandbox = await startSandbox({ ...small, behaviour: { sorts: 'ignored' } });
-    const file = `${temporaryFolder()}/mirror.db`;
-    await sync(sandbox, file, { pageSize: 50, resources: ['users'] });
-    sandbox.control.setBehaviour({ date_ranges: 'ignored' });
-    const { report } = await sync(sandbox, file, { pageSize: 50, resources: ['users'], mode: 'full' });
-    expect(report.requests).toBeLessThan(700);
-    expect(report.resources.users).toMatchObject({ live: 700, server_total: 700 });
-    expectMirrored(sandbox, file, ['users']);
-  });
+  test(
+    'so that every range shows everything has it measured again, and nothing is cut without end',
+    { tags: 'full' },
+    async () => {
+      const sandbox = await startSandbox({ ...small, behaviour: { sorts: 'ignored' } });
+      const file = `${temporaryFolder()}/mirror.db`;
+      await sync(sandbox, file, { pageSize: 50, resources: ['users'] });
+      sandbox.control.setBehaviour({ date_ranges: 'ignored' });
+      const { report } = await sync(sandbox, file, { pageSize: 50, resources: ['users'], mode: 'full' });
+      expect(report.requests).toBeLessThan(700);
+      expect(report.resources.users).toMatchObject({ live: 700, server_total: 700 });
+      expectMirrored(sandbox, file, ['users']);
+    },
+  );
 });
 
 describe('a run that relies on ranges measured before', () => {
@@ -228,7 +232,7 @@ describe('rows that would be removed', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('stay where the list is empty though the records are there', async () => {
+  test('stay where the list is empty though the records are there', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file);
@@ -303,7 +307,7 @@ test('a sync whose lock another one has got writes nothing more, and ends with 7
   thief.close();
 });
 
-test('windows that years of nightly runs would leave are merged', async () => {
+test('windows that years of nightly runs would leave are merged', { tags: 'full' }, async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;
   for (let night = 0; night < 6; night += 1) {

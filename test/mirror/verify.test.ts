@@ -70,7 +70,7 @@ describe('a mirror that was just synced', () => {
     expect(fresh.every((each) => each >= (report.fresh_as_of ?? ':'))).toBe(true);
   });
 
-  test('is counted for a request a window and one for the sum', async () => {
+  test('is counted for a request a window and one for the sum', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.clearRequests();
     const { report } = await verifyMirror(sandbox, file);
@@ -149,7 +149,7 @@ describe('what changed on the server since the last sync', () => {
     expect(report.resources.packages).toMatchObject({ status: 'equal', ...nothing });
   });
 
-  test('is found by counts, too, and the records that it is are named', async () => {
+  test('is found by counts, too, and the records that it is are named', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const { id: added } = sandbox.control.insert('emails');
     sandbox.control.remove('coupons', 4);
@@ -303,7 +303,7 @@ test('a row without a creation time is counted wherever the server has its recor
 });
 
 describe('a server that changes while it is compared', () => {
-  test('and loses again what the mirror lacks is equal', async () => {
+  test('and loses again what the mirror lacks is equal', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const { id } = sandbox.control.insert('users', { created_at: '1999-01-01T00:00:00.000000Z' });
     const source = beforeSecondPage(() => Promise.resolve(sandbox.control.remove('users', Number(id))));
@@ -381,7 +381,7 @@ describe('what cannot be compared', () => {
     },
   );
 
-  test('is everything for a key that is refused, and for a server that is gone', async () => {
+  test('is everything for a key that is refused, and for a server that is gone', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'users,packages,emails,coupons' });
     expect((await verifyMirror(sandbox, file, { deep: true })).error?.exitCode).toBe(3);
@@ -410,7 +410,7 @@ describe('what cannot be compared', () => {
     },
   );
 
-  test('is a part where the server fails after it has given something', async () => {
+  test('is a part where the server fails after it has given something', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const source = beforeSecondPage(() => Promise.resolve(sandbox.control.setBehaviour({ read_error_500: 1 })));
     const lost = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], source });

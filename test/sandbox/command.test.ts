@@ -58,13 +58,13 @@ describe('the sandbox command', () => {
     expect(await stop('SIGTERM')).toBe(143);
   });
 
-  test('says how to point the command line at it', async () => {
+  test('says how to point the command line at it', { tags: 'full' }, async () => {
     const { line, stop } = await started('--users', '5');
     expect(line).toMatch(/^The sandbox serves http:\/\/127\.0\.0\.1:\d+ \(calm\)$/);
     expect(await stop('SIGINT')).toBe(130);
   });
 
-  test('lists every switch', () => {
+  test('lists every switch', { tags: 'full' }, () => {
     const { stdout, status } = run('--switches');
     expect(status).toBe(0);
     expect(

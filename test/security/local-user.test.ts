@@ -84,7 +84,7 @@ describe('a rehearsal', () => {
     return { folder, db, argv: ['bulk', 'run', 'balance', 'rows.csv', '--rehearse', '--db', db] };
   }
 
-  test('shows its users to nobody who finds its port', async () => {
+  test('shows its users to nobody who finds its port', { tags: 'full' }, async () => {
     const { folder, argv } = stage();
     const tries: Promise<{ path: string; status: number; text: string }>[] = [];
     const onRequest = (message: unknown): void => {
@@ -182,47 +182,51 @@ describe('settings', () => {
 });
 
 describe('what is written for the operator', () => {
-  test('can be read by nobody else, whatever the umask: exports, pictures, results, templates, copies and folders', async () => {
-    const umask = process.umask(0);
-    onTestFinished(() => void process.umask(umask));
-    const { environment, folder } = await batchOf('user_id,type,amount\n1,add,5\n');
-    const written: readonly (readonly string[])[] = [
-      ['export', 'users', '-o', 'out/users.csv'],
-      ['export', 'users', '-o', 'out/users.xlsx'],
-      ['export', '--all', '-o', 'out/all'],
-      ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', 'out/users.svg'],
-      ['query', 'SELECT id FROM users', '--format', 'csv', '-o', 'out/query.csv'],
-      ['bulk', 'results', 'last', '-o', 'out/results'],
-      ['bulk', 'template', 'balance', '-o', 'out/template.csv'],
-      ['snapshot', 'out/copy.db'],
-      ['snapshot', 'out/others.db', '--anonymise'],
-      ['backup', 'out/backups'],
-      ['sync', '--quick', '--log-file', 'logs/run/sync.log'],
-    ];
-    for (const argv of written) await invoke(argv, { folder, environment });
-    const made = readdirSync(folder, { recursive: true, withFileTypes: true });
-    const files = made.filter((each) => each.isFile());
-    expect(made.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(
-      expect.arrayContaining(['data', 'out', 'all', 'results', 'backups', 'logs', 'run']),
-    );
-    const names = files.map(({ name }) => name);
-    for (const name of [
-      'users.csv',
-      'users.svg',
-      'applied.csv',
-      'manifest.json',
-      'copy.db',
-      'template.csv',
-      'users.xlsx',
-    ]) {
-      expect(names).toContain(name);
-    }
-    const given = new Set(['rows.csv']);
-    const open = made.filter(
-      ({ parentPath, name }) => !given.has(name) && (statSync(join(parentPath, name)).mode & 0o077) !== 0,
-    );
-    expect(open.map(({ name }) => name)).toEqual([]);
-  });
+  test(
+    'can be read by nobody else, whatever the umask: exports, pictures, results, templates, copies and folders',
+    { tags: 'full' },
+    async () => {
+      const umask = process.umask(0);
+      onTestFinished(() => void process.umask(umask));
+      const { environment, folder } = await batchOf('user_id,type,amount\n1,add,5\n');
+      const written: readonly (readonly string[])[] = [
+        ['export', 'users', '-o', 'out/users.csv'],
+        ['export', 'users', '-o', 'out/users.xlsx'],
+        ['export', '--all', '-o', 'out/all'],
+        ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', 'out/users.svg'],
+        ['query', 'SELECT id FROM users', '--format', 'csv', '-o', 'out/query.csv'],
+        ['bulk', 'results', 'last', '-o', 'out/results'],
+        ['bulk', 'template', 'balance', '-o', 'out/template.csv'],
+        ['snapshot', 'out/copy.db'],
+        ['snapshot', 'out/others.db', '--anonymise'],
+        ['backup', 'out/backups'],
+        ['sync', '--quick', '--log-file', 'logs/run/sync.log'],
+      ];
+      for (const argv of written) await invoke(argv, { folder, environment });
+      const made = readdirSync(folder, { recursive: true, withFileTypes: true });
+      const files = made.filter((each) => each.isFile());
+      expect(made.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(
+        expect.arrayContaining(['data', 'out', 'all', 'results', 'backups', 'logs', 'run']),
+      );
+      const names = files.map(({ name }) => name);
+      for (const name of [
+        'users.csv',
+        'users.svg',
+        'applied.csv',
+        'manifest.json',
+        'copy.db',
+        'template.csv',
+        'users.xlsx',
+      ]) {
+        expect(names).toContain(name);
+      }
+      const given = new Set(['rows.csv']);
+      const open = made.filter(
+        ({ parentPath, name }) => !given.has(name) && (statSync(join(parentPath, name)).mode & 0o077) !== 0,
+      );
+      expect(open.map(({ name }) => name)).toEqual([]);
+    },
+  );
 });
 
 /** A folder with a mirror, and a journal with a batch of these rows that was sent. */

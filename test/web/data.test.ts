@@ -256,7 +256,7 @@ describe('a record', () => {
     }
   });
 
-  test('is read from the server on demand, with one request, and what differs is named', async () => {
+  test('is read from the server on demand, with one request, and what differs is named', { tags: 'full' }, async () => {
     const { post, sandbox } = await opened();
     sandbox.control.update('users', 5, { username: 'renamed' });
     const page = await (await post('/data/users/5/live')).text();
@@ -314,7 +314,7 @@ describe('a download', () => {
     },
   );
 
-  test('in a format that there is not, or of a column that there is not, is refused', async () => {
+  test('in a format that there is not, or of a column that there is not, is refused', { tags: 'full' }, async () => {
     const { get } = await opened();
     expect((await get('/data/users/download?format=exe')).status).toBe(422);
     expect((await get('/data/users/download?format=csv&show=nme')).status).toBe(422);

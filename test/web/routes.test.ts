@@ -56,7 +56,7 @@ describe('every route', () => {
     }
   });
 
-  test('that changes something is not there where the console is read-only', async () => {
+  test('that changes something is not there where the console is read-only', { tags: 'full' }, async () => {
     const { browser } = await startConsole({ address: { isReadOnly: true } });
     const { post } = await browser('alice', [...roles]);
     for (const { method, path, changes } of routes) {

@@ -82,7 +82,7 @@ describe('serve', () => {
 });
 
 describe('behind a proxy', () => {
-  test('every link, form and redirect stands under the path of the proxy', async () => {
+  test('every link, form and redirect stands under the path of the proxy', { tags: 'full' }, async () => {
     const behindProxy = new URL('https://office.example.com/mirror/');
     const { browser, first } = await startConsole({ address: { behindProxy }, isFirst: true });
     const origin = { origin: behindProxy.origin, host: behindProxy.host };

@@ -48,7 +48,7 @@ describe('a night', () => {
     expect(night.events).toContainEqual(expect.objectContaining({ kind: 'run_started', skippedBefore: 3 }));
   });
 
-  test('on which the clock is set back has no second run', async () => {
+  test('on which the clock is set back has no second run', { tags: 'full' }, async () => {
     const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
     await night.until('2026-03-11T02:30Z');
     night.jump(-hourMs);
@@ -89,7 +89,7 @@ describe('a night', () => {
   );
 });
 
-test('a run that takes longer than its timeout is stopped, and said to be', async () => {
+test('a run that takes longer than its timeout is stopped, and said to be', { tags: 'full' }, async () => {
   const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
   await night.until('2026-03-11T12:00Z');
@@ -128,7 +128,7 @@ describe('a worker that is started again', () => {
     expect(second.log).toEqual(['12:00 sync begins, caught up', '12:01 sync is complete']);
   });
 
-  test('takes up once more what was stopped with it, and no more than once', async () => {
+  test('takes up once more what was stopped with it, and no more than once', { tags: 'full' }, async () => {
     const place = file();
     const commands = () => takes(60);
     const first = startNight({ from: '2026-03-11T02:00Z', jobs: [sync, users], file: place, commands });

@@ -180,16 +180,13 @@ export function createContext(
 /** Whatever the command goes on to print, or to crash with, no secret of the settings is in it. */
 function keepSecrets(secrets: SecretWords, settings: Settings): void {
   for (const secret of secretsIn(settings)) secrets.add(secret.reveal());
-  try {
-    secrets.add(keyOf(settings).key.reveal());
-  } catch {
-    // No key that could be shown; whoever needs one reports what is wrong with it.
-  }
-  try {
-    const password = sharedStoreOf(settings)?.password;
-    if (password !== undefined) secrets.add(password.reveal());
-  } catch {
-    // So with the password of the shared store.
+  for (const read of [() => keyOf(settings).key, () => sharedStoreOf(settings)?.password]) {
+    try {
+      const secret = read();
+      if (secret !== undefined) secrets.add(secret.reveal());
+    } catch {
+      // None that could be shown; whoever needs it reports what is wrong with it.
+    }
   }
 }
 

@@ -182,17 +182,21 @@ const rowColumns = namedColumns('row, user, username, email, what, before, after
 /**
  * Rows as a table, planned or sent.
  * @param room columns of the terminal; undefined where nothing is to be cut
+ * @param most of the first rows
  */
-export function rowLines(rows: AsyncIterable<Intent>, room?: number): AsyncGenerator<string> {
-  return asyncTableText(rowColumns, cellsOf(rows), room);
+function rowLines(rows: AsyncIterable<Intent>, room?: number, most = Infinity): AsyncGenerator<string> {
+  return asyncTableText(rowColumns, cellsOf(rows, most), room);
 }
 
-async function* cellsOf(rows: AsyncIterable<Intent>): AsyncGenerator<Row> {
+async function* cellsOf(rows: AsyncIterable<Intent>, most: number): AsyncGenerator<Row> {
+  let left = most;
   for await (const intent of rows) {
     const { row, user_id: user, username, email, before, after, state, notes, problem } = reviewRow(intent);
     const what = intent.parameters === null ? '' : parameterWords(intent.parameters);
     const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
     yield [row, user ?? intent.subject, username, email, what, before, after, state.replace('_', ' '), note];
+    left -= 1;
+    if (left === 0) return;
   }
 }
 
@@ -204,16 +208,7 @@ export async function firstRows(
 ): Promise<string[]> {
   const more = Math.max(0, count - mostLines);
   const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...(await Array.fromAsync(rowLines(taken(rows, mostLines), room))), ...(more > 0 ? [rest] : [])];
-}
-
-async function* taken<T>(all: AsyncIterable<T>, most: number): AsyncGenerator<T> {
-  let count = 0;
-  for await (const each of all) {
-    yield each;
-    count += 1;
-    if (count === most) return;
-  }
+  return [...(await Array.fromAsync(rowLines(rows, room, mostLines))), ...(more > 0 ? [rest] : [])];
 }
 
 export interface ReviewFlags {

@@ -23,6 +23,9 @@ const parameters = { type: 'add', amount: '5.00', description: 'Credit', expecte
 const tokenOf = (row: number) => newIntent(row, row).token ?? '';
 const made = (row: number, amount = 5) => ({ id: row, amount, result: '+', description: `Credit ${tokenOf(row)}` });
 
+/** Another one that carries the token of the row. */
+const again = (row: number) => ({ ...made(row), id: row + 1_000 });
+
 /** A batch with a row in each of these states, of users 2, 3 and so on, and a server that shows what it is told. */
 async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true, sameUser = false) {
   let now = sandboxNow;
@@ -152,7 +155,7 @@ describe('an open row', () => {
 
   test('that was made twice stops the batch', async () => {
     const { show, settle, intent } = await world(['unknown']);
-    show(2, 110, made(2), made(2));
+    show(2, 110, made(2), again(2));
     const { state, stop } = await settle();
     expect([state, stop?.message]).toEqual(['needs_human', expect.stringMatching(/^row 2 was over-applied/)]);
     expect(await intent()).toMatchObject({ discrepancy: 'over_applied', recordId: null });
@@ -222,7 +225,7 @@ describe('all rows of a batch', () => {
     const { show, sending, states, looks } = await world(['not_applied', 'rejected', 'not_applied', 'not_applied']);
     show(2, 105, made(2));
     show(4, 100);
-    show(5, 110, made(5), made(5));
+    show(5, 110, made(5), again(5));
     expect((await reviewNotApplied(sending))?.message).toMatch(/row 5 was over-applied/);
     expect([await states(), looks]).toEqual([
       ['applied', 'rejected', 'not_applied', 'needs_human'],
@@ -250,7 +253,7 @@ describe('all rows of a batch', () => {
 
   test('go on past a row that was made twice, and say so, and not past an error', async () => {
     const { show, sending, states, looks } = await world(['unknown', 'not_applied']);
-    show(2, 110, made(2), made(2));
+    show(2, 110, made(2), again(2));
     show(3, 105, made(3));
     expect((await reconcileRows(sending))?.message).toMatch(/row 2 was over-applied/);
     expect([await states(), looks]).toEqual([
@@ -262,13 +265,13 @@ describe('all rows of a batch', () => {
     expect(await reconcileRows(away.sending)).toBeInstanceOf(Unreachable);
     expect(away.looks).toEqual([2]);
     const twice = await world(['not_applied']);
-    twice.show(2, 110, made(2), made(2));
+    twice.show(2, 110, made(2), again(2));
     expect((await reconcileRows(twice.sending))?.message).toMatch(/row 2 was over-applied/);
   });
 
   test('leave out what a person has decided of a row that was made twice', async () => {
     const { show, sending, looks, journal, batch } = await world(['unknown']);
-    show(2, 110, made(2), made(2));
+    show(2, 110, made(2), again(2));
     await settleOpen(sending);
     await journal.releaseLock('one');
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'taken back' });
@@ -395,7 +398,7 @@ describe('what a sync brings', () => {
       'not_applied',
     ]);
     await journal.releaseLock('one');
-    const known = directory({ 2: [made(2)], 3: [], 4: [made(4), made(4)], 5: [made(5)] });
+    const known = directory({ 2: [made(2)], 3: [], 4: [made(4), again(4)], 5: [made(5)] });
     expect(await recordLate(journal, known)).toEqual([
       { batch: 'one', row: 2, state: 'applied' },
       { batch: 'one', row: 4, state: 'needs_human' },

@@ -81,8 +81,11 @@ describe('a change has a number', () => {
     shell.exec('DELETE FROM users WHERE id = 6');
     shell.close();
     await sync(sandbox, file, { mode: 'full' });
-    const { rows } = changesSince(file, before)['users'] ?? { rows: [] };
-    expect(rows.toSorted((a, b) => a - b)).toEqual([4, 5, 6, 900, 901, 902, 903]);
+    // And it removes the rows that the server does not have.
+    const { users, users_history: history } = changesSince(file, before);
+    expect(users?.rows.toSorted((a, b) => a - b)).toEqual([4, 5, 6]);
+    expect(users?.gone.toSorted()).toEqual(['900', '901', '902', '903']);
+    expect(history?.rows.toSorted((a, b) => a - b)).toEqual([4, 900, 901, 902, 903]);
     expect(rowsOf(file, 'SELECT id FROM users WHERE _seq = 0')).toEqual([]);
   });
 

@@ -4,7 +4,7 @@
  * of docs/architecture.md.
  */
 import { once } from 'node:events';
-import { type Clock, secondMs } from '../model/time.ts';
+import { type Clock, hourMs, secondMs } from '../model/time.ts';
 import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
@@ -145,7 +145,7 @@ class Pace {
    */
   responded(now: number, sentAt: number, underWay: number, status: number, headers: HttpHeaders): void {
     const { limit, remaining, resetInMs } = rateHeadersOf(headers, now);
-    const waitMs = requestedWaitOf(headers, now);
+    const waitMs = keptWaitOf(headers, now);
     if (limit !== undefined) this.announced = limit;
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
@@ -153,7 +153,7 @@ class Pace {
     if (this.#unavailable > 1 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
     this.#taken += 1;
     if (sentAt > this.#refusedAt) this.#isProbing = false;
-    if (resetInMs !== undefined) this.#windowEnd = now + resetInMs;
+    if (resetInMs !== undefined) this.#windowEnd = now + Math.min(resetInMs, longestKeptMs);
     // Responses overtake each other; the response to the request sent last counts. Those under way may not be in it.
     if (remaining !== undefined && sentAt >= this.#leftAsOf) {
       this.#left = remaining - underWay;
@@ -174,6 +174,17 @@ class Pace {
     const wait = Math.max(waitMs ?? (this.#pauseMs || firstPauseMs), this.#pauseMs, leastWaitMs);
     this.#closedUntil = Math.max(this.#closedUntil, now + wait);
   }
+}
+
+/**
+ * How long the gate, and with it every machine that shares the limit, is closed after a refusal at the most. A server may name
+ * any time; after this one, a request shows whether it still holds.
+ */
+const longestKeptMs = hourMs;
+
+function keptWaitOf(headers: HttpHeaders, now: number): number | undefined {
+  const waitMs = requestedWaitOf(headers, now);
+  return waitMs === undefined ? undefined : Math.min(waitMs, longestKeptMs);
 }
 
 /** Opens the gate; it holds no timer while nobody waits. */
@@ -243,7 +254,7 @@ export function openGate(options: GateOptions): Gate {
         if (outcome.kind === 'response') {
           const { status, headers } = outcome;
           pace.responded(clock.now(), sentAt, underWay, status, headers);
-          const waitMs = status === 429 ? requestedWaitOf(headers, clock.now()) : undefined;
+          const waitMs = status === 429 ? keptWaitOf(headers, clock.now()) : undefined;
           if (waitMs !== undefined) budget?.refused(waitMs);
         }
         pump();

@@ -121,6 +121,27 @@ test('a wait that is longer than anybody will wait is reported at once', async (
   await expect(gate.enter()).rejects.toBeInstanceOf(ClosedForLong);
 });
 
+describe('a wait beyond all reason closes nothing for longer than an hour', () => {
+  test.each([
+    ['a refusal that names it', refused({ 'retry-after': '1000000000000' }), [3_600_000]],
+    ['a refusal that names the year 9999', refused({ 'retry-after': 'Fri, 31 Dec 9999 23:59:59 GMT' }), [3_600_000]],
+    [
+      'a limit that is used up until then',
+      { ...good, headers: { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '99999999999999' } },
+      [],
+    ],
+  ] as const)('%s', async (_, outcome, shared) => {
+    const told: number[] = [];
+    const budget = { next: async () => 0, refused: (ms: number) => void told.push(ms) };
+    const { gate, time } = gateOf({ budget });
+    await use(gate, outcome);
+    await expect(gate.enter()).rejects.toBeInstanceOf(ClosedForLong);
+    await time.run(time.sleep(3_600_000));
+    await use(gate, good);
+    expect(told).toEqual(shared);
+  });
+});
+
 test('a rate of our own is kept evenly', async () => {
   const { gate, time } = gateOf({ requestsPerSecond: 5 });
   const started = time.clock.now();

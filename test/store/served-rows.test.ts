@@ -2,6 +2,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { array, assert, constantFrom, integer, oneof, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { pageOf } from '../../src/api/envelope.ts';
+import { readPageOf } from '../../src/mirror/page.ts';
 import { cellIn, eachRow, recordRows } from '../../src/mirror/store/page-rows.ts';
 import { servedPage } from '../../src/mirror/store/served-rows.ts';
 import { mirrorTables } from '../../src/store/schema.ts';
@@ -138,4 +139,15 @@ test.each([
 test('a text of millions of escapes is left to the parser', () => {
   const username = JSON.stringify('\n'.repeat(5_000_000));
   expect(servedPage('users', bodyWith([recordText('users', 1, new Map([[1, username]]))]))).toBeUndefined();
+});
+
+test('records that are meant twice become rows twice', () => {
+  const body = bodyWith([recordText('users', 1)]);
+  const bytes = Buffer.from(body);
+  const response = { status: 200, headers: {}, body, digest: '', bytes: bytes.length, milliseconds: 0 };
+  const rowsOf = [() => true, () => false, () => true];
+  const task = { resource: 'users', page: 1, relations: [], rowsOf } as const;
+  const { rows } = readPageOf({ ...response, bytesOfBody: () => bytes, discard: () => {} }, task);
+  expect(rows.map(({ ids }) => ids)).toEqual([[1], [], [1]]);
+  expect(rows[0]?.json.buffer).not.toBe(rows[2]?.json.buffer);
 });

@@ -9,7 +9,16 @@ import { rolldown } from 'rolldown';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'dist/command');
 // Packages that consist of many small files. The others are loaded as they are installed.
-const bundled = ['big.js', 'commander', 'fastest-levenshtein', 'kysely', 'p-limit', 'yaml', 'yocto-queue'];
+const bundled = [
+  'big.js',
+  'commander',
+  'csv-stringify',
+  'fastest-levenshtein',
+  'kysely',
+  'p-limit',
+  'yaml',
+  'yocto-queue',
+];
 
 /** What packages import of Node and do not need there: loading both takes 8 ms. */
 const builtins = {

@@ -1,6 +1,6 @@
 /** Lines of CSV made by SQLite, quicker than by cells; each is looked at, and the row of an odd one read again. */
 import type { CsvStyle } from '../store/files/csv.ts';
-import { csvCell, csvLines } from '../store/files/csv.ts';
+import { csvCell, tableLines } from '../store/files/csv.ts';
 import type { IdRange, Relation, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName } from '../store/schema.ts';
@@ -50,7 +50,7 @@ export function* csvTableLines(
     type: relation.columns.find((column) => column.name === name)?.type.toUpperCase() ?? '',
   }));
   const cellsIn = snapshot.selectRanges(relation, names).rowsIn;
-  const linesOf = csvLines(style);
+  const linesOf = tableLines(style);
   const cellOf = csvCell(style);
   /** Columns whose values have been seen to need more than to be put there. */
   const apart = new Set<Column>();

@@ -1,5 +1,6 @@
-/** CSV and TSV, by hand: several times quicker than csv-stringify, in the same bytes. */
+/** CSV and TSV: by csv-stringify, and the rows of whole tables by hand, several times quicker, in the same bytes. */
 import { Buffer } from 'node:buffer';
+import { stringify } from 'csv-stringify/sync';
 import type { Cell, Row } from '../reading-types.ts';
 
 export interface CsvStyle {
@@ -52,7 +53,21 @@ export function csvCell({ guard }: CsvStyle): (cell: Cell, inQuotes: boolean) =>
 }
 
 /** A function that writes rows, each ended by LF. */
-export function csvLines(style: CsvStyle): (rows: readonly Row[]) => string {
+export function csvLines({ delimiter, guard }: CsvStyle): (rows: readonly Row[]) => string {
+  // Its own guard against formulas knows nothing of spreadsheets that split elsewhere.
+  const options = { delimiter, record_delimiter: '\n', quoted_match: /^$|[,;\t]/, quote_record_delimiter: true };
+  const line = (row: Row): string => {
+    const cells = row.map((cell) => {
+      if (typeof cell === 'string') return guard ? guardedText(cell) : cell;
+      return cell instanceof Uint8Array ? plainText(cell) : cell;
+    });
+    return stringify([cells], { ...options, quoted_string: guard && beginsWithSign(row) });
+  };
+  return (rows) => rows.map(line).join('');
+}
+
+/** The same of tables, which may have millions of rows. */
+export function tableLines(style: CsvStyle): (rows: readonly Row[]) => string {
   const { delimiter, guard } = style;
   const cellText = csvCell(style);
   return (rows) => {

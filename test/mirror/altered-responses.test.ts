@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { type Altered, behindProxy, eachUser, type Exchange } from '../support/altering-proxy.ts';
 import { mirrored, sync } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';
+import { startSandbox } from '../support/sandbox.ts';
 import { verifyMirror } from '../support/verify.ts';
 
 const shop = { users: 60, emails: 5, packages: 3, coupons: 3 } as const;
@@ -103,6 +104,13 @@ describe('a comparison', () => {
       );
     },
   );
+
+  test('by counts does not call equal another server that counts as many', async () => {
+    const { file } = await mirrored(shop, { resources: ['users'] });
+    const other = await startSandbox({ ...shop, seed: 99 });
+    const { report } = await verifyMirror(other, file, { deep: false, resources: ['users'] });
+    expect(report.resources.users?.status).toBe('different');
+  });
 
   test('does not call equal a record that comes twice with different contents', async () => {
     const verdict = await verified((exchange) =>

@@ -47,6 +47,8 @@ async function write() {
     external: (id, importer = '') =>
       builtins.resolveId(id, importer) === undefined &&
       !/^[./\0]/.test(id) &&
+      // What the bundler itself adds where it writes code in another way: the package has no such dependency.
+      !id.startsWith('@oxc-project/runtime') &&
       !bundled.some((name) => id === name || id.startsWith(`${name}/`)),
     plugins: [builtins],
   });

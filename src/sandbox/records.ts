@@ -10,7 +10,8 @@ import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import { rmSync } from 'node:fs';
 import { FileError, messageOf } from '../model/errors.ts';
 
-export type Db = Database.Database;
+/** With a name of its own, by which the types of the package can name it. */
+export interface Db extends Database.Database {}
 
 /** "AdSb": marks a file as a sandbox's, so that no other database is ever written to by mistake. */
 const applicationId = 0x41645362;

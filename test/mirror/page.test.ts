@@ -2,9 +2,9 @@ import SqliteDatabase from 'better-sqlite3';
 import { array, assert, constantFrom, integer, oneof, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { pageOf } from '../../src/api/envelope.ts';
-import { readPageOf } from '../../src/mirror/page.ts';
+import { readPageOf, servedPage } from '../../src/mirror/page.ts';
 import { cellIn, eachRow, recordRows } from '../../src/mirror/store/page-rows.ts';
-import { servedPage } from '../../src/mirror/store/served-rows.ts';
+
 import { mirrorTables } from '../../src/store/schema.ts';
 import { resourceNames, resourceOf, type FieldType, type ResourceName } from '../../src/model/resources.ts';
 

@@ -1,4 +1,5 @@
 /** One read, tried until it succeeds, cannot succeed, or has taken too long. */
+import { counted } from '../model/counted.ts';
 import { secondMs } from '../model/time.ts';
 import { isHtml, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './response-errors.ts';
@@ -34,6 +35,7 @@ export async function read<T>(
   const { limits, random } = reading;
   const startedAt = line.clock.now();
   let attempt = 0;
+  let isKnownToWait = false;
   for (let tries = 1; ; tries += 1) {
     const tried = await tryOnce(line, path, parse, reading, tries);
     if ('value' in tried) return tried.value;
@@ -43,9 +45,17 @@ export async function read<T>(
     if (!decision.again || reading.mayRetry?.() === false)
       throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
     line.counters.retries += 1;
+    if (!isKnownToWait && elapsedMs + decision.delayMs >= longSilenceMs) {
+      isKnownToWait = true;
+      const { message } = tried.error(`, tried ${counted(tries, 'time')}`);
+      line.log.warn({}, `${message}; trying again for up to ${seconds(limits.deadlineMs)}`);
+    }
     await line.sleep(decision.delayMs, reading.signal);
   }
 }
+
+/** Whoever waits for longer wants to know why. */
+const longSilenceMs = 30 * secondMs;
 
 function seconds(ms: number): string {
   return ms < 10 * secondMs ? `${(ms / secondMs).toFixed(1)} s` : `${Math.round(ms / secondMs)} s`;

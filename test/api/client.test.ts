@@ -134,6 +134,21 @@ describe('a read', () => {
     expect(client.counters).toMatchObject({ requests: 3, retries: 2 });
   });
 
+  test('that is refused for minutes says so once, before it gives up', async () => {
+    const time = virtualTime();
+    const server = await startPlainServer((_, response) => json(response, 429, {}, { 'retry-after': '20' }));
+    const warnings: string[] = [];
+    const log = { ...silentLog, warn: (_: object, text: string) => void warnings.push(text) };
+    const client = clientOf(server.url, { clock: time.clock, sleep: time.sleep, log });
+    const error = await time.run(failureOf(client.list('users')));
+    expect(error.message).toMatch(/tried \d+ times in \d+ s/);
+    expect(warnings).toEqual([
+      expect.stringMatching(
+        /^GET .*\/api\/v1\/users\S*.* failed \(429\): .*, tried 2 times; .*; trying again for up to 300 s$/,
+      ),
+    ]);
+  });
+
   test('goes on after a server that hangs', async () => {
     const server = await startPlainServer((_, response, before) => void (before === 1 && response.end(page)));
     expect((await clientOf(server.url, { timeoutMs: 500 }).list('users')).total).toBe(1);

@@ -294,7 +294,11 @@ describe('two at once', () => {
 async function served(folder: string, environment: Record<string, string>, port: number) {
   const child = startCli(['serve', '--listen', `127.0.0.1:${port}`, '--json'], { folder, environment });
   onTestFinished(() => void child.kill('SIGKILL'));
-  await once(child.stdout, 'data');
+  const errors: unknown[] = [];
+  child.stderr.on('data', (data) => errors.push(data));
+  const ended = once(child, 'exit').then(() => Promise.reject(new Error(`it does not serve: ${errors.join('')}`)));
+  await Promise.race([once(child.stdout, 'data'), ended]);
+  ended.catch(() => {});
   return child;
 }
 

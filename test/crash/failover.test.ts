@@ -139,15 +139,19 @@ describe('whoever sends', () => {
     const journal = await journalIn({ ...store, address });
     const client = bulkClient(sandbox);
     onTestFinished(() => client.close());
-    const cut = send(
-      { ...journal, move: (...given) => (given[0].to === 'acknowledged' && way.cut(), journal.move(...given)) },
-      client,
-      batch,
-      { sendMarginMs },
-    ).then(
+    const underWay = Promise.withResolvers<void>();
+    const cutting: Journal['move'] = (...given) => {
+      if (given[0].to === 'acknowledged') {
+        way.cut();
+        underWay.resolve();
+      }
+      return journal.move(...given);
+    };
+    const cut = send({ ...journal, move: cutting }, client, batch, { sendMarginMs }).then(
       () => 'complete',
       (error: unknown) => (error instanceof Error ? error.name : String(error)),
     );
+    await underWay.promise;
     await takeOver();
     way.heal();
     expect(['LockHeldError', 'FileError']).toContain(await cut);

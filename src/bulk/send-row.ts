@@ -21,7 +21,7 @@ import { journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
-import { type RowEnd, type Sending, targetOf } from './sending.ts';
+import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import { overApplied, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
@@ -170,7 +170,7 @@ export function decideSending(
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
 function decideAgain(action: Action, planned: Intent, seen: Observation): SendingDecision | undefined {
-  const before = (planned.seenBefore ?? seen) as Observation;
+  const before = seenBefore(planned, seen);
   const judgement = action.judge(targetOf(planned), before, seen, 'refused');
   const verdict = laterVerdictOf(judgement, 'planned');
   if (verdict !== null) {

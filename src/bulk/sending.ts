@@ -3,7 +3,7 @@ import type { Sleep } from '../api/rate.ts';
 import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
-import type { Action, LookingClient, Target } from './action.ts';
+import type { Action, LookingClient, Observation, Target } from './action.ts';
 import type { JournalMemory } from './journal-memory.ts';
 import type { SendingClient } from './send-row.ts';
 
@@ -49,6 +49,11 @@ export interface RowEnd {
 export function targetOf({ user, parameters, token, row }: Intent): Target {
   if (parameters === null || token === null) throw new Error(`row ${row} is not valid and has no target`);
   return { user, parameters, token };
+}
+
+/** What was seen before the row was sent; of one that never was, what is seen now. */
+export function seenBefore(intent: Intent, now: Observation): Observation {
+  return (intent.seenBefore as Observation | null) ?? now;
 }
 
 export type BulkEvent =

@@ -5,12 +5,12 @@
 import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
-import type { Judgement, Observation } from './action.ts';
+import type { Judgement } from './action.ts';
 import { type BalanceParameters, observationOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
-import { type RowEnd, type Sending, targetOf } from './sending.ts';
+import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import type { UserDirectory } from './user-directory.ts';
 import {
   agree,
@@ -68,8 +68,7 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
   const target = targetOf(intent);
   try {
     const seen = await sending.action.look(sending.client, target, sending.signal);
-    const before = (intent.seenBefore ?? seen) as Observation;
-    const judgement = sending.action.judge(target, before, seen, intent.answerKind);
+    const judgement = sending.action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
     await record(sending, intent, judgement, verdict);
@@ -84,7 +83,7 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
 async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
   const target = targetOf(intent);
   const seen = await action.look(client, target);
-  return action.judge(target, intent.seenBefore as Observation, seen, intent.answerKind);
+  return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }
 
 async function record(

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
 import { lockColumns } from '../store/lock.ts';
+import { upgrades } from './upgrades.ts';
 
 const tables: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -169,9 +170,7 @@ export const journalKind: FileKind = {
   first: 10,
   migrations: [tables],
   // It holds what was paid: it is brought up to date, and never put aside.
-  outdated:
-    'Bring it up to date with an older admin-mirror: in a clone, check out its state of 22 November 2026 and run ' +
-    '`admin-mirror bulk status` there, once.',
+  upgrades,
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',

@@ -8,20 +8,24 @@ import { makeFolder } from '../model/folder.ts';
 import { refuseUnfit } from '../model/read-file.ts';
 import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 
+export type Migration = readonly string[] | ((database: Database) => void);
+
 export interface FileKind {
   /** `mirror`, as messages call it. */
   readonly name: string;
   /** Kept in `PRAGMA application_id`: distinguishes it from other SQLite files. */
   readonly applicationId: number;
-  /** The version that a new file is made in. Files of a lower one were made before the first release, and are refused. */
+  /** The version that a new file is made in. Files of a lower one were made before the first release: they are upgraded, or refused. */
   readonly first: number;
   /**
    * The statements that make the first version, then those that make each later one of the version before. They are never changed
    * once they were released: a change is a new one at the end.
    */
   readonly migrations: readonly (readonly string[])[];
-  /** What to do with a file of a version below the first. */
-  readonly outdated: string;
+  /** What makes each version, from the second to the first that is made, of the one before it. */
+  readonly upgrades?: readonly Migration[];
+  /** What to do with a file of a version below the first, where it is not upgraded. */
+  readonly outdated?: string;
   /** Where the changes are recorded. */
   readonly migrationTable: string;
   /** Who is writing stands there. */
@@ -44,6 +48,10 @@ export function statementsFrom({ first, migrations }: FileKind, version: number)
   return migrations[version === 0 ? 0 : version - first + 1] ?? [];
 }
 
+function isUpgraded({ first, upgrades }: FileKind, version: number): boolean {
+  return upgrades !== undefined && version > 0 && version < first;
+}
+
 /** Throws `FileError` for a version that this program does not know. @param where the kind with its place, for the message */
 export function checkVersion(kind: FileKind, version: number, where: string, another = ''): void {
   const newest = newestVersion(kind);
@@ -56,7 +64,7 @@ export function checkVersion(kind: FileKind, version: number, where: string, ano
   if (version === 0 || version >= kind.first) return;
   throw new FileError(
     `${where} has version ${version}, of before the first release; this program knows ${kind.first} and later ones, and left it as it is`,
-    { advice: kind.outdated },
+    kind.outdated === undefined ? {} : { advice: kind.outdated },
   );
 }
 
@@ -74,6 +82,7 @@ export function versionOf(kind: FileKind, database: Database, file: string): num
       { advice: `Name another file with ${kind.places}.` },
     );
   }
+  if (isUpgraded(kind, version)) return version;
   const [flag = ''] = kind.places.split(',');
   checkVersion(kind, version, `the ${kind.name} ${file}`, `, or name another file with ${flag}`);
   return version;
@@ -84,8 +93,10 @@ function migrate(kind: FileKind, database: Database, file: string, clock: Clock)
     // Another process may have taken this step while we waited for the write lock.
     const version = versionOf(kind, database, file);
     if (version === newestVersion(kind)) return;
-    for (const statement of statementsFrom(kind, version)) database.exec(statement);
-    const next = Math.max(version + 1, kind.first);
+    const migration = isUpgraded(kind, version) ? kind.upgrades?.[version - 1] : statementsFrom(kind, version);
+    if (typeof migration === 'function') migration(database);
+    else for (const statement of migration ?? []) database.exec(statement);
+    const next = version === 0 ? kind.first : version + 1;
     database
       .prepare(`INSERT INTO ${kind.migrationTable} (version, applied_at) VALUES (?, ?)`)
       .run(next, timestampOf(clock.now()));

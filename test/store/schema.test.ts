@@ -2,7 +2,6 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, resourceOf } from '../../src/model/resources.ts';
-import { journalKind } from '../../src/journal/schema.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { openForReading, openForWriting } from '../../src/store/file-kind.ts';
@@ -97,7 +96,6 @@ describe('a file that is no mirror of ours', () => {
 
   test.each([
     ['mirror', mirrorKind, /run `admin-mirror sync` to build the mirror anew/],
-    ['journal', journalKind, /Bring it up to date with an older admin-mirror/],
     ["worker's file", workerKind, /the worker makes a new one/],
   ])('is refused and left as it is where a %s is of before the first release', (_, kind, advice) => {
     const file = `${temporaryFolder()}/old.db`;

@@ -5,6 +5,9 @@ import { pageOf } from '../../src/api/envelope.ts';
 import { readPageOf, servedPage } from '../../src/mirror/page.ts';
 import { cellIn, eachRow, recordRows } from '../../src/mirror/store/page-rows.ts';
 
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { mirrorTables } from '../../src/store/schema.ts';
 import { resourceNames, resourceOf, type FieldType, type ResourceName } from '../../src/model/resources.ts';
 
@@ -150,4 +153,19 @@ test('records that are meant twice become rows twice', () => {
   const { rows } = readPageOf({ ...response, bytesOfBody: () => bytes, discard: () => {} }, task);
   expect(rows.map(({ ids }) => ids)).toEqual([[1], [], [1]]);
   expect(rows[0]?.json.buffer).not.toBe(rows[2]?.json.buffer);
+});
+
+test.each([
+  ['in the text of a field', (key: string) => `before ${key} after`],
+  ['in capitals', (key: string) => key.toUpperCase()],
+  ['in base64', (key: string) => Buffer.from(key).toString('base64')],
+])('a page that is as documented leaves no key in the mirror: %s', async (_, written) => {
+  const sandbox = await startSandbox({ users: 20, emails: 5 });
+  sandbox.control.update('users', 3, { first_name: written(sandbox.key) });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const { report } = await sync(sandbox, file);
+  expect(report.status).toBe('complete');
+  const database = new SqliteDatabase(file, { readonly: true });
+  expect(database.prepare('SELECT first_name FROM users WHERE id = 3').pluck().get()).toContain('****');
+  database.close();
 });

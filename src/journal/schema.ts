@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
 import { lockColumns } from '../store/lock.ts';
-import { upgrades } from './upgrades.ts';
+import { people, rowsByUser, sessions, steps, stepsOfAccounts, upgrades } from './upgrades.ts';
 
 const tables: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -79,31 +79,14 @@ const tables: readonly string[] = [
   // Rows that were sent, or may have been, by what they did.
   'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
-  // All rows of a user, for the page of that user.
-  'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
+  ...rowsByUser,
   // The database refuses to send what nobody has claimed, whatever the program thinks.
   `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
-  `CREATE TABLE journal_steps (
-  step INTEGER PRIMARY KEY,
-  at TEXT NOT NULL,
-  actor TEXT NOT NULL,
-  batch TEXT REFERENCES journal_batches (batch),
-  row INTEGER,
-  kind TEXT NOT NULL,
-  data TEXT NOT NULL,
-  digest TEXT,
-  note TEXT,
-  salt TEXT,
-  note_digest TEXT,
-  previous TEXT NOT NULL,
-  hash TEXT NOT NULL
-) STRICT`,
-  'CREATE INDEX journal_steps_batch ON journal_steps (batch, row)',
+  ...steps,
   "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
-  // Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch.
-  "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
+  ...stepsOfAccounts,
   `CREATE TABLE journal_writes (
   write INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -131,36 +114,8 @@ const tables: readonly string[] = [
   version INTEGER PRIMARY KEY,
   applied_at TEXT NOT NULL
 ) STRICT`,
-  `CREATE TABLE people_accounts (
-  name TEXT PRIMARY KEY,
-  roles TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('active', 'disabled')),
-  os_users TEXT,
-  password TEXT,
-  password_at TEXT,
-  created_at TEXT NOT NULL,
-  created_by TEXT NOT NULL,
-  changed_at TEXT NOT NULL,
-  changed_by TEXT NOT NULL,
-  salt TEXT NOT NULL
-) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE people_tries (
-  name TEXT PRIMARY KEY,
-  failed INTEGER NOT NULL,
-  blocked_until TEXT,
-  last_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID`,
-  // Who is signed in to the console.
-  `CREATE TABLE people_sessions (
-  token TEXT PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  account TEXT NOT NULL REFERENCES people_accounts (name),
-  method TEXT NOT NULL CHECK (method IN ('password', 'link', 'oidc')),
-  address TEXT NOT NULL,
-  created_at TEXT NOT NULL,
-  seen_at TEXT NOT NULL,
-  ends_at TEXT NOT NULL
-) STRICT, WITHOUT ROWID`,
+  ...people,
+  ...sessions,
 ];
 
 export const journalKind: FileKind = {

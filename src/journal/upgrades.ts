@@ -1,6 +1,6 @@
 /**
  * What brings a journal of before the first release to the version in which new ones are made. A mirror of then is read again
- * instead; what stands in a journal cannot be read from anywhere.
+ * instead; what stands in a journal cannot be read from anywhere. What is exported stands in new ones just so.
  */
 import type { Database } from 'better-sqlite3';
 import type { Migration } from '../store/file-kind.ts';
@@ -50,7 +50,7 @@ const claims: readonly string[] = [
 /** What of a row deserved a look when it was planned. */
 const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
 
-const people: readonly string[] = [
+export const people: readonly string[] = [
   `CREATE TABLE people_accounts (
   name TEXT PRIMARY KEY,
   roles TEXT NOT NULL,
@@ -73,7 +73,7 @@ const people: readonly string[] = [
 ];
 
 /** Who is signed in to the console. */
-const sessions: readonly string[] = [
+export const sessions: readonly string[] = [
   `CREATE TABLE people_sessions (
   token TEXT PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -96,26 +96,19 @@ const approval: readonly string[] = [
 ];
 
 /** All rows of a user, for the page of that user. */
-const rowsByUser: readonly string[] = [
+export const rowsByUser: readonly string[] = [
   'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
 ];
 
 /** Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch. */
-const stepsOfAccounts: readonly string[] = [
+export const stepsOfAccounts: readonly string[] = [
   "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
 ];
 
 const unknown: Actor = { name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null };
 const migrator: Actor = { ...unknown, name: 'admin-mirror', job: 'migration' };
 
-const chain: readonly string[] = [
-  "ALTER TABLE journal_batches ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
-  "ALTER TABLE journal_writes ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
-  "ALTER TABLE journal_intents ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
-  // As it was planned; each later change stands with its step.
-  "ALTER TABLE journal_intents ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
-  'ALTER TABLE journal_steps RENAME TO journal_steps_before',
-  'DROP INDEX journal_steps_batch',
+export const steps: readonly string[] = [
   `CREATE TABLE journal_steps (
   step INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -132,6 +125,17 @@ const chain: readonly string[] = [
   hash TEXT NOT NULL
 ) STRICT`,
   'CREATE INDEX journal_steps_batch ON journal_steps (batch, row)',
+];
+
+const chain: readonly string[] = [
+  "ALTER TABLE journal_batches ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
+  "ALTER TABLE journal_writes ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
+  "ALTER TABLE journal_intents ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
+  // As it was planned; each later change stands with its step.
+  "ALTER TABLE journal_intents ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
+  'ALTER TABLE journal_steps RENAME TO journal_steps_before',
+  'DROP INDEX journal_steps_batch',
+  ...steps,
 ];
 
 type Row = Readonly<Record<string, string | number | null>>;

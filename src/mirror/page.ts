@@ -143,7 +143,7 @@ function isCanonical(document: string): boolean {
 /** Only what is short and plain stands before the records, so that no other list is taken for theirs. */
 const beforeRecords = /^\{(?:"(?!data")[a-z_]+":(?:[\w.-]+|"[^"\\]*"),)*"data":\[/;
 
-/** The page that the body holds; undefined where anything about its records is not as documented, null where a field may be none but is. */
+/** The page that the body holds; undefined where its records are not as documented, but for fields that are null and may not be. */
 export function servedPage(resource: ResourceName, body: string): ServedPage | undefined {
   const expression = expressions.get(resource);
   const start = beforeRecords.exec(body)?.[0].length;

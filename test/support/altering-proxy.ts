@@ -1,9 +1,8 @@
 /** A server in front of the sandbox that alters what it says on the way. */
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { onTestFinished } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { listening } from './listening.ts';
 
 export interface Altered {
   readonly status?: number;
@@ -42,15 +41,7 @@ export async function behindProxy(sandbox: Sandbox, alter: (exchange: Exchange) 
     };
     forward().catch(() => response.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(
-    () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  return { ...sandbox, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { ...sandbox, url: await listening(server) };
 }
 
 /** Alters each record of the lists of users; other responses stay. */

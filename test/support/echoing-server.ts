@@ -1,9 +1,8 @@
 /** A server without discretion: whatever it is told it tells back, in headers, records, errors and web pages. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 
 /** What a write is answered with. */
 export type EchoManner = 'accepts' | 'refuses' | 'fails' | 'fails with a web page' | 'cuts the answer';
@@ -25,15 +24,7 @@ export async function startEchoingServer(manner: EchoManner): Promise<{ readonly
   const server = createServer((request, response) => {
     void text(request).then((body) => answer(request, response, body, manner));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(
-    () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { url: await listening(server) };
 }
 
 function answer(request: IncomingMessage, response: ServerResponse, body: string, manner: EchoManner): void {

@@ -1,7 +1,6 @@
 /** A server whose users are records of raw JSON, whatever they hold; of all else it has nothing. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { listening } from './listening.ts';
 
 /** @param records each the text, or the bytes, of one record; their ids must be told apart */
 export async function startOddServer(records: readonly (string | Buffer)[]): Promise<{ readonly url: string }> {
@@ -9,15 +8,7 @@ export async function startOddServer(records: readonly (string | Buffer)[]): Pro
     response.setHeader('content-type', 'application/json');
     response.end(answerTo(request.url ?? '', records));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(
-    () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { url: await listening(server) };
 }
 
 function answerTo(path: string, records: readonly (string | Buffer)[]): Buffer {

@@ -6,6 +6,7 @@ import type { Client, ClientOptions } from '../../../src/api/client.ts';
 import { openClient } from '../../../src/api/client.ts';
 import { silentLog } from '../../../src/model/log.ts';
 import { systemClock } from '../../../src/model/time.ts';
+import { listening } from '../../support/listening.ts';
 
 export interface Received {
   readonly method: string;
@@ -35,15 +36,7 @@ export async function startPlainServer(answer: Answerer): Promise<PlainServer> {
       answer(one, response, received.length - 1);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(
-    () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+  return { url: await listening(server), received };
 }
 
 export function json(

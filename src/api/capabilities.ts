@@ -5,7 +5,7 @@
 import type { ResourceName } from '../model/resources.ts';
 import { addDays, type Clock, type Day, dayMs, parseInstant, startOfDay, systemClock } from '../model/time.ts';
 import type { Client } from './client.ts';
-import type { Page } from './envelope.ts';
+import { type Page, serverAheadOf } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
 import { type RequestPage, Reach, readingRecords, readPage } from './narrow.ts';
@@ -85,7 +85,8 @@ export async function measureCapabilities(
   const oldest = await largestPage('asc', measured, resource, Math.min(first, sampleSize), reach, signal);
   const most = Math.min(first, room.records, reach.size);
   const newest = await largestPage('desc', measured, resource, most, reach, signal);
-  const requested = clock.now();
+  const now = clock.now();
+  const clockDifferenceMs = serverAheadOf(newest, now);
   const readable =
     reach.size === Infinity ? pageSizeOf(newest) : await largestReadable(client, resource, reach, signal);
   const pageSize = Math.min(readable, room.records);
@@ -98,18 +99,13 @@ export async function measureCapabilities(
     total: newest.total,
     pageSize,
     reach,
-    now: newest.serverTime ?? requested,
+    now: now + (clockDifferenceMs ?? 0),
     seen: [...observationsIn(newest), ...observationsIn(oldest)],
   };
   // A list that shows nothing, as in a deploy, says nothing against what was measured when it did.
   if (survey.seen.length === 0 && before !== undefined) return before;
   const ranges = await measureRanges(survey, known, notes);
   const rateLimit = client.rateLimit?.();
-  // The `Date` header is cut to seconds: half a second is its mean error.
-  const clockDifferenceMs =
-    newest.serverTime === undefined
-      ? undefined
-      : Math.round(newest.serverTime + 500 - (requested - newest.milliseconds / 2));
   return {
     pageSize,
     ...ranges,

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { foreignList } from '../model/foreign-records.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { secondMs } from '../model/time.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';
 import { isTooDeep, parseExactly } from './exact-json.ts';
 
@@ -143,7 +144,7 @@ export interface ListPage {
   readonly total: number;
   /** What of it no page shows, however small, where the server could not make it whole. */
   readonly unreadable?: readonly Unreadable[];
-  /** The server's clock by its `Date` header, in whole seconds, ms since 1970. */
+  /** The `Date` header, in whole seconds, ms since 1970. */
   readonly serverTime?: number;
   /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
   readonly ageMs?: number;
@@ -222,9 +223,24 @@ export function whenOf({
   const serverTime = serverTimeOf(headers);
   return {
     milliseconds,
-    ...(serverTime === undefined ? {} : { serverTime: serverTime + (ageMs ?? 0) }),
+    ...(serverTime === undefined ? {} : { serverTime }),
     ...(ageMs === undefined ? {} : { ageMs }),
   };
+}
+
+/**
+ * By how much the server's clock was ahead of this machine's when the response came, ms; below 0 behind, undefined where it
+ * sends no time. Some caches pass on the `Date` of the server and others write their own, so that `Age` must be added to the one
+ * and not to the other: what agrees better with this machine is taken. An absurd `Age` then says nothing of the clocks.
+ */
+export function serverAheadOf(
+  { serverTime, ageMs = 0, milliseconds }: Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'>,
+  now: number,
+): number | undefined {
+  if (serverTime === undefined) return undefined;
+  // The header is cut to whole seconds, half a second is its mean error; it was written halfway through the wait.
+  const ahead = Math.round(serverTime + secondMs / 2 - (now - milliseconds / 2));
+  return Math.abs(ahead) <= Math.abs(ahead + ageMs) ? ahead : ahead + ageMs;
 }
 
 export function isRecord(value: unknown): value is ApiRecord {

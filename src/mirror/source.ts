@@ -8,7 +8,7 @@ import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPa
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
 import type { Extent } from './windows.ts';
 import type { Client, Patience } from '../api/client.ts';
-import type { ListPage, Page } from '../api/envelope.ts';
+import { type ListPage, type Page, serverAheadOf } from '../api/envelope.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
@@ -107,9 +107,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   const { client, pageSize, clock, requested, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void requested.set(resource, (requested.get(resource) ?? 0) + 1);
-  const noteTime = ({ serverTime, milliseconds }: Pick<ListPage, 'serverTime' | 'milliseconds'>): void => {
-    // The header is cut to whole seconds, and was written halfway through the wait.
-    if (serverTime !== undefined) ahead.ms = Math.round(serverTime + 500 - (clock.now() - milliseconds / 2));
+  const noteTime = (page: ListPage): void => {
+    ahead.ms = serverAheadOf(page, clock.now()) ?? ahead.ms;
   };
   // Every request of the engine for a resource goes through these, so that it is counted.
   const list: Client['list'] = async (resource, options, signal, patience) => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { pageOf, problemsIn, recordIn, UnreadableResponse } from '../../src/api/envelope.ts';
+import { pageOf, problemsIn, recordIn, serverAheadOf, UnreadableResponse } from '../../src/api/envelope.ts';
 import { hasLongNumber, parseExactly, stringifyExactly } from '../../src/api/exact-json.ts';
 import { envelopeOf } from './support/plain-server.ts';
 
@@ -42,10 +42,16 @@ describe('a page', () => {
     expect(() => page({ ...envelopeOf([]), data: { id: { id: 4 } } })).toThrow(/data is not as documented/);
   });
 
-  test('that a cache has kept is as old as it says, and so is the clock that it says', () => {
-    const headers = { age: '3000', date: 'Wed, 11 Mar 2026 10:00:00 GMT' };
-    const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), headers), 1, 'users');
-    expect(kept).toMatchObject({ ageMs: 3_000_000, serverTime: Date.parse('2026-03-11T10:50:00Z') });
+  test.each([
+    { what: 'whose Date is the server’s own', date: 'Wed, 11 Mar 2026 10:00:00 GMT', age: '3000' },
+    { what: 'whose Date is that of the cache', date: 'Wed, 11 Mar 2026 10:50:00 GMT', age: '3000' },
+    { what: 'whose age is absurd', date: 'Wed, 11 Mar 2026 10:50:00 GMT', age: '1000000000000' },
+  ])('that a cache has kept, $what, is as old as it says, and puts no clock wrong', ({ date, age }) => {
+    const kept = pageOf(answerOf(JSON.stringify(envelopeOf([])), { date, age }), 1, 'users');
+    expect(kept.ageMs).toBe(Number(age) * 1_000);
+    const now = Date.parse('2026-03-11T10:50:00.500Z');
+    expect(serverAheadOf({ ...kept, milliseconds: 0 }, now)).toBe(0);
+    expect(serverAheadOf({ ...kept, milliseconds: 0 }, now + 60_000)).toBe(-60_000);
   });
 
   test('must be the one that was requested', () => {

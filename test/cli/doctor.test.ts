@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import type { CapabilityStatus, MirrorStatus } from '../../src/mirror/status.ts';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { runCli } from '../support/cli.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -110,6 +111,25 @@ describe('doctor', () => {
     const all = await doctor(temporaryFolder(), server());
     expect(all.code).toBe(3);
     expect(all.of('coupons list')).toMatch(/^fail: .*403/);
+  });
+
+  test('requests a list that was measured before as a sync does, and says where such a page fails now', async () => {
+    const folder = temporaryFolder();
+    expect((await runCli(['sync', '--quiet'], { folder, environment: server() })).code).toBe(0);
+    const fine = await doctor(folder, server());
+    expect(fine.of('users list')).toMatch(/^ok: pages of 1000, sorts kept, .*; measured 2\d{3}-/);
+    let requests = 0;
+    const proxy = await behindProxy(sandbox, ({ path }) => {
+      if (!path.startsWith('/api/v1/users?')) return {};
+      requests += 1;
+      return path.includes('paginate=1000') || path.includes('sort') ? { status: 500, body: 'out of memory' } : {};
+    });
+    const failing = await doctor(folder, { ...server(), ADMIN_MIRROR_BASE_URL: proxy.url });
+    expect(failing.of('users list')).toMatch(
+      /^warn: pages of 1000, .*a page as it was measured fails now: .*500.*; measured 2.*doctor --probe/,
+    );
+    expect(failing.of('emails list')).toMatch(/^ok/);
+    expect(requests).toBe(3);
   });
 
   test('compares the clocks; one that is wrong is a warning', async () => {

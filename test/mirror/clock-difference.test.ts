@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { dayMs, hourMs, minuteMs, parseInstant, systemClock } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -41,6 +42,16 @@ test('a clock that was ahead and is put right makes nothing be read again, and t
   const store = openMirrorStore(file);
   expect(store.events(10, ['clock_set_back'])).toEqual([]);
   expect(parseInstant(store.freshAsOf('users')) ?? Infinity).toBeLessThanOrEqual(systemClock.now());
+  store.close();
+});
+
+test('an age of a cache that makes no sense puts no clock wrong', async () => {
+  const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const cached = await behindProxy(sandbox, () => ({ headers: { age: '1000000000000' } }));
+  await sync(cached, file, { resources: ['users'], clock: systemClock });
+  const store = openMirrorStore(file);
+  expect(store.events(10, ['clock_differs'])).toEqual([]);
   store.close();
 });
 

@@ -6,7 +6,8 @@ import { refusalOf, type RequestName } from '../../api/response-errors.ts';
 import { type HttpResponse, openHttp, rateHeadersOf, serverTimeOf } from '../../api/http.ts';
 import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
-import { KeyRefused, NotTheApi, Unreachable } from '../../api/errors.ts';
+import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../../api/errors.ts';
+import { dateRange, type ListOptions } from '../../api/list-query.ts';
 import type { Network } from '../../api/network.ts';
 import { TransportError } from '../../api/transport-error.ts';
 import { openApi } from '../../api/open.ts';
@@ -17,9 +18,10 @@ import { capabilityWords, sizeWords } from '../capability-words.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
 import { counted } from '../../model/counted.ts';
+import { eraEnd, eraStart } from '../../model/era.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { operationOf } from '../../model/operations.ts';
-import { type ResourceName, resourceNames } from '../../model/resources.ts';
+import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type Clock, dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/version.ts';
@@ -218,15 +220,31 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   return { checks: [...reported, ...checks], capabilities, measured };
 }
 
-/** What is on record, once the list was given: the key may not see it any more. */
+/**
+ * What is on record, once the list was given as a sync requests it: in the order, with the days and with as many records as were
+ * measured. Where such a page fails and the list does not, the notes say so.
+ */
 async function storedOne(
   { client, stored, signal }: ListsToCheck,
   resource: ResourceName,
 ): Promise<CapabilityStatus | null> {
   const status = stored(resource);
-  if (status !== null) await client.list(resource, { paginate: 1 }, signal);
-  return status;
+  if (status === null) return null;
+  const { page_size: paginate, ranges, notes } = status;
+  const sorts = resourceOf(resource).walkOrder.map((key) => ({ key, direction: 'asc' as const }));
+  const date = ranges === null ? {} : { date: dateRange(eraStart, eraEnd, ranges === 'YYYY-MM-DD' ? 'iso' : 'dmy') };
+  try {
+    // The keys come from the descriptor of this very resource.
+    await client.list(resource, { paginate, sorts, ...date } as ListOptions, signal, { attempts: 2 });
+    return status;
+  } catch (error) {
+    if (!isPageFailure(error) && !(error instanceof RefusedInput)) throw error;
+    await client.list(resource, { paginate: 1 }, signal, { attempts: 2 });
+    return { ...status, notes: [...notes, `${failsNow}: ${error.message}`] };
+  }
 }
+
+const failsNow = 'a page as it was measured fails now';
 
 async function measureOne(
   { client, pageSize, clock, signal }: ListsToCheck,
@@ -245,6 +263,7 @@ function judgeList(resource: ResourceName, status: CapabilityStatus, requested: 
   const why = status.notes.map((note) => note.replace(`${resource}: `, '')).join('; ');
   const remarks = `(${[why, when].filter((each) => each !== '').join('; ')})`;
   const found = `${capabilityWords(status, requested)} ${remarks}`;
+  if (why.includes(failsNow)) return warn(name, found, 'Run `doctor --probe`, or `sync`: both measure the list again.');
   if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
   // Nothing is wrong with an empty list.
   if (why.includes('no record')) return ok(name, `${sizeWords(status, requested)} ${remarks}`);

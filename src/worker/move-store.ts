@@ -4,7 +4,6 @@
  * transaction of the target. Whatever ends it, running it again goes on from there. Section "The shared store" of
  * docs/architecture.md.
  */
-import { createHash } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import { appendSteps, type Head, headOf, identityOf } from '../journal/chain.ts';
 import { movedTo } from '../journal/journal.ts';
@@ -70,17 +69,13 @@ const mostValues = 10_000;
 
 /** Throws an OperatorError where it may not be, or cannot be done; then the source is in use as before, or says how to go on. */
 export async function moveStore(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<MoveReport> {
-  const begun = await checkSource(source, target);
-  const there = await identityOf(journalOf(target.journal));
-  if (begun === undefined || there !== begun) await checkEmpty(target);
-  const id = begun ?? (await mark(source, target, actor, clock));
+  const id = (await checkSource(source, target)) ?? (await mark(source, target, actor, clock));
   try {
-    // What came there whole, before a run of before was killed, is compared once more.
-    const report = await (there === begun ? compare(source, target, id) : copyAll(source, target, id));
+    const report = await target.journal.transaction().execute((to) => moveInto(source, target, to, id));
     await setIdentity(source.journal, { moved: 'moved', id, to: target.name });
     return report;
   } catch (error) {
-    // Where it is certain that nothing came there, the source is in use as before.
+    // Where it is certain that nothing came there, and nobody else is at it, the source is in use as before.
     await unmark(source, target, id).catch(() => {});
     throw error;
   }
@@ -89,23 +84,21 @@ export async function moveStore(source: StoreSide, target: StoreSide, actor: Act
 /** Lets the source be used again, where a move was begun and nothing came to the target. Throws an OperatorError. */
 export async function cancelMove(source: StoreSide, target: StoreSide): Promise<void> {
   const found = movedTo(await identityOf(journalOf(source.journal)));
-  if (found?.moved !== 'moving') throw new UsageError(`${source.name} is not being moved: there is nothing to cancel`);
+  if (found?.moved !== 'moving') throw notMoving(source);
   await unmark(source, target, found.id);
+}
+
+function notMoving({ name }: StoreSide): UsageError {
+  return new UsageError(`${name} is not being moved: there is nothing to cancel`);
 }
 
 const journalOf = (db: Database): Kysely<JournalTables> => db;
 
 /** The id of the journal where its move was begun before; undefined where this is the first time. */
 async function checkSource(source: StoreSide, target: StoreSide): Promise<string | undefined> {
-  const id = await identityOf(journalOf(source.journal));
-  const found = movedTo(id);
-  if (found?.moved === 'moved') throw new UsageError(`${source.name} was moved to ${found.to} already`);
-  if (found !== undefined) {
-    if (found.to === target.name) return found.id;
-    throw new UsageError(`${source.name} is being moved to ${found.to}, and not to ${target.name}`, {
-      advice: 'Run `admin-mirror store copy` with the settings with which it was begun, or with --cancel.',
-    });
-  }
+  const begun = await begunIn(source, target, source.journal);
+  if (begun !== undefined) return begun;
+  await checkEmpty(target);
   const db = journalOf(source.journal);
   const { status, problems } = await db.transaction().execute((each) => verifyChain(each));
   if (status === 'whole') return undefined;
@@ -114,10 +107,23 @@ async function checkSource(source: StoreSide, target: StoreSide): Promise<string
   });
 }
 
-async function checkEmpty(target: StoreSide): Promise<void> {
+async function begunIn(source: StoreSide, target: StoreSide, db: Database): Promise<string | undefined> {
+  const found = movedTo(await identityOf(journalOf(db)));
+  if (found === undefined) return undefined;
+  if (found.moved === 'moved') throw new UsageError(`${source.name} was moved to ${found.to} already`);
+  if (found.to === target.name) return found.id;
+  throw new UsageError(`${source.name} is being moved to ${found.to}, and not to ${target.name}`, {
+    advice: 'Run `admin-mirror store copy` with the settings with which it was begun, or with --cancel.',
+  });
+}
+
+async function checkEmpty(
+  target: StoreSide,
+  tables: readonly Table[] = [...journalTables, ...workerTables],
+): Promise<void> {
   const advice =
     'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.';
-  for (const { name } of [...journalTables, ...workerTables]) {
+  for (const { name } of tables) {
     const db = name.startsWith('worker_') ? target.worker : target.journal;
     const row = await db
       ?.selectFrom(name)
@@ -140,6 +146,9 @@ function mark(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock):
         advice: 'Stop the worker, and let what is being sent come to its end; then run it again.',
       });
     }
+    // By another copy, since this one has looked.
+    const begun = await begunIn(source, target, connection);
+    if (begun !== undefined) return begun;
     const id = await identityOf(journalOf(connection));
     const about = { batch: null, row: null, kind: 'moved', data: { from: source.name, to: target.name }, note: null };
     await appendSteps(journalOf(connection), [{ at: timestampOf(clock.now()), actor, ...about }]);
@@ -156,32 +165,48 @@ async function setIdentity(
   await db.updateTable('journal_identity').set({ id: text }).execute();
 }
 
+/** In a transaction of the target: a copy that is under way there, or whose commit is, comes to its end before. */
 async function unmark(source: StoreSide, target: StoreSide, id: string): Promise<void> {
-  if ((await identityOf(journalOf(target.journal))) === id) {
-    throw new UsageError(`all of ${source.name} is in ${target.name} already: the move cannot be cancelled`, {
-      advice: 'Run `admin-mirror store copy` again: it ends what was begun.',
-    });
-  }
-  await setIdentity(source.journal, id);
+  await target.journal.transaction().execute(async (to) => {
+    if ((await identityOf(journalOf(to))) === id) {
+      throw new UsageError(`all of ${source.name} is in ${target.name} already: the move cannot be cancelled`, {
+        advice: 'Run `admin-mirror store copy` again: it ends what was begun.',
+      });
+    }
+    if (movedTo(await identityOf(journalOf(source.journal)))?.moved !== 'moving') throw notMoving(source);
+    if (isApart(target)) await emptyWorker(target.worker);
+    await setIdentity(source.journal, id);
+  });
 }
 
-/** The journal last, by its id: where that is there, all of it is. */
-async function copyAll(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
-  const copyWorker = async (to: Database) => {
-    // Of a copy that was ended in the middle.
-    for (const { name } of workerTables) await to.deleteFrom(name).execute();
-    if (source.worker !== undefined) await copyTables(source.worker, target, to, workerTables);
-  };
-  if (target.worker !== undefined && target.worker !== target.journal) {
-    await target.worker.transaction().execute(copyWorker);
+/** Whether the tables of the worker are in a file of their own, which is committed before that of the journal. */
+function isApart(target: StoreSide): target is StoreSide & { readonly worker: Database } {
+  return target.worker !== undefined && target.worker !== target.journal;
+}
+
+async function emptyWorker(worker: Database): Promise<void> {
+  for (const { name } of workerTables) await worker.deleteFrom(name).execute();
+}
+
+/** What came there whole, before a run of before was killed, is compared once more. */
+async function moveInto(source: StoreSide, side: StoreSide, to: Database, id: string): Promise<MoveReport> {
+  const target = { ...side, journal: to, worker: isApart(side) ? side.worker : to };
+  if ((await identityOf(journalOf(to))) === id) return compareLeft(source, target, id);
+  if ((await begunIn(source, side, source.journal)) === undefined) {
+    throw new UsageError(`the move of ${source.name} was cancelled meanwhile; nothing was copied`);
   }
-  return target.journal.transaction().execute(async (to) => {
-    const isOne = target.worker === target.journal;
-    if (isOne) await copyWorker(to);
-    await copyTables(source.journal, target, to, journalTables);
-    await setIdentity(to, id);
-    return compare(source, { ...target, journal: to, worker: isOne ? to : target.worker }, id);
-  });
+  await checkEmpty(target, isApart(side) ? journalTables : undefined);
+  if (isApart(side)) {
+    await side.worker.transaction().execute(async (worker) => {
+      // Of a copy that was killed in the middle.
+      await emptyWorker(worker);
+      if (source.worker !== undefined) await copyTables(source.worker, target, worker, workerTables);
+    });
+  } else if (source.worker !== undefined) await copyTables(source.worker, target, to, workerTables);
+  // The journal last, by its id: where that is there, all of it is.
+  await copyTables(source.journal, target, to, journalTables);
+  await setIdentity(to, id);
+  return compare(source, target, id);
 }
 
 async function copyTables(from: Database, target: StoreSide, to: Database, tables: readonly Table[]): Promise<void> {
@@ -199,29 +224,20 @@ async function copyTables(from: Database, target: StoreSide, to: Database, table
   }
 }
 
-const copyFailed = (message: string): FileError =>
-  new FileError(message, { advice: 'Look at the disk and at the database, and run it again.' });
-
-/** The chain as it came to the target: whole, and with the head of the source. */
-async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
-  const head = await headOf(journalOf(source.journal));
-  const { status, problems, steps, head: found } = await verifyChain(journalOf(target.journal));
-  if (status === 'whole' && found !== null && head?.hash === found.hash && head.step === found.step) {
-    return { head: found, steps };
-  }
-  throw copyFailed(`what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`);
-}
-
-/** Every table by its rows and a hash over them, and the chain. */
+/** Every table row by row, and the chain. */
 async function compare(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
   const rows: Record<string, number> = {};
   const compareTables = async (from: Database, to: Database, tables: readonly Table[]) => {
-    for (const table of tables) {
-      const [before, after] = [await digestOf(from, table), await digestOf(to, table)];
-      if (before.hash !== after.hash) {
-        throw copyFailed(`${table.name} of ${target.name} is not what it is in ${source.name}`);
+    for (const { name, key } of tables) {
+      rows[name] = 0;
+      const there = chunksOf<Record<string, unknown>>(to, name, key);
+      for await (const each of chunksOf<Record<string, unknown>>(from, name, key)) {
+        // Side by side: a database that waits long for the next statement ends the transaction.
+        const { value = [] } = await there.next();
+        if (textOf(each) !== textOf(value)) throw differs(source, target, name);
+        rows[name] += each.length;
       }
-      rows[table.name] = before.rows;
+      if ((await there.next()).done !== true) throw differs(source, target, name);
     }
   };
   await compareTables(source.journal, target.journal, journalTables);
@@ -231,14 +247,33 @@ async function compare(source: StoreSide, target: StoreSide, id: string): Promis
   return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
 }
 
-async function digestOf(db: Database, table: Table) {
-  const hash = createHash('sha256');
-  let count = 0;
-  for await (const rows of chunksOf<Record<string, unknown>>(db, table.name, table.key)) {
-    count += rows.length;
-    for (const row of rows) {
-      hash.update(JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))));
-    }
+function textOf(rows: readonly Record<string, unknown>[]): string {
+  return JSON.stringify(rows.map((row) => Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+const differs = (source: StoreSide, target: StoreSide, table: string): FileError =>
+  copyFailed(`${table} of ${target.name} is not what it is in ${source.name}`);
+
+const copyFailed = (message: string): FileError =>
+  new FileError(message, { advice: 'Look at the disk and at the database, and run it again.' });
+
+/** What came there whole, in a run that was killed then. Where others have gone on with it there, its chain says that it is the same. */
+async function compareLeft(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
+  const [before, now] = [await headOf(journalOf(source.journal)), await headOf(journalOf(target.journal))];
+  if (before?.hash === now?.hash) return compare(source, target, id);
+  const rows: Record<string, number> = {};
+  for (const { name } of [...journalTables, ...workerTables]) {
+    const db = name.startsWith('worker_') ? target.worker : target.journal;
+    const count = db?.selectFrom(name).select(({ fn }) => fn.countAll<number>().as('rows'));
+    rows[name] = (await count?.executeTakeFirst())?.rows ?? 0;
   }
-  return { rows: count, hash: hash.digest('hex') };
+  return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
+}
+
+/** The chain as it came to the target: whole, and with the head of the source. */
+async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
+  const wanted = (await headOf(journalOf(source.journal)))?.hash;
+  const { status, problems, steps, head } = await verifyChain(journalOf(target.journal), wanted);
+  if (status === 'whole' && head !== null) return { head, steps };
+  throw copyFailed(`what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`);
 }

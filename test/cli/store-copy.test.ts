@@ -6,6 +6,7 @@ import SqliteDatabase from 'better-sqlite3';
 import type { KyselyPlugin } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../support/journal-file.ts';
+import { openJournal as openShared } from '../../src/journal/open.ts';
 import { Releases } from '../../src/model/releases.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
@@ -96,6 +97,17 @@ async function usedFolder() {
       await opened.setBatchState('one', 'stopped');
       await opened.close();
     },
+    /** The journal as another machine has it. */
+    shared: async () => {
+      const releases = new Releases();
+      onTestFinished(() => releases.close());
+      return openShared(
+        { ...settings, store: { ...settings.store, journal: join(folder, 'none.db') } },
+        actor,
+        systemClock,
+        releases,
+      );
+    },
     sharedId: async () =>
       String((await database.query('select id from admin_mirror_store.journal_identity')).rows[0]?.['id']),
   };
@@ -112,6 +124,27 @@ function failingAt(side: StoreSide, pattern: RegExp): StoreSide {
   };
   const journal = side.journal.withPlugin(plugin);
   return { ...side, journal, worker: side.worker === side.journal ? journal : side.worker };
+}
+
+/** The side, whose database waits at the statement that the pattern is found in, within its transaction. */
+function heldAt(side: StoreSide, pattern: RegExp) {
+  const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let isThere = false;
+  const plugin: KyselyPlugin = {
+    transformQuery: ({ node }) => {
+      isThere ||= pattern.test(JSON.stringify(node));
+      return node;
+    },
+    transformResult: async ({ result }) => {
+      if (!isThere) return result;
+      held.resolve();
+      await gone.promise;
+      return result;
+    },
+  };
+  const journal = side.journal.withPlugin(plugin);
+  const hold = { ...side, journal, worker: side.worker === side.journal ? journal : side.worker };
+  return { hold, isHeld: held.promise, letGo: () => gone.resolve() };
 }
 
 describe('store copy', () => {
@@ -181,6 +214,79 @@ describe('store copy', () => {
     await expect(cancelMove(source, target)).rejects.toThrow(/is in .* already: the move cannot be cancelled/);
     expect((await moveStore(source, target, actor, systemClock)).journal).toBe(id);
     expect(JSON.parse(used.identity())).toEqual({ moved: 'moved', id, to: target.name });
+  });
+
+  test('that was killed once the database had it ends well, though other machines went on there', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const marked = JSON.stringify({ moved: 'moving', id: used.identity(), to: target.name });
+    await moveStore(source, target, actor, systemClock);
+    used.setIdentity(marked);
+    const elsewhere = await used.shared();
+    await elsewhere.setBatchState('one', 'stopped');
+    const head = await elsewhere.head();
+    expect(await moveStore(source, target, actor, systemClock)).toMatchObject({ head });
+    expect(JSON.parse(used.identity())).toMatchObject({ moved: 'moved' });
+  });
+
+  test('twice at once is one copy, and one journal is in use', async () => {
+    const used = await usedFolder();
+    const id = used.identity();
+    const [one, other] = [await used.sides('shared'), await used.sides('shared')];
+    const ends = await Promise.allSettled(
+      [one, other].map(({ source, target }) => moveStore(source, target, actor, systemClock)),
+    );
+    expect(ends.filter(({ status }) => status === 'fulfilled')).not.toEqual([]);
+    expect([await used.sharedId(), JSON.parse(used.identity())]).toEqual([
+      id,
+      { moved: 'moved', id, to: one.target.name },
+    ]);
+    const { rows } = await used.database.query("select 1 from admin_mirror_store.journal_steps where kind = 'moved'");
+    expect(rows).toHaveLength(1);
+    expect(await (await used.shared()).verifyChain()).toMatchObject({ status: 'whole' });
+  });
+
+  test('that is under way is not cancelled from beside, whatever becomes of it', async () => {
+    const used = await usedFolder();
+    const { source, target } = await used.sides('shared');
+    const beside = await used.sides('shared');
+    const { hold, isHeld, letGo } = heldAt(target, /UpdateQueryNode/);
+    const copied = moveStore(source, hold, actor, systemClock);
+    await isHeld;
+    const cancelled = cancelMove(beside.source, beside.target).then(
+      () => 'cancelled',
+      (error: unknown) => String(error),
+    );
+    const waiting = () => used.database.query("select 1 from pg_locks where not granted and locktype = 'advisory'");
+    while ((await waiting()).rows.length === 0 && used.identity().startsWith('{'));
+    await expect(used.inUse()).rejects.toThrow(/is being moved to postgresql:/);
+    letGo();
+    expect(await cancelled).toMatch(/is in .* already: the move cannot be cancelled/);
+    expect((await copied).journal).toBe(await used.sharedId());
+    expect(JSON.parse(used.identity())).toMatchObject({ moved: 'moved' });
+  });
+
+  test('to the files that was killed half-way goes on, and leaves nothing where it is cancelled', async () => {
+    const used = await usedFolder();
+    const there = await used.sides('shared');
+    await moveStore(there.source, there.target, actor, systemClock);
+    for (const name of ['journal.db', 'mirror.worker.db']) {
+      renameSync(join(used.folder, 'data', name), join(used.folder, 'data', `${name}.away`));
+    }
+    const { source, target } = await used.sides('files');
+    const killed = {
+      ...failingAt(target, /UpdateQueryNode/),
+      worker: target.worker,
+    };
+    const runs = () => target.worker?.selectFrom('worker_runs').select('run').execute();
+    // A process that is killed says nothing any more, so that the mark stays.
+    const id = await used.sharedId();
+    await expect(moveStore(source, killed, actor, systemClock)).rejects.toThrow('killed');
+    expect([await used.sharedId(), await runs()]).toEqual([id, []]);
+    expect(await moveStore(source, target, actor, systemClock)).toMatchObject({
+      journal: id,
+      rows: { worker_runs: 1 },
+    });
   });
 
   test('that was killed can be cancelled while nothing came to the target', async () => {

@@ -22,7 +22,8 @@ export type LogLevel = (typeof logLevels)[number];
 export function expectedOf(key: SettingKey): string {
   const { kind, least, most } = settingOf(key);
   const words: Record<SettingKind, string> = {
-    address: 'the address of a server such as https://panel.example.com, without a user, a password or a query',
+    address:
+      'an address that begins with https:// or http://, such as https://panel.example.com, without a user, a password or a query',
     secret: 'text',
     path: 'the path of a file',
     duration: 'a duration such as 30s, 10m or 48h',

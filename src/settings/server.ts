@@ -91,21 +91,24 @@ function readKeyFile(file: string): { text: string; mode: number } {
       cause: error,
     });
   }
-  if (text === '') {
-    throw new UsageError(`the key file ${file} is empty`, { advice: 'Write the key into it, and nothing else.' });
-  }
   return { text, mode };
 }
 
-/** The key that was typed. Throws a UsageError where it cannot be one. */
-export function typedKey(text: string): Secret {
-  return checked(new Secret(text.trim()), 'what was given as the key');
+/** The key that was typed, or stands where `where` says. Throws a UsageError where it cannot be one. */
+export function typedKey(text: string, where = 'what was given as the key'): Secret {
+  return checked(new Secret(text.trim()), where);
 }
 
-/** A key goes into a header as it is: a line break or a letter outside ASCII in it is a slip of the hand. */
+/** Slips of the hand: a key goes into a header as it is. */
+const slips: readonly (readonly [RegExp, string, string])[] = [
+  [/^$/, 'is empty', 'The key must stand there, and nothing else.'],
+  [/\s/, 'holds a space or a line break, which no key has', 'The key alone must stand there, on one line.'],
+  [/^(["']).*\1$/, 'stands in quotes, which would be sent as a part of the key', 'Remove the quotes.'],
+  [/[^\x21-\x7e]/, 'holds a character that no key has', 'Copy the key again.'],
+];
+
 function checked(key: Secret, where: string): Secret {
-  if (/^[\x21-\x7e]+$/.test(key.reveal())) return key;
-  throw new UsageError(`${where} holds spaces, line breaks or characters that no key has`, {
-    advice: 'Copy the key again; a file may hold one line only.',
-  });
+  const slip = slips.find(([pattern]) => pattern.test(key.reveal()));
+  if (slip === undefined) return key;
+  throw new UsageError(`${where} ${slip[1]}`, { advice: slip[2] });
 }

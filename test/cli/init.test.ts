@@ -210,6 +210,14 @@ describe('init without a terminal', () => {
     expect(configIn(folder).api?.['key_file']).toBe('${CREDENTIALS_DIRECTORY}/panel');
   });
 
+  test('says of an existing key file that is empty that it is', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'key'), '\n');
+    const { code, stderr } = await invoke([...given(), '--key-file', 'key'], { folder });
+    expect(code).toBe(2);
+    expect(stderr).toContain('the key file key is empty');
+  });
+
   test('says where something outranks what was written', async () => {
     const environment = { ADMIN_MIRROR_BASE_URL: 'https://other.example.com', ADMIN_MIRROR_API_KEY: sandbox.key };
     const { stderr } = await invoke(given(), { environment });
@@ -226,13 +234,13 @@ describe('init on a terminal', () => {
     const { code, stderr, stdout } = await ask(
       [
         ['Where is the server', `ftp://x${enter}`],
-        ['is not the address of a server', `${erase}${sandbox.url}${enter}`],
-        ['Where shall the key come from', enter],
+        ['is not an address that begins with https:// or http://', `${erase}${sandbox.url}${enter}`],
+        ['Where does the key come from', enter],
         ['Which file', enter],
         ['The key, to be written to secrets/api-key', `wrong-key-0123${enter}`],
         ['Try again', enter],
         ['Where is the server', enter],
-        ['Where shall the key come from', enter],
+        ['Where does the key come from', enter],
         ['Which file', enter],
         ['The key, to be written to secrets/api-key', `${sandbox.key}${enter}`],
         ['Read everything from the server now', `n${enter}`],
@@ -255,7 +263,7 @@ describe('init on a terminal', () => {
     const { code } = await ask(
       [
         ['Where is the server', `${erase}${sandbox.url}${enter}`],
-        ['Where shall the key come from', `${down}${enter}`],
+        ['Where does the key come from', `${down}${enter}`],
         ['The key, to try it now', `${sandbox.key}${enter}`],
         ['names the server https:', enter],
       ],

@@ -64,8 +64,19 @@ describe('the address and the key', () => {
     expect(withFile('empty.txt')).toContain('is empty');
     writeFileSync(join(folder, 'two.txt'), 'first-line\nsecond-line\n');
     const words = withFile('two.txt');
-    expect(words).toContain('line breaks');
+    expect(words).toContain('line break');
     expect(words).not.toContain('first-line');
+  });
+
+  test.each([
+    ['"s3cret"', 'ADMIN_MIRROR_API_KEY stands in quotes, which would be sent as a part of the key Remove'],
+    ["'s3cret'", 'stands in quotes'],
+    ['Bearer s3cret', 'holds a space or a line break'],
+    ['s3crét', 'holds a character that no key has'],
+  ])('a key that is a slip of the hand, %j, is refused by what is wrong with it', (key, why) => {
+    const words = refusal(temporaryFolder(), { ...address, ADMIN_MIRROR_API_KEY: key });
+    expect(words).toContain(why);
+    expect(words).not.toContain('s3cr');
   });
 
   test('settings that only need files are read although the key file is not there', () => {

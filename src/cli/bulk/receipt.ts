@@ -65,7 +65,7 @@ export function signingKey(context: CliContext, journal: string) {
   if (!isNew) return key;
   const { signing, checking } = keyFiles(journal);
   printNote(context, `written: ${signing}, which signs receipts and certificates, for its owner alone`);
-  printNote(context, `written: ${checking}, which checks them: give it to whoever shall (key ${key.id})`);
+  printNote(context, `written: ${checking}, with which others check them (key ${key.id})`);
   return key;
 }
 

@@ -32,10 +32,10 @@ export async function openQuestions(context: CliContext) {
       onTerminal(context, (on) =>
         select<KeySource['kind']>({
           ...on,
-          message: 'Where shall the key come from?',
+          message: 'Where does the key come from?',
           initialValue: initial,
           options: [
-            { value: 'file', label: 'a file', hint: 'written now, for your eyes only' },
+            { value: 'file', label: 'a file', hint: 'written now; you alone can read it' },
             { value: 'environment', label: 'a variable', hint: 'you set it where the commands run' },
             { value: 'credential', label: 'a credential of systemd', hint: 'LoadCredential= of the service' },
           ],
@@ -92,7 +92,7 @@ export function keyVariable(profile: string | undefined): string {
 function keyIn(folder: string, file: string): Secret | undefined {
   const path = resolve(folder, file);
   if (!existsSync(path)) return undefined;
-  return typedKey(readKeyFile(path).bytes.toString('utf8'));
+  return typedKey(readKeyFile(path).bytes.toString('utf8'), `the key file ${file}`);
 }
 
 /** Writes the key into a new file that its owner alone can read; gives what takes it back. Throws a FileError. */
@@ -139,7 +139,7 @@ function sourceOf({ keyFile, keyEnv, keyCredential }: InitFlags): KeySource | un
 function keyInEnvironment({ context, profile }: Input): Secret | undefined {
   if (profile === undefined) return context.reading().rest.api.key;
   const text = context.environment[keyVariable(profile)]?.trim() ?? '';
-  return text === '' ? undefined : typedKey(text);
+  return text === '' ? undefined : typedKey(text, keyVariable(profile));
 }
 
 /** Without prompts: everything must have been given. Throws a UsageError that says what is missing. */

@@ -155,9 +155,7 @@ export async function checkSending(
   }
   // Not the whole record: its problems and warnings may be many.
   const rows = connection.selectFrom('journal_batches').where('batch', '=', name);
-  const batch = await rows
-    .select(['batch', 'action', 'state', 'hash', 'again_reason as againReason', 'approval'])
-    .executeTakeFirst();
+  const batch = await rows.select(['batch', 'action', 'state', 'hash', 'againReason', 'approval']).executeTakeFirst();
   if (batch === undefined || batch.approval === null) return;
   const approval = JSON.parse(batch.approval) as BatchApproval;
   const { policy, totals, claimed } = approval;
@@ -342,7 +340,7 @@ export async function submit(
   if (before.state === 'waiting') throw approvalMissing(found, before);
   const steps: NewStep[] = [];
   if (reason !== found.againReason) {
-    const digest = await setBatch(connection, name, { again_reason: reason });
+    const digest = await setBatch(connection, name, { againReason: reason });
     steps.push(stepOf(now, { batch: name, kind: 'again', note: reason, digest }));
   }
   steps.push(stepOf(now, { batch: name, kind: 'submitted', data: { hash: before.hash, needed: before.needed }, note }));
@@ -475,14 +473,13 @@ export async function acceptJournal(
 /** Notes that a person has said that a row shall be sent again: it counts once more, and needs approval anew. */
 export async function noteResent(
   connection: Connection,
-  row: Pick<JournalTables['journal_intents'], 'batch' | 'row' | 'planned_before' | 'planned_after'>,
+  row: Pick<JournalTables['journal_intents'], 'batch' | 'row' | 'plannedBefore' | 'plannedAfter'>,
   { now, stepOf }: Acting,
 ): Promise<void> {
   const { batch, row: number } = row;
   const approval = (await batchNamed(connection, batch))?.approval ?? null;
   if (approval === null) return;
-  const change = changeOf({ plannedBefore: row.planned_before, plannedAfter: row.planned_after });
-  const totals = withRow(approval.totals, change);
+  const totals = withRow(approval.totals, changeOf(row));
   const more: BatchApproval = { ...approval, totals, resent: [...approval.resent, number] };
   const digest = await setBatch(connection, batch, { approval: JSON.stringify(more) });
   await appendSteps(connection, [stepOf(now, { batch, kind: 'resend', data: { row: number }, digest })]);
@@ -574,9 +571,9 @@ async function aloneToday(
     }
     const sent = connection
       .selectFrom('journal_intents')
-      .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+      .select(['plannedBefore', 'plannedAfter'])
       .where('batch', '=', batch)
-      .where('claimed_at', '=', at)
+      .where('claimedAt', '=', at)
       .where(isOutward);
     for (const row of await sent.execute()) totals = withRow(totals, changeOf(row));
   }

@@ -44,7 +44,7 @@ function stepsAfter(connection: Connection, last: number, { since, until, batch,
     .leftJoin('journal_intents as i', (join) => join.onRef('i.batch', '=', 's.batch').onRef('i.row', '=', 's.row'))
     .leftJoin('journal_batches as b', 'b.batch', 's.batch')
     .select(['s.step', 's.at', 's.actor', 's.kind', 's.batch', 's.row', 's.data', 's.note'])
-    .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.record_id', 'b.action', 'b.state as batchState'])
+    .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.recordId', 'b.action', 'b.state as batchState'])
     .where('s.step', '>', last)
     .orderBy('s.step')
     .limit(chunk);
@@ -96,7 +96,7 @@ function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>) {
     /** Of the row or the write as it is now. */
     state: row === null ? each.batchState : each.state,
     evidence: each.evidence,
-    recordId: each.record_id,
+    recordId: each.recordId,
   };
 }
 

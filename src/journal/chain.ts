@@ -37,7 +37,7 @@ export interface NewStep {
 type StepRow = JournalTables['journal_steps'];
 type Hashed = Pick<
   StepRow,
-  'at' | 'actor' | 'batch' | 'row' | 'kind' | 'data' | 'digest' | 'note_digest' | 'previous'
+  'at' | 'actor' | 'batch' | 'row' | 'kind' | 'data' | 'digest' | 'noteDigest' | 'previous'
 > & {
   readonly step: number;
 };
@@ -70,7 +70,7 @@ export function hashOf({
   kind,
   data,
   digest,
-  note_digest: note,
+  noteDigest: note,
   previous,
 }: Hashed): string {
   const text = (value: string | null): string => JSON.stringify(value);
@@ -99,24 +99,34 @@ export function saltedDigest(salt: string, text: string): string {
 /** Columns that a seal leaves out: those that hold it, and those that a step of the whole batch sets. */
 const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
 
-/** The columns of a seal, in order, by all columns of a row: a plan seals many rows of one shape. */
-const sealedNames = new Map<string, readonly string[]>();
+type SealedColumn = readonly [column: string, name: string];
 
-function sealedOf(row: Readonly<Record<string, unknown>>): readonly string[] {
+/** The columns of a seal, in order, by all names of a row: a plan seals many rows of one shape. */
+const sealedColumns = new Map<string, readonly SealedColumn[]>();
+
+function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn[] {
   const all = Object.keys(row);
   const shape = all.join(' ');
-  let names = sealedNames.get(shape);
-  if (names === undefined) sealedNames.set(shape, (names = all.filter((name) => !unsealed.has(name)).sort()));
-  return names;
+  let columns = sealedColumns.get(shape);
+  if (columns === undefined) {
+    // A seal has the names of the database.
+    const named = all.map((name): SealedColumn => [
+      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      name,
+    ]);
+    columns = named.filter(([column]) => !unsealed.has(column)).sort(([a], [b]) => (a < b ? -1 : 1));
+    sealedColumns.set(shape, columns);
+  }
+  return columns;
 }
 
 /** Null is left out, so that a column that is added later changes no seal of before. */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
   let members = '';
-  for (const name of sealedOf(row)) {
+  for (const [column, name] of sealedOf(row)) {
     const value = row[name];
     if (value === null || value === undefined) continue;
-    members += `${members === '' ? '' : ','}"${name}":${JSON.stringify(value)}`;
+    members += `${members === '' ? '' : ','}"${column}":${JSON.stringify(value)}`;
   }
   return saltedDigest(salt, `{${members}}`);
 }
@@ -182,7 +192,7 @@ export async function accountRecords(connection: Kysely<JournalTables>, name?: s
 const byUnknown = canonical({ name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null });
 
 /** In the place of what an altered record says: nothing of it counts, and it may not even be readable. */
-const noWord = { roles: '[]', os_users: null, created_by: byUnknown, changed_by: byUnknown };
+const noWord = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: byUnknown };
 
 /**
  * Whether a record is what the newest step about it left. One that was altered past the program is not sealed anew: the step
@@ -258,7 +268,7 @@ export function stepRow({ at, actor, batch, row, kind, data, note, digest = null
     kind,
     data: canonical(data),
     digest,
-    note_digest: said && saltedDigest(said.salt, said.note),
+    noteDigest: said && saltedDigest(said.salt, said.note),
     previous: head.hash,
   };
   return { ...hashed, ...(said ?? { note: null, salt: null }), hash: hashOf(hashed) };

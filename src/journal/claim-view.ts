@@ -8,7 +8,7 @@ import type { PlannedChange } from '../model/money.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalBackend } from './journal.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, NewBatch, SentRow } from './port.ts';
-import { batchColumns, batchOf, type JournalTables } from './tables.ts';
+import { batchOf, type JournalTables } from './tables.ts';
 
 type Connection = Kysely<JournalTables>;
 
@@ -27,8 +27,7 @@ export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
 export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {
   return connection
     .selectFrom('journal_intents')
-    .select(['row', 'user', 'fingerprint'])
-    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter', 'claimed_at as claimedAt'])
+    .select(['row', 'user', 'fingerprint', 'plannedBefore', 'plannedAfter', 'claimedAt'])
     .where('batch', '=', batch)
     .where(canBeClaimed)
     .orderBy('row')
@@ -42,9 +41,9 @@ export async function viewOf(
   rows: readonly ClaimedRow[],
   { repeatsSince, daySince }: ClaimTerms,
 ): Promise<ClaimView> {
-  const batches = connection.selectFrom('journal_batches').select(batchColumns);
+  const batches = connection.selectFrom('journal_batches').selectAll();
   const like = batches
-    .where((eb) => eb.or([eb('file_hash', '=', fileHash), eb('rows_digest', '=', rowsDigest)]))
+    .where((eb) => eb.or([eb('fileHash', '=', fileHash), eb('rowsDigest', '=', rowsDigest)]))
     .where('batch', '<>', batch)
     .where((eb) =>
       eb.exists(
@@ -55,7 +54,7 @@ export async function viewOf(
           .where(isOutward),
       ),
     )
-    .orderBy('created_at');
+    .orderBy('createdAt');
   const overApplied = connection
     .selectFrom('journal_intents')
     .select(['batch', 'row'])
@@ -82,10 +81,10 @@ export async function sentSince(
 ): Promise<PlannedChange[]> {
   const rows = connection
     .selectFrom('journal_intents')
-    .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+    .select(['plannedBefore', 'plannedAfter'])
     // What was adopted was made when it was, not when the journal got to know of it.
     .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${since}`)
-    .where('claimed_at', '>=', since)
+    .where('claimedAt', '>=', since)
     .where(isOutward);
   // Of no batch nothing is left out: in SQL, nothing is known of what is compared with null, and such a row would not count.
   const others =
@@ -124,15 +123,15 @@ async function repeatsOf(
     .selectFrom(distinct)
     .innerJoin('journal_intents', 'journal_intents.fingerprint', 'prints.fingerprint')
     .select(['prints.fingerprint', 'batch', 'row'])
-    .select((eb) => eb.fn.coalesce('sent_at', 'claimed_at').as('at'))
+    .select((eb) => eb.fn.coalesce('sentAt', 'claimedAt').as('at'))
     .select([
-      'claimed_at as claimedAt',
+      'claimedAt',
       'state',
       sql<number>`case when state = 'applied' and attempts = 0 then 1 else 0 end`.as('found'),
     ])
     .where(isOutward)
     .where('batch', '<>', apartFrom)
-    .where((eb) => eb(eb.fn.coalesce('sent_at', 'claimed_at'), '>=', since))
+    .where((eb) => eb(eb.fn.coalesce('sentAt', 'claimedAt'), '>=', since))
     .$castTo<FoundRow>();
   const byHand = connection
     .selectFrom(distinct)

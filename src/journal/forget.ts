@@ -36,12 +36,12 @@ const tables = [
     table: 'journal_intents',
     key: ['batch', 'row'],
     texts: (
-      'cells parameters body seen_before answer problem notes subject key planned_email planned_username planned_before ' +
-      'planned_after before after'
+      'cells parameters body seenBefore answer problem notes subject key plannedEmail plannedUsername plannedBefore ' +
+      'plannedAfter before after'
     ).split(' '),
   },
   { table: 'journal_steps', key: ['step'], texts: ['note'] },
-  { table: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'file', 'again_reason'] },
+  { table: 'journal_batches', key: ['batch'], texts: ['problems', 'warnings', 'file', 'againReason'] },
   { table: 'journal_writes', key: ['write'], texts: ['body', 'answer', 'problem'] },
 ] as const;
 
@@ -146,6 +146,6 @@ async function isAsLeft(connection: Kysely<JournalTables>, table: Table, row: Ro
   const { batch = null, row: number = null, data } = placeOf(table, row);
   const subject =
     batch === null ? (data as { readonly write: number } | { readonly step: number }) : { batch, row: number };
-  const first = table === 'journal_steps' ? row['note_digest'] : row['digest'];
+  const first = table === 'journal_steps' ? row['noteDigest'] : row['digest'];
   return ((await newestSeal(connection, subject)) ?? first) === digestOf(table, String(row['salt']), row);
 }

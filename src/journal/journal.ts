@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { type Dialect, Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
+import { type Dialect, type Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
 import { FileError, UsageError } from '../model/errors.ts';
@@ -49,7 +49,6 @@ import type {
   Batch,
   BatchPeople,
   DeletionRequest,
-  Intent,
   IntentFields,
   Journal,
   JournalRules,
@@ -58,7 +57,15 @@ import type {
   NewIntent,
 } from './port.ts';
 import { verifyChain } from './verify-chain.ts';
-import { batchColumns, batchNamed, batchOf, intentColumns, intentOf, type JournalTables } from './tables.ts';
+import {
+  batchNamed,
+  batchOf,
+  intentColumns,
+  intentOf,
+  type JournalTables,
+  parametersIn,
+  tablesOver,
+} from './tables.ts';
 
 /** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
 export interface JournalBackend {
@@ -115,7 +122,7 @@ export async function openJournalOver(
 /** The database that the backend leads to, and its id. Throws a FileError where its journal was moved; it is closed then. */
 export async function openDatabase(backend: JournalBackend): Promise<{ readonly db: Connection; readonly id: string }> {
   try {
-    const db: Connection = new Kysely<JournalTables>({ dialect: backend.dialect });
+    const db = tablesOver(backend.dialect);
     const id = await identityOf(db);
     const moved = movedProblem(id, backend.name);
     if (moved !== null) throw moved;
@@ -230,8 +237,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       }),
     batch: (name) => batchNamed(db, name),
     batches: async () => {
-      const rows = db.selectFrom('journal_batches').select(batchColumns);
-      return (await rows.orderBy('created_at', 'desc').orderBy('batch', 'desc').execute()).map(batchOf);
+      const rows = db.selectFrom('journal_batches').selectAll();
+      return (await rows.orderBy('createdAt', 'desc').orderBy('batch', 'desc').execute()).map(batchOf);
     },
     steps: async (batch, only) => {
       let steps = db.selectFrom('journal_steps').select(['step', 'at', 'actor', 'row', 'kind', 'note']);
@@ -269,7 +276,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     adopt: (batch, rows) =>
       step(async (connection) => {
         const at = now();
-        const done = { state: 'done' as const, applied_at: at, finished_at: at };
+        const done = { state: 'done' as const, appliedAt: at, finishedAt: at };
         const row = { ...batchRow(batch, at), ...done, salt: newSalt() };
         await connection.insertInto('journal_batches').values(row).execute();
         const intents = rows.map(({ intent }) => intent);
@@ -309,8 +316,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     changes: (batch) =>
       inChunks((after) =>
         chunkAfter(batch, after)
-          .select(['row', 'state', 'subject', 'before', 'after', 'discrepancy'])
-          .select(['planned_before as plannedBefore', 'planned_after as plannedAfter'])
+          .select(['row', 'state', 'subject', 'plannedBefore', 'plannedAfter', 'before', 'after', 'discrepancy'])
           .where('state', '<>', 'invalid')
           .execute(),
       ),
@@ -409,12 +415,12 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         // Also what was claimed before: whoever goes on has looked at what others have claimed since.
         const claimed = await connection
           .updateTable('journal_intents')
-          .set({ claimed_at: at })
+          .set({ claimedAt: at })
           .where('batch', '=', batch)
           .where(canBeClaimed)
           .executeTakeFirst();
         const digest = await setBatch(connection, batch, {
-          ...(reason !== undefined && { again_reason: reason }),
+          ...(reason !== undefined && { againReason: reason }),
           ...claim.columns,
           ...stateColumns('applying', at),
         });
@@ -428,7 +434,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     knowsToken: async (fingerprint, token) => {
       // By the index on fingerprints: one on tokens would make every plan dearer.
       const rows = db.selectFrom('journal_intents').select('row').where('fingerprint', '=', fingerprint);
-      const claimed = rows.where('token', '=', token).where('claimed_at', 'is not', null);
+      const claimed = rows.where('token', '=', token).where('claimedAt', 'is not', null);
       return (await claimed.limit(1).executeTakeFirst()) !== undefined;
     },
     setBehind: (batch, why) =>
@@ -438,8 +444,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
       }),
     undoneRows: async (batch) => {
-      const rows = db.selectFrom('journal_intents').select(['undo_of_row as row', 'batch']);
-      const undone = await rows.where('undo_of', '=', batch).where(takesBack).execute();
+      const rows = db.selectFrom('journal_intents').select(['undoOfRow as row', 'batch']);
+      const undone = await rows.where('undoOf', '=', batch).where(takesBack).execute();
       return new Map(undone.map(({ row, batch: by }) => [row ?? 0, by]));
     },
 
@@ -463,7 +469,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
         const at = now();
         const { columns, data } = await claimApproved(connection, found, acting());
-        const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), applied_at: at });
+        const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), appliedAt: at });
         if (digest === null) throw altered(`request ${batch}`);
         const claimed = { hash: found.hash, rows: found.rows, ...data };
         await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
@@ -495,7 +501,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const isSound = await isAsSealed(connection, { write }, { ...before });
         const row = await connection
           .updateTable('journal_writes')
-          .set({ state, ended_at: at, http_status: httpStatus, answer: cutText(answer), problem })
+          .set({ state, endedAt: at, httpStatus, answer: cutText(answer), problem })
           .where('write', '=', write)
           .returningAll()
           .executeTakeFirstOrThrow();
@@ -507,10 +513,10 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       const rows = await db
         .selectFrom('journal_intents as i')
         .innerJoin('journal_batches as b', 'b.batch', 'i.batch')
-        .select(['i.batch', 'i.row', 'i.state', 'i.parameters', 'i.before', 'i.after', 'i.sent_at as sentAt'])
-        .select(['b.action', 'b.created_at as createdAt'])
+        .select(['i.batch', 'i.row', 'i.state', 'i.parameters', 'i.before', 'i.after', 'i.sentAt'])
+        .select(['b.action', 'b.createdAt'])
         .where('i.user', '=', user)
-        .orderBy('b.created_at', 'desc')
+        .orderBy('b.createdAt', 'desc')
         .orderBy('i.batch', 'desc')
         .orderBy('i.row')
         .limit(limit)
@@ -527,7 +533,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     writes: (limit) =>
       db
         .selectFrom('journal_writes')
-        .select(['write', 'at', 'operation', 'user', 'body', 'state', 'http_status as httpStatus', 'problem'])
+        .select(['write', 'at', 'operation', 'user', 'body', 'state', 'httpStatus', 'problem'])
         .orderBy('write', 'desc')
         .limit(limit)
         .execute(),
@@ -663,25 +669,16 @@ async function* inChunks<T extends { readonly row: number }>(
 }
 
 function batchRow(batch: NewBatch, at: Timestamp) {
-  const { file, hash, rows, net, action } = batch;
+  const { columns, problems, warnings, server, againReason } = batch;
   return {
-    batch: batch.batch,
-    action,
+    ...batch,
     state: 'planned' as const,
-    file,
-    file_bytes: batch.fileBytes,
-    file_hash: batch.fileHash,
-    hash,
-    rows_digest: batch.rowsDigest,
-    rows,
-    net,
-    columns: JSON.stringify(batch.columns),
-    problems: JSON.stringify(batch.problems),
-    warnings: JSON.stringify(batch.warnings),
-    server: JSON.stringify(batch.server),
-    undo_of: batch.undoOf,
-    again_reason: batch.againReason === null ? null : storable(batch.againReason),
-    created_at: at,
+    columns: JSON.stringify(columns),
+    problems: JSON.stringify(problems),
+    warnings: JSON.stringify(warnings),
+    server: JSON.stringify(server),
+    againReason: againReason === null ? null : storable(againReason),
+    createdAt: at,
   };
 }
 
@@ -734,8 +731,8 @@ function stateColumns(
 ): UpdateObject<JournalTables, 'journal_batches'> {
   return {
     state,
-    ...(state === 'applying' && { applied_at: sql<Timestamp>`coalesce(applied_at, ${at})` }),
-    finished_at: state === 'done' ? sql<Timestamp>`coalesce(finished_at, ${at})` : null,
+    ...(state === 'applying' && { appliedAt: sql<Timestamp>`coalesce(applied_at, ${at})` }),
+    finishedAt: state === 'done' ? sql<Timestamp>`coalesce(finished_at, ${at})` : null,
   };
 }
 
@@ -760,35 +757,27 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
   };
 }
 
-function parametersIn(json: string | null): Intent['parameters'] {
-  return json === null ? null : (JSON.parse(json) as Intent['parameters']);
-}
-
 function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
   const text = (value: string | null): string | null => (value === null ? null : storable(value));
   return {
+    ...each,
     batch,
-    row: each.row,
-    state: each.state,
     subject: text(each.subject),
-    user: each.user,
     key: text(each.key),
-    token: each.token,
     fingerprint: text(each.fingerprint),
     parameters: each.parameters === null ? null : JSON.stringify(each.parameters),
     cells: JSON.stringify(each.cells),
-    planned_email: text(each.plannedEmail),
-    planned_username: text(each.plannedUsername),
-    planned_before: text(each.plannedBefore),
-    planned_after: text(each.plannedAfter),
+    plannedEmail: text(each.plannedEmail),
+    plannedUsername: text(each.plannedUsername),
+    plannedBefore: text(each.plannedBefore),
+    plannedAfter: text(each.plannedAfter),
     problem: text(each.problem),
     notes: each.notes.length === 0 ? null : JSON.stringify(each.notes),
-    undo_of: each.undoOfRow === null ? null : undoOf,
-    undo_of_row: each.undoOfRow,
+    undoOf: each.undoOfRow === null ? null : undoOf,
   };
 }
 
-const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undo_of_row']);
+const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undoOfRow']);
 
 async function insertIntents(
   connection: Connection,
@@ -814,7 +803,9 @@ async function insertIntents(
         (name, at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(wholeNumbers.has(name) ? 'bigint' : 'text')})`,
       ),
     );
-    const json = members(JSON.stringify(rows.map((each) => Object.values(each))));
+    const json = members(
+      JSON.stringify(rows.map((each: Readonly<Record<string, unknown>>) => names.map((name) => each[name]))),
+    );
     await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
   };
   // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
@@ -830,20 +821,6 @@ async function insertIntents(
   for (const [row, digest] of seals.sort(([a], [b]) => a - b)) seal.add(row, digest);
   return seal.end();
 }
-
-const fieldColumns = {
-  sentAt: 'sent_at',
-  body: 'body',
-  before: 'before',
-  after: 'after',
-  answerKind: 'answer_kind',
-  httpStatus: 'http_status',
-  evidence: 'evidence',
-  problem: 'problem',
-  recordId: 'record_id',
-  discrepancy: 'discrepancy',
-  claimedAt: 'claimed_at',
-} as const satisfies Partial<Record<keyof IntentFields, keyof JournalTables['journal_intents']>>;
 
 const amount = /^-?\d+(?:\.\d+)?$/;
 
@@ -869,10 +846,9 @@ function plainFields(fields: IntentFields): Readonly<Record<string, string | num
 }
 
 function changed({ seenBefore, answer, ...fields }: IntentFields) {
-  const plain = (Object.keys(fields) as (keyof typeof fields)[]).map((name) => [fieldColumns[name], fields[name]]);
   return {
-    ...(Object.fromEntries(plain) as Partial<Record<(typeof fieldColumns)[keyof typeof fields], never>>),
-    ...(seenBefore !== undefined && { seen_before: JSON.stringify(seenBefore) }),
+    ...fields,
+    ...(seenBefore !== undefined && { seenBefore: JSON.stringify(seenBefore) }),
     ...(answer !== undefined && { answer: cutText(answer) }),
   };
 }

@@ -148,7 +148,7 @@ function chainSteps(database: Database): void {
   for (const statement of chain) database.exec(statement);
   const id = database.prepare<[], string>('SELECT id FROM journal_identity').pluck().get() ?? '';
   const insert = database.prepare(
-    `INSERT INTO journal_steps VALUES (@step, @at, @actor, @batch, @row, @kind, @data, @digest, @note, @salt, @note_digest,
+    `INSERT INTO journal_steps VALUES (@step, @at, @actor, @batch, @row, @kind, @data, @digest, @note, @salt, @noteDigest,
       @previous, @hash)`,
   );
   let head: Head = { step: 0, hash: genesisOf(id) };

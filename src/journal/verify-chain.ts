@@ -88,7 +88,7 @@ export async function verifyChain(connection: Connection, wanted?: string): Prom
 function stepProblem(step: Step, previous: string, forgotten: string | undefined): string | null {
   if (hashOf(step) !== step.hash) return 'was altered: it does not have the hash that stands in it';
   if (step.previous !== previous) return 'does not follow the one before it: a step was removed, inserted or moved';
-  const { note: words, salt, note_digest: digest } = step;
+  const { note: words, salt, noteDigest: digest } = step;
   if (digest === null) return words === null && salt === null ? null : 'was altered: it has words that were not hashed';
   const expected = forgotten ?? digest;
   return words !== null && salt !== null && saltedDigest(salt, words) === expected
@@ -200,7 +200,7 @@ async function* rowDifferences(connection: Connection, batch: string, known: Bat
     seal.add(row.row, row.digest);
     const digest = about.findLast((each) => each.digest !== null)?.digest ?? row.digest;
     if (digest !== sealOf(row.salt, row)) yield `row ${row.row} of batch ${batch} was altered`;
-    else if (row.claimed_at !== claimedAt(row, about, known))
+    else if (row.claimedAt !== claimedAt(row, about, known))
       yield `the consent to row ${row.row} of batch ${batch} was altered`;
   }
   const whole = seal.end();

@@ -92,8 +92,8 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
     sessions: sessionsOf(open),
     accounts: async () => {
       const records = await accountRecords(db);
-      const tries = await db.selectFrom('people_tries').select(['name', 'blocked_until']).execute();
-      const blocked = new Map(tries.map((each) => [each.name, each.blocked_until]));
+      const tries = await db.selectFrom('people_tries').select(['name', 'blockedUntil']).execute();
+      const blocked = new Map(tries.map((each) => [each.name, each.blockedUntil]));
       return records.map(({ account }): ListedAccount => {
         const until = blocked.get(account.name) ?? null;
         return { ...account, blockedUntil: until !== null && until > now() ? until : null };
@@ -111,13 +111,13 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
           name,
           roles: rolesText(roles),
           state: 'active',
-          os_users: osUsersText(osUsers),
+          osUsers: osUsersText(osUsers),
           password,
-          password_at: password === null ? null : at,
-          created_at: at,
-          created_by: by,
-          changed_at: at,
-          changed_by: by,
+          passwordAt: password === null ? null : at,
+          createdAt: at,
+          createdBy: by,
+          changedAt: at,
+          changedBy: by,
           salt: newSalt(),
         };
         refuseUnbound(accountOf(row));
@@ -146,11 +146,11 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         'account-os-users',
         ({ osUsers }) => {
           const text = osUsersText(users);
-          return text === osUsersText(osUsers) ? undefined : { os_users: text };
+          return text === osUsersText(osUsers) ? undefined : { osUsers: text };
         },
         { os_users: [...users] },
       ),
-    setPassword: (name, password) => change(name, 'account-password', () => ({ password, password_at: now() })),
+    setPassword: (name, password) => change(name, 'account-password', () => ({ password, passwordAt: now() })),
 
     beginSignIn: (name) =>
       whole(async (connection) => {
@@ -185,7 +185,7 @@ async function storeChange(
   clock: Clock,
 ): Promise<Account> {
   // A new salt each time, so that two seals do not tell whether the account is as it was.
-  const by = { changed_at: timestampOf(clock.now()), changed_by: canonical({ ...actor }), salt: newSalt() };
+  const by = { changedAt: timestampOf(clock.now()), changedBy: canonical({ ...actor }), salt: newSalt() };
   const changed = { ...row, ...by };
   await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
   await addStep(connection, changed, kind, data, actor);
@@ -195,19 +195,19 @@ async function storeChange(
 async function addStep(connection: Connection, row: AccountRow, kind: string, data: Data, actor: Actor): Promise<void> {
   const digest = sealOf(row.salt, { ...row });
   const step = { actor, batch: null, row: null, kind, data: { account: row.name, ...data }, note: null, digest };
-  await appendSteps(connection, [{ at: row.changed_at, ...step }]);
+  await appendSteps(connection, [{ at: row.changedAt, ...step }]);
 }
 
 /** Whether nobody can sign in to the account now, because of tries before this one. */
 async function countTry(connection: Connection, name: string, now: number): Promise<boolean> {
   const before = await connection.selectFrom('people_tries').selectAll().where('name', '=', name).executeTakeFirst();
-  const isRecent = before !== undefined && before.last_at >= timestampOf(now - dayMs);
-  const blockedUntil = before?.blocked_until ?? null;
+  const isRecent = before !== undefined && before.lastAt >= timestampOf(now - dayMs);
+  const blockedUntil = before?.blockedUntil ?? null;
   const isBlocked = blockedUntil !== null && blockedUntil > timestampOf(now);
   const failed = (isRecent ? before.failed : 0) + (isBlocked ? 0 : 1);
   const waitMs = failed < freeTries ? 0 : Math.min(longestWaitMs, firstWaitMs * 2 ** (failed - freeTries));
   const next = waitMs === 0 ? null : timestampOf(now + waitMs);
-  const values = { failed, blocked_until: isBlocked ? blockedUntil : next, last_at: timestampOf(now) };
+  const values = { failed, blockedUntil: isBlocked ? blockedUntil : next, lastAt: timestampOf(now) };
   await connection
     .insertInto('people_tries')
     .values({ name, ...values })

@@ -61,8 +61,8 @@ export function sessionsOf(open: OpenPeople): Sessions {
     return db
       .selectFrom('people_sessions')
       .selectAll()
-      .where('ends_at', '>', timestampOf(now))
-      .where('seen_at', '>', timestampOf(now - sessionLimits.idleMs));
+      .where('endsAt', '>', timestampOf(now))
+      .where('seenAt', '>', timestampOf(now - sessionLimits.idleMs));
   };
   return {
     begin: (account, { method, address }, actor) => {
@@ -75,12 +75,12 @@ export function sessionsOf(open: OpenPeople): Sessions {
         account: account.name,
         method,
         address,
-        created_at: at,
-        seen_at: at,
-        ends_at: timestampOf(now + sessionLimits.absoluteMs),
+        createdAt: at,
+        seenAt: at,
+        endsAt: timestampOf(now + sessionLimits.absoluteMs),
       };
       return whole(async (connection) => {
-        await connection.deleteFrom('people_sessions').where('ends_at', '<=', at).execute();
+        await connection.deleteFrom('people_sessions').where('endsAt', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
         await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-in', data, note: null }]);
@@ -93,13 +93,13 @@ export function sessionsOf(open: OpenPeople): Sessions {
       const [{ account } = {}] = await accountRecords(db, row.account);
       if (account?.state !== 'active') return null;
       // Whoever changes a password because somebody else knows it wants that person out.
-      if (account.passwordAt !== null && account.passwordAt > row.created_at) return null;
+      if (account.passwordAt !== null && account.passwordAt > row.createdAt) return null;
       const now = clock.now();
-      if (row.seen_at < timestampOf(now - sessionLimits.seenMs)) {
+      if (row.seenAt < timestampOf(now - sessionLimits.seenMs)) {
         await whole((connection) =>
           connection
             .updateTable('people_sessions')
-            .set({ seen_at: timestampOf(now) })
+            .set({ seenAt: timestampOf(now) })
             .where('token', '=', row.token)
             .execute(),
         );
@@ -108,7 +108,7 @@ export function sessionsOf(open: OpenPeople): Sessions {
     },
     list: async (account) => {
       const rows = account === undefined ? live() : live().where('account', '=', account);
-      return (await rows.orderBy('created_at', 'desc').execute()).map(sessionOf);
+      return (await rows.orderBy('createdAt', 'desc').execute()).map(sessionOf);
     },
     end: (which, actor) =>
       whole(async (connection) => {
@@ -126,14 +126,6 @@ export function sessionsOf(open: OpenPeople): Sessions {
   };
 }
 
-function sessionOf({
-  id,
-  account,
-  method,
-  address,
-  created_at,
-  seen_at,
-  ends_at,
-}: JournalTables['people_sessions']): Session {
-  return { id, account, method, address, createdAt: created_at, seenAt: seen_at, endsAt: ends_at };
+function sessionOf({ token: _token, ...session }: JournalTables['people_sessions']): Session {
+  return session;
 }

@@ -1,8 +1,9 @@
 /** The two places of a move, as the settings name them. */
 import { existsSync } from 'node:fs';
-import { Kysely, sql } from 'kysely';
+import { sql } from 'kysely';
 import { openBackend } from '../journal/sqlite.ts';
 import { journalKind } from '../journal/schema.ts';
+import { tablesOver } from '../journal/tables.ts';
 import { databaseText, type SharedStore } from '../model/database-address.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
@@ -38,8 +39,8 @@ function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide
   const file = workerFileOf(settings.store.mirror);
   const backend = openBackend(settings.store.journal, clock);
   const worker = isMade || existsSync(file) ? openWorkerBackend(file, clock) : undefined;
-  const journal = new Kysely<StoreTables>({ dialect: backend.dialect });
-  const workerDb = worker && new Kysely<StoreTables>({ dialect: worker.dialect });
+  const journal = tablesOver<StoreTables>(backend.dialect);
+  const workerDb = worker && tablesOver<StoreTables>(worker.dialect);
   return {
     name: backend.name,
     journal,
@@ -63,7 +64,7 @@ function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide
 async function openSharedSide(store: SharedStore, clock: Clock): Promise<StoreSide> {
   const database = await openShared(store, journalKind, clock);
   await migrateShared(database, workerKind, clock);
-  const db = new Kysely<StoreTables>({ dialect: database.dialect });
+  const db = tablesOver<StoreTables>(database.dialect);
   return {
     name: `${databaseText(store.address)} (${store.schema})`,
     journal: db,

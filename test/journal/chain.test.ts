@@ -89,7 +89,7 @@ test('the hash of a step is that of all that it says, with its keys in order', (
     kind: 'sending',
     data: '{"from":"planned"}',
     digest: 'd',
-    note_digest: 'n',
+    noteDigest: 'n',
     previous: 'p',
     step: 7,
   };
@@ -97,7 +97,7 @@ test('the hash of a step is that of all that it says, with its keys in order', (
     `{"actor":{"name":"anna"},"at":"${at}","batch":"one \\"1\\"","data":{"from":"planned"},"digest":"d",` +
     '"kind":"sending","note":"n","previous":"p","row":2,"step":7}';
   expect(hashOf(step)).toBe(digestOf(whole));
-  const less = { ...step, batch: null, row: null, digest: null, note_digest: null };
+  const less = { ...step, batch: null, row: null, digest: null, noteDigest: null };
   expect(hashOf(less)).toBe(
     digestOf(
       whole
@@ -150,7 +150,7 @@ describe('a step', () => {
     const { hash, note, salt, ...hashed } = row;
     expect(row).toMatchObject({ step: 8, previous: 'h7', at, batch: 'one', row: 2, kind: 'sending', digest: 'd' });
     expect([row.actor, row.data]).toEqual([canonical({ ...anna }), '{"from":"a","to":"b"}']);
-    expect([note, salt, hashed.note_digest]).toEqual([null, null, null]);
+    expect([note, salt, hashed.noteDigest]).toEqual([null, null, null]);
     expect(hash).toBe(hashOf(hashed));
     expect(stepRow(newStep(), head).digest).toBeNull();
   });
@@ -160,7 +160,7 @@ describe('a step', () => {
     const { hash, note, salt: own, ...hashed } = row;
     expect(note).toBe('for Zoe\u{FFFD}');
     expect(own).toMatch(salt);
-    expect(hashed.note_digest).toBe(saltedDigest(String(own), String(note)));
+    expect(hashed.noteDigest).toBe(saltedDigest(String(own), String(note)));
     expect(hash).toBe(hashOf(hashed));
     expect(stepRow(newStep({ note: 'for Zoe' }), head).salt).not.toBe(own);
     expect(stepRow(newStep({ note: '' }), head)).toMatchObject({ note: '', salt: expect.stringMatching(salt) });
@@ -295,7 +295,7 @@ describe('accounts', () => {
     // What it says may not even be readable.
     await connection
       .updateTable('people_accounts')
-      .set({ roles: 'admin', os_users: '5', created_by: '', changed_by: '' })
+      .set({ roles: 'admin', osUsers: '5', createdBy: '', changedBy: '' })
       .execute();
     const unknown = { name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null };
     expect((await accountRecords(connection, 'anna'))[0]?.account).toMatchObject({

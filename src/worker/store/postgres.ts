@@ -1,11 +1,11 @@
 /** In a PostgreSQL database: the worker's store, the workers of other machines, and the health of the journal. */
 import { hostname } from 'node:os';
-import { Kysely } from 'kysely';
+import type { Kysely } from 'kysely';
 import { headOf } from '../../journal/chain.ts';
 import { isOpen } from '../../journal/claim-view.ts';
 import { type JournalBackend, movedProblem } from '../../journal/journal.ts';
 import { openSharedBackendIfMade, sharedHasStep, sharedHead } from '../../journal/postgres.ts';
-import type { JournalTables } from '../../journal/tables.ts';
+import { type JournalTables, tablesOver } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
 import type { StoreLocks } from '../../store/lock.ts';
 import { healthOf, type JournalHealth, type JournalLooks, type OpenState } from './health.ts';
@@ -69,7 +69,7 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
       try {
         backend ??= await openSharedBackendIfMade(store, clock);
         if (backend === undefined) return { absent: true };
-        db ??= new Kysely<JournalTables>({ dialect: backend.dialect });
+        db ??= tablesOver(backend.dialect);
         const { locks } = backend;
         const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
         return { found: await moment.execute((each) => counted(each, locks)) };

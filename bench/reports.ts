@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
 import { boundValues } from '../src/data/reports/run.ts';
 import { loadReports, type Report } from '../src/data/reports/reports.ts';
-import { relationTable } from '../src/model/relations.ts';
+import { relationTable } from '../src/model/resources.ts';
 import { systemClock } from '../src/model/time.ts';
 import { openMirrorStore } from '../src/mirror/store/mirror-store.ts';
 import type { BoundValues } from '../src/store/reading-types.ts';

@@ -1,6 +1,6 @@
 /** The process: arguments and signals in, exit code out. Nothing else ends it. */
 import type { CommandRow } from './cli/commands.ts';
-import { version } from './model/version.ts';
+import { version } from './model/program.ts';
 import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. Tests bring commands of their own. */
@@ -39,8 +39,8 @@ async function runProcess(
       import('./cli/program.ts'),
       import('./model/errors.ts'),
       import('./cli/output.ts'),
-      import('./model/secret-words.ts'),
-      import('./model/terminal-text.ts'),
+      import('./model/secret.ts'),
+      import('./model/text.ts'),
     ]);
   nameProcess(argv, withoutCredentials);
   const secrets = new SecretWords();

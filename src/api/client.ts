@@ -4,7 +4,7 @@
  */
 import { UsageError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
-import { markOf } from '../model/mark.ts';
+import { markOf } from '../model/secret.ts';
 import type { Money } from '../model/money.ts';
 import {
   type BalanceChangeType,

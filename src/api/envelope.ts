@@ -3,7 +3,7 @@
  * the envelope is checked; records are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
  */
 import { z } from 'zod';
-import { foreignList } from '../model/foreign-records.ts';
+import { foreignList } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';

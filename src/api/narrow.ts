@@ -2,7 +2,7 @@
  * Pages that a host cannot make: too many records for its memory or its time, or a record that makes every page fail.
  * Such a page is read as smaller ones, down to the single record. Section "Requests" of docs/architecture.md.
  */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { Patience } from './client.ts';
 import type { ListPage, Page, Unreadable } from './envelope.ts';
 import { isPageFailure, ServerFailed } from './errors.ts';

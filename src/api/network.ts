@@ -4,7 +4,7 @@
  */
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici';
-import { isLoopback } from '../model/loopback.ts';
+import { isLoopback } from '../model/address.ts';
 
 export interface Network {
   /** The proxy for https addresses, with its user and password; undefined where there is none. */

@@ -1,8 +1,8 @@
 /** The client of the server that the settings name. */
-import type { SharedStore } from '../model/database-address.ts';
-import { markOf } from '../model/mark.ts';
+import type { SharedStore } from '../model/address.ts';
+import { markOf } from '../model/secret.ts';
 import type { Releases } from '../model/releases.ts';
-import { version } from '../model/version.ts';
+import { version } from '../model/program.ts';
 import { networkOf, sharedStoreOf } from '../settings/network.ts';
 import { serverOf } from '../settings/server.ts';
 import type { Surroundings } from '../settings/settings.ts';

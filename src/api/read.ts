@@ -1,5 +1,5 @@
 /** One read, tried until it succeeds, cannot succeed, or has taken too long. */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
 import { isHtml, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, webPageError } from './response-errors.ts';

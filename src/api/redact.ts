@@ -1,11 +1,5 @@
 /** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
-import {
-  hiderOf,
-  passwordsGiven,
-  withoutPasswordFields,
-  withoutPasswords,
-  withPlainLetters,
-} from '../model/secret-words.ts';
+import { hiderOf, passwordsGiven, withoutPasswordFields, withoutPasswords, withPlainLetters } from '../model/secret.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import type { HttpHeaders } from './http.ts';
 

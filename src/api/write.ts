@@ -8,7 +8,7 @@ import { type HttpResponse, requestedWaitOf } from './http.ts';
 import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
-import { passwordsIn } from '../model/secret-words.ts';
+import { passwordsIn } from '../model/secret.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
 import { TransportError } from './transport-error.ts';
 

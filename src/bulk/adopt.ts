@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import type { AdoptedRow, Journal, NewBatch } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { IncompleteError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
 import { type BalanceParameters, resultOf } from './actions/balance-judge.ts';

@@ -4,8 +4,7 @@
  */
 import { approvalMissing, checkOpen } from '../journal/approval.ts';
 import type { Batch, Journal } from '../journal/port.ts';
-import type { Account } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 
 /** What is needed, who is waited for, who approved or denied, until when, as `--json` prints it; null without a policy. */

@@ -14,8 +14,8 @@ import {
   signedText,
 } from '../journal/signed-document.ts';
 import type { CheckingKey } from '../journal/signing-key.ts';
-import { counted } from '../model/counted.ts';
-import { explainFileError } from '../model/file-error.ts';
+import { counted } from '../model/text.ts';
+import { explainFileError } from '../model/files.ts';
 import { countNames, countsOf, intentStates } from './intent.ts';
 import { dataBegins, dataEnds, inPage, pageBegins, sealLine } from './receipt-page.ts';
 import {

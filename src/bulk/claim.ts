@@ -5,10 +5,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { readRegularFile } from '../model/read-file.ts';
+import { explainFileError, readRegularFile } from '../model/files.ts';
 import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';

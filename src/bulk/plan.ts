@@ -3,7 +3,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Batch, Journal, NewBatch, NewIntent, PlannedServer } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';

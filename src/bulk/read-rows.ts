@@ -1,8 +1,8 @@
 /** Rows as instructions of an action: those of a sheet, each with what is wrong with it, and those that take a batch back. */
 import type { Batch, Intent, Journal } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { namesPassword } from '../model/secret-words.ts';
+import { namesPassword } from '../model/secret.ts';
 import type { Action, Parameters } from './action.ts';
 import { actions } from './actions.ts';
 import { moneyText } from '../model/money.ts';

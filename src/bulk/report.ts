@@ -1,7 +1,7 @@
 /** A batch as `--json` prints it; the shape is part of the contract with scripts. */
 import { Big } from 'big.js';
 import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
-import { counted, grouped } from '../model/counted.ts';
+import { counted, grouped } from '../model/text.ts';
 import { changeBetween, changeOf, decimalOf, moneyText } from '../model/money.ts';
 import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';

@@ -3,7 +3,7 @@
  * an action would refuse in the rows of a query is refused before there is a file. Nothing is looked up and nothing sent.
  */
 import { extname } from 'node:path';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { csvLines, guardedText } from '../store/files/csv.ts';
 import type { Cell, Row } from '../store/reading-types.ts';

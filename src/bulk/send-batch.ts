@@ -3,7 +3,7 @@
  * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
  */
 import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import {
   afterPart,
   FileError,

@@ -1,7 +1,6 @@
 /** Users of an SQLite mirror by id, email or user name, many at once. */
 import type { ServedRecord } from '../model/records.ts';
-import { relationTable } from '../model/relations.ts';
-import { resourceOf } from '../model/resources.ts';
+import { relationTable, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';

@@ -1,9 +1,8 @@
 /** `--all`: a command for every server of the config file, each in a process of its own, some of them at once. */
 import { type Command, Option } from 'commander';
 import pLimit from 'p-limit';
-import { counted } from '../model/counted.ts';
+import { counted, onOneLine } from '../model/text.ts';
 import { InterruptedError, worstOf } from '../model/errors.ts';
-import { onOneLine } from '../model/terminal-text.ts';
 import { limitMark } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts';

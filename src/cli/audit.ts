@@ -8,7 +8,7 @@ import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
 import { openJournalForReading } from '../journal/open.ts';
 import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';

@@ -10,8 +10,8 @@ import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { journalToCopy, mirrorToCopy } from '../data/copy-source.ts';
-import { bytesText } from '../model/bytes.ts';
-import { databaseText } from '../model/database-address.ts';
+import { bytesText } from '../model/text.ts';
+import { databaseText } from '../model/address.ts';
 
 interface Flags extends AllFlags {
   readonly keep?: number;

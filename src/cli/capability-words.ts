@@ -1,5 +1,5 @@
 /** What a list of the server can do, in words. */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
 
 /**

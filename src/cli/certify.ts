@@ -6,10 +6,9 @@ import { checkCertificate, compareCertificates, type DifferingWindow, wordsOf } 
 import { openMirrorToCheck } from '../data/open.ts';
 import { keyFiles } from '../journal/signing-key.ts';
 import { openCertifying } from '../mirror/open.ts';
-import { counted, grouped } from '../model/counted.ts';
+import { counted, grouped, onOneLine } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { onOneLine } from '../model/terminal-text.ts';
 import { systemClock } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { checkingKey, printCheck, signingKey } from './bulk/receipt.ts';

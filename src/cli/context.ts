@@ -12,8 +12,7 @@ import {
   type SettingsReading,
 } from '../settings/settings.ts';
 import { Releases } from '../model/releases.ts';
-import { Secret } from '../model/secret.ts';
-import { SecretWords } from '../model/secret-words.ts';
+import { Secret, SecretWords } from '../model/secret.ts';
 import { keyOf } from '../settings/server.ts';
 import { sharedStoreOf } from '../settings/network.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';

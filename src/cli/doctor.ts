@@ -17,7 +17,7 @@ import { journalKind } from '../journal/schema.ts';
 import { openProbeRecord } from '../mirror/open.ts';
 import { openCapabilities } from '../mirror/open-status.ts';
 import type { CapabilityStatus } from '../mirror/status.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { FileError, LockHeldError } from '../model/errors.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import type { ResourceName } from '../model/resources.ts';

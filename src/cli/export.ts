@@ -10,7 +10,7 @@ import { maskedStore } from '../data/personal.ts';
 import { isWhole } from '../data/selection.ts';
 import type { SourceRequest } from '../data/source.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import { requireSpace } from '../store/files/disk-space.ts';

@@ -9,10 +9,9 @@ import type { CliContext } from './context.ts';
 import { pasteable, printWarning } from './output.ts';
 import { screenOf } from './sieve.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { makeFolder } from '../model/folder.ts';
+import { explainFileError, makeFolder } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
-import { harmless } from '../model/terminal-text.ts';
+import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 
 interface LogFile {

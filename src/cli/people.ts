@@ -1,8 +1,7 @@
 /** `people`: accounts, their roles and passwords. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { namedColumns, tableText } from '../data/text-table.ts';
-import { type Account, type Role, roles } from '../model/account.ts';
-import { actorText } from '../model/actor.ts';
+import { type Account, type Role, roles, actorText } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { systemClock } from '../model/time.ts';

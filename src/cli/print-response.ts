@@ -9,7 +9,7 @@ import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-
 import type { Cell } from '../store/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
-import { harmless } from '../model/terminal-text.ts';
+import { harmless } from '../model/text.ts';
 
 const widest = 32;
 const gap = '  ';

@@ -3,14 +3,14 @@
  * way of going wrong into one message and the exit code that docs/commands.md documents.
  */
 import { Command, CommanderError, Option } from 'commander';
-import { explainFileError } from '../model/file-error.ts';
+import { explainFileError } from '../model/files.ts';
 import { type ExitCode, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext } from './context.ts';
 import { printError } from './output.ts';
-import { version } from '../model/version.ts';
+import { version } from '../model/program.ts';
 
 /** Runs one command line to its end. Throws nothing. Tests bring commands of their own. */
 export async function run(

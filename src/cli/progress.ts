@@ -2,10 +2,9 @@
 import { clearScreenDown, cursorTo, moveCursor } from 'node:readline';
 import type { BulkEvent } from '../bulk/sending.ts';
 import type { SyncEvent } from '../mirror/progress.ts';
-import { counted, grouped } from '../model/counted.ts';
+import { counted, grouped, harmless } from '../model/text.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { harmless } from '../model/terminal-text.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { screenOf } from './sieve.ts';

@@ -1,9 +1,9 @@
 /** What people are asked on the terminal: consent before something is sent that cannot be taken back, accounts and passwords. */
 import { emitKeypressEvents, type Key } from 'node:readline';
-import type { Account } from '../model/account.ts';
+import type { Account } from '../model/actor.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
-import { harmless } from '../model/terminal-text.ts';
+import { harmless } from '../model/text.ts';
 import type { People } from '../people/port.ts';
 import { leastPassword, passwordProblem } from '../people/rules.ts';
 import { authenticate } from '../people/sign-in.ts';
@@ -20,7 +20,7 @@ interface Terminal {
 }
 
 /**
- * What is given at a prompt, whose words must be harmless (src/model/terminal-text.ts). A prompt alone does not end where its
+ * What is given at a prompt, whose words must be harmless (src/model/text.ts). A prompt alone does not end where its
  * input does: the process would end without a word. Throws an InterruptedError where it is broken off.
  */
 export async function onTerminal<T>(

@@ -2,8 +2,8 @@
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { startedFor } from '../model/actor.ts';
-import { counted, grouped } from '../model/counted.ts';
-import { runId } from '../model/run-id.ts';
+import { counted, grouped } from '../model/text.ts';
+import { runId } from '../model/program.ts';
 import { earliest, systemClock } from '../model/time.ts';
 import { openPublisher } from '../data/open-publish.ts';
 import type { CheckReport } from '../data/publish/check.ts';

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { ReadingJob } from '../data/reading-child.ts';
-import { styleWord } from '../model/terminal-text.ts';
+import { styleWord } from '../model/text.ts';
 import type { CliContext } from './context.ts';
 import { readInput, toDuration } from './flag-values.ts';
 import { writePicture } from './files.ts';

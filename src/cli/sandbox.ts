@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
-import { grouped } from '../model/counted.ts';
+import { grouped } from '../model/text.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { type Chaos, chaosMeanings, chaosNames } from '../sandbox/churn.ts';
 import type { CliContext } from './context.ts';

@@ -3,7 +3,7 @@
  * goes to a file or another program, it goes there as it is.
  */
 import { StringDecoder } from 'node:string_decoder';
-import { forTerminal } from '../model/terminal-text.ts';
+import { forTerminal } from '../model/text.ts';
 
 const behind = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
 

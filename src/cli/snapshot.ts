@@ -1,13 +1,12 @@
 /** `snapshot`: a consistent copy of the mirror, while the worker writes. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { grouped } from '../model/counted.ts';
+import { grouped, bytesText } from '../model/text.ts';
 import type { CliContext } from './context.ts';
 import { printResult } from './output.ts';
 import { refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
 import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
-import { bytesText } from '../model/bytes.ts';
 import { systemClock } from '../model/time.ts';
 
 interface Flags {

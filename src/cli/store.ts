@@ -1,6 +1,6 @@
 /** `store copy`: journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
 import { type Command, Option } from 'commander';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
 import { cancelMove, moveStore } from '../worker/move-store.ts';
 import { type MoveDirection, openMove } from '../worker/open-move.ts';

@@ -1,13 +1,11 @@
 /** `sync`: brings the mirror up to date. */
 import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
-import { counted, grouped } from '../model/counted.ts';
+import { counted, grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import type { DayRange } from '../model/era.ts';
-import { eraEnd, eraStart } from '../model/era.ts';
+import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { keepHeapSmall } from '../model/memory.ts';
-import { runId } from '../model/run-id.ts';
+import { keepHeapSmall, runId } from '../model/program.ts';
 import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';

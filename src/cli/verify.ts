@@ -1,9 +1,9 @@
 /** `verify`: whether the mirror holds what the server has. Changes no record of either. */
 import { Argument, type Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
-import { counted, grouped } from '../model/counted.ts';
+import { counted, grouped } from '../model/text.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { runId } from '../model/run-id.ts';
+import { runId } from '../model/program.ts';
 import { systemClock } from '../model/time.ts';
 import type { VerifyReport } from '../mirror/verify.ts';
 import type { DifferingCount } from '../mirror/verify-counts.ts';

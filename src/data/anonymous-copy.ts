@@ -6,9 +6,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
-import { explainFileError } from '../model/file-error.ts';
-import { relationTable, type RelationTable } from '../model/relations.ts';
-import { resourceNames } from '../model/resources.ts';
+import { explainFileError } from '../model/files.ts';
+import { relationTable, type RelationTable, resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
 import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { type RelatedKey, makeRelationTable, setFlatKeys } from '../store/relations.ts';

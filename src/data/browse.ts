@@ -5,7 +5,7 @@
  */
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
-import { relationTables } from '../model/relations.ts';
+import { relationTables } from '../model/resources.ts';
 import type { Cell, Relation, ResultColumn, Row, Selection } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName, quoteText } from '../store/schema.ts';

@@ -2,11 +2,10 @@
 import type { Database } from 'better-sqlite3';
 import { firstDifference, jsonOf, LineReader, NoDocument, readDocument } from '../journal/signed-document.ts';
 import type { CheckingKey } from '../journal/signing-key.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { relationTable } from '../model/relations.ts';
-import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { explainFileError } from '../model/files.ts';
+import { relationTable, type ResourceName, resourceNames } from '../model/resources.ts';
 import { type DayHash, dayHashes, saltRecord } from '../store/certified.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';

@@ -6,7 +6,7 @@ import { dirname } from 'node:path';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
 import { journalKind } from '../journal/schema.ts';
 import { FileError, UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
+import { explainFileError } from '../model/files.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';

@@ -1,6 +1,7 @@
 /** What every table, view and column of the mirror means; a test holds it to the tables of a real mirror. */
-import { type RelationTable, relationTables } from '../model/relations.ts';
 import {
+  type RelationTable,
+  relationTables,
   type Field,
   type FieldType,
   type Resource,

@@ -1,10 +1,9 @@
 /** Every table as files of one folder, of one state, with a manifest. Section "Exports" of docs/architecture.md. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { relationTables } from '../model/relations.ts';
-import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
+import { relationTables, isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import { version } from '../model/version.ts';
+import { version } from '../model/program.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { Relation } from '../store/reading-types.ts';

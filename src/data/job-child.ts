@@ -1,6 +1,6 @@
 /** The inside of a process that was started for one job; src/data/reading-process.ts is its other side. */
 import { Worker } from 'node:worker_threads';
-import { type Failure, failureOf } from '../model/failure.ts';
+import { type Failure, failureOf } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { writeToStream } from './stream-output.ts';
 

@@ -1,8 +1,8 @@
 /** Parquet: rows by groups, column by column, then the footer that says where each group lies. */
 import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import { instantMicroseconds, wholeSeconds } from '../model/api-time.ts';
-import { counted } from '../model/counted.ts';
+import { instantMicroseconds, wholeSeconds } from '../model/time.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { plainText } from '../store/files/csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';

@@ -6,9 +6,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { IncompleteError, InterruptedError, UsageError } from '../model/errors.ts';
-import { errorOf, type Failure } from '../model/failure.ts';
-import { moduleBeside } from '../model/module.ts';
+import { IncompleteError, InterruptedError, UsageError, errorOf, type Failure } from '../model/errors.ts';
+import { moduleBeside } from '../model/program.ts';
 import { durationText } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
 import type { JobNews } from './job-child.ts';

@@ -1,7 +1,6 @@
 /** One record of the mirror with all that is kept of it: its fields, how they came to be, and what belongs to it. */
 import type { RecordKey } from '../model/records.ts';
-import { relationTables } from '../model/relations.ts';
-import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { relationTables, type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell, Relation, RecordChange, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';

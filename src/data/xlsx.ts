@@ -6,8 +6,8 @@ import { ZipFile } from 'yazl';
 import type { ColumnType } from './column-type.ts';
 import type { FileRun } from './export.ts';
 import type { RowSource } from './source.ts';
-import { microseconds, wholeSeconds } from '../model/api-time.ts';
-import { counted } from '../model/counted.ts';
+import { microseconds, wholeSeconds } from '../model/time.ts';
+import { counted } from '../model/text.ts';
 import { plainText } from '../store/files/csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
 

@@ -5,8 +5,7 @@
  */
 import { Big } from 'big.js';
 import { type Kysely, sql, type SqlBool } from 'kysely';
-import { type Account, hasRole, isOnePerson, isSamePerson } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import { type Account, hasRole, isOnePerson, isSamePerson, type Actor } from '../model/actor.ts';
 import {
   approvalReasons,
   type ApprovalPolicy,
@@ -20,7 +19,7 @@ import {
   writeTotals,
 } from '../model/approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Caps, changeOf, moneyText } from '../model/money.ts';
 import { dayMs, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';

@@ -5,10 +5,9 @@
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
 import { type Kysely, type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
-import type { Account } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { storable } from '../model/storable.ts';
+import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { accountOf, type JournalTables } from './tables.ts';
 

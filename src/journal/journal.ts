@@ -9,7 +9,7 @@ import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
 import { FileError, UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
-import { storable } from '../model/storable.ts';
+import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { StoreLocks } from '../store/lock.ts';
 import { auditEntries } from './audit.ts';

@@ -1,5 +1,5 @@
 /** The journal in a PostgreSQL database: all that it does in its own way. */
-import type { SharedStore } from '../model/database-address.ts';
+import type { SharedStore } from '../model/address.ts';
 import { sql } from 'kysely';
 import { DatabaseError } from 'pg';
 import type { Clock } from '../model/time.ts';

@@ -6,7 +6,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { z } from 'zod';
-import { refuseUnfit } from '../model/read-file.ts';
+import { refuseUnfit } from '../model/files.ts';
 import { canonical, type Json } from './chain.ts';
 import type { SigningKey } from './signing-key.ts';
 

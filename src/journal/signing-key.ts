@@ -15,9 +15,7 @@ import {
 import { closeSync, existsSync, fchmodSync, fsyncSync, linkSync, openSync, rmSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FileError, UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { makeFolder } from '../model/folder.ts';
-import { readRegularFile } from '../model/read-file.ts';
+import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
 
 export interface SigningKey {
   /** SHA-256 of the public key (DER), in hexadecimal. */

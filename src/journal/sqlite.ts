@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { sql } from 'kysely';
 import { FileError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
+import { explainFileError } from '../model/files.ts';
 import type { Clock } from '../model/time.ts';
 import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';

@@ -9,8 +9,7 @@ import {
   type Selectable,
   sql,
 } from 'kysely';
-import type { Account, AccountState, SignInMethod } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import type { Account, AccountState, SignInMethod, Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, Intent, SentWrite } from './port.ts';
 

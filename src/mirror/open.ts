@@ -9,7 +9,7 @@ import { openJournal } from '../journal/open.ts';
 import type { Actor } from '../model/actor.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
-import { runId } from '../model/run-id.ts';
+import { runId } from '../model/program.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { Window } from '../store/mirror-types.ts';

@@ -4,8 +4,15 @@ import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
 import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, SchemaDrift } from '../model/page-rows.ts';
 import { recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
-import { relationTable, type RelationTable } from '../model/relations.ts';
-import { type Field, type FieldType, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
+import {
+  relationTable,
+  type RelationTable,
+  type Field,
+  type FieldType,
+  type ResourceName,
+  resourceNames,
+  resourceOf,
+} from '../model/resources.ts';
 import { isObject, relatedList, relatedRows } from '../store/related-record.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced } from './store/page-rows.ts';

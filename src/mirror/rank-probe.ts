@@ -5,7 +5,7 @@
  * docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { RankedRows } from '../store/mirror-types.ts';
 
 /** Half-open, in ranks. */

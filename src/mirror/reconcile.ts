@@ -4,7 +4,7 @@
  * "Deletions" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { DayRange } from '../model/era.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 import { addDays, minuteMs, type Clock, type Day } from '../model/time.ts';

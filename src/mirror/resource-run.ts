@@ -1,5 +1,5 @@
 /** One resource's part of a run: measure, plan, walk its windows side by side, and prove the sum. */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { coverageOf, type DayRange, everything, outsideEra, outsideStart } from '../model/era.ts';

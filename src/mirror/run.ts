@@ -3,7 +3,7 @@ import pLimit from 'p-limit';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { runId } from '../model/run-id.ts';
+import { runId } from '../model/program.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { syncLock } from './store/run-table.ts';
 import { type FreeSpace, freeSpace, requireSpace } from '../store/files/disk-space.ts';
@@ -18,7 +18,7 @@ import { checkServer, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 import { setImmediate } from 'node:timers/promises';
-import { bytesText } from '../model/bytes.ts';
+import { bytesText } from '../model/text.ts';
 
 interface SyncPorts {
   readonly source: Source;

@@ -11,7 +11,7 @@ import {
   ServerFailed,
 } from '../api/errors.ts';
 import { OperatorError } from '../model/errors.ts';
-import { markOf } from '../model/mark.ts';
+import { markOf } from '../model/secret.ts';
 import { recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import { resourceNames, type ResourceName } from '../model/resources.ts';
 

@@ -2,7 +2,7 @@
  * The proof of a resource: its rows are as many as the server says it has. Where they are not, the windows whose counts
  * differ are read again, and last what no range of days shows.
  */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';

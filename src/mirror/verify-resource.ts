@@ -1,6 +1,6 @@
 /** One resource of the mirror against the server: counts by window, or every record. Records nothing. */
 import type { LimitFunction } from 'p-limit';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra, owns } from '../model/era.ts';
 import { FileError, OperatorError } from '../model/errors.ts';

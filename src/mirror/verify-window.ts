@@ -1,6 +1,6 @@
 /** One window of the mirror against the server, record for record. Records nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { type DayRange, takes } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';

@@ -4,7 +4,7 @@
  * and walks" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';

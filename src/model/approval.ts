@@ -3,7 +3,7 @@
  * a batch. Amounts are exact decimals. Pure.
  */
 import { Big } from 'big.js';
-import { counted } from './counted.ts';
+import { counted } from './text.ts';
 import { decimalOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 

@@ -1,6 +1,6 @@
 /** The bounds on the money that goes out, in a row or by hand, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
 import { Big } from 'big.js';
-import { counted } from './counted.ts';
+import { counted } from './text.ts';
 import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from './money.ts';
 
 /** Why the row changes too much, in words; null where it does not. */

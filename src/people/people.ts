@@ -14,8 +14,7 @@ import {
 } from '../journal/chain.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
-import { type Account, hasRole, type Role, roles as allRoles } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import { type Account, hasRole, type Role, roles as allRoles, type Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, timestampOf } from '../model/time.ts';
 import type { ListedAccount, People, RoleChange } from './port.ts';

@@ -2,8 +2,7 @@
  * What is needed of the store of accounts. Every change is one durable step, which is appended to the journal's chain in the
  * same transaction. Section "People" of docs/architecture.md.
  */
-import type { Account, AccountState, Role } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import type { Account, AccountState, Role, Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Sessions } from './sessions.ts';
 

@@ -1,5 +1,5 @@
 /** What an account may be called, what it must say, and what its password may be. Pure. */
-import type { Account } from '../model/account.ts';
+import type { Account } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 

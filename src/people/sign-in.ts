@@ -1,5 +1,5 @@
 /** What is done with passwords: an account gets one, and somebody signs in by it. */
-import type { Account } from '../model/account.ts';
+import type { Account } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Cost, currentCost, hashNewPassword, hashPassword, isPassword, isWeak } from './password.ts';
 import type { NewAccount, People } from './port.ts';

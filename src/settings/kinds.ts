@@ -1,12 +1,10 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
-import { parseDatabaseAddress } from '../model/database-address.ts';
+import { parseDatabaseAddress, isLoopback } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
-import { withoutCredentials } from '../model/secret-words.ts';
-import { Secret, SecretAddress } from '../model/secret.ts';
+import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
-import { isLoopback } from '../model/loopback.ts';
 import { type SettingKey, settingOf, type settingTable } from './table.ts';
 
 interface ListenAddress {

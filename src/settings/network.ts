@@ -1,9 +1,8 @@
 /** How other machines are reached: the proxy, certificates, and the store that several machines share. */
 import { X509Certificate } from 'node:crypto';
-import type { SharedStore } from '../model/database-address.ts';
+import type { SharedStore } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
-import { fileReason } from '../model/file-error.ts';
-import { readRegularFile } from '../model/read-file.ts';
+import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
 import type { Settings } from './settings.ts';
 

@@ -1,8 +1,7 @@
 /** The server to talk to: the address and the key, which every command that sends requests needs and no other. */
 import { createHash } from 'node:crypto';
 import { UsageError } from '../model/errors.ts';
-import { fileReason } from '../model/file-error.ts';
-import { readRegularFile } from '../model/read-file.ts';
+import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';

@@ -9,11 +9,10 @@ import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
-import { withoutCredentials, withoutPassword } from '../model/secret-words.ts';
-import { Secret } from '../model/secret.ts';
+import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
-import { isLoopback } from '../model/loopback.ts';
+import { isLoopback } from '../model/address.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
 import { addressProblem, expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
 import {

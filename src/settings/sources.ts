@@ -2,9 +2,8 @@
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { UsageError } from '../model/errors.ts';
-import { fileReason } from '../model/file-error.ts';
+import { fileReason, readRegularFile } from '../model/files.ts';
 import { nearestNames } from '../model/nearest.ts';
-import { readRegularFile } from '../model/read-file.ts';
 import { type FileProfile, type FileValue, distrust } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
 import {

@@ -3,8 +3,7 @@ import { createHash, hash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { eraEnd, eraStart, outsideStart } from '../model/era.ts';
-import type { RelationTable } from '../model/relations.ts';
-import type { ResourceName } from '../model/resources.ts';
+import type { RelationTable, ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { quoteName, quoteText } from './schema.ts';
 

@@ -3,9 +3,7 @@ import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
-import { makeFolder } from '../model/folder.ts';
-import { refuseUnfit } from '../model/read-file.ts';
+import { explainFileError, makeFolder, refuseUnfit } from '../model/files.ts';
 import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 
 export type Migration = readonly string[] | ((database: Database) => void);

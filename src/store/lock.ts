@@ -12,7 +12,7 @@ import { basename, dirname, join } from 'node:path';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import type { QueryExecutorProvider } from 'kysely';
 import { LockHeldError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
+import { explainFileError } from '../model/files.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 
 export interface LockOwner {

@@ -4,8 +4,13 @@
  * the file number what their writer did not, whatever program writes. Section "The change cursor" of docs/architecture.md.
  */
 import type { Database } from 'better-sqlite3';
-import { type RelationTable, relationTable } from '../model/relations.ts';
-import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
+import {
+  type RelationTable,
+  relationTable,
+  isResourceName,
+  type ResourceName,
+  resourceNames,
+} from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 

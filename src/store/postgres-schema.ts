@@ -3,7 +3,7 @@
  * down in PostgreSQL's words. Text sorts by its bytes, as in SQLite, and all of it stays text, so that the chain of the journal
  * is the same in both.
  */
-import type { SharedStore } from '../model/database-address.ts';
+import type { SharedStore } from '../model/address.ts';
 import { type Clock, dayMs, timestampOf } from '../model/time.ts';
 import { checkVersion, type FileKind, newestVersion, statementsFrom } from './file-kind.ts';
 import { checkServer, connectTo, type SharedDatabase } from './postgres.ts';

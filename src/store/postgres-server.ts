@@ -1,7 +1,7 @@
 /** How a connection to a PostgreSQL of ours is made, what the server must be, and what its errors mean. */
 import { hash } from 'node:crypto';
 import { type ClientConfig, DatabaseError } from 'pg';
-import type { DatabaseAccess } from '../model/database-address.ts';
+import type { DatabaseAccess } from '../model/address.ts';
 
 export function connectionOf({ address, password, ca }: DatabaseAccess): ClientConfig {
   const { host, port, database, user, tls } = address;

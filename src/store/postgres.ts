@@ -18,10 +18,10 @@ import {
   type QueryResult,
 } from 'kysely';
 import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig, types } from 'pg';
-import { databaseText, type SharedStore } from '../model/database-address.ts';
+import { databaseText, type SharedStore } from '../model/address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
-import { storable } from '../model/storable.ts';
+import { storable } from '../model/text.ts';
 import { codeOf, connectionOf, lastRows, lockKey, serverBehind, troubleIn } from './postgres-server.ts';
 
 export interface SharedDatabase {

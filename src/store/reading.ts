@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { UsageError } from '../model/errors.ts';
-import { explainFileError } from '../model/file-error.ts';
+import { explainFileError } from '../model/files.ts';
 import { suggestion } from '../model/nearest.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';

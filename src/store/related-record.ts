@@ -1,5 +1,5 @@
 /** What a response holds under the name of a relation, as rows: a list, one record or none, in whatever shape. */
-import { firstFree } from '../model/free-name.ts';
+import { firstFree } from '../model/files.ts';
 import type { RelatedRow } from '../model/page-rows.ts';
 import { cellOf, jsonText } from './cell.ts';
 

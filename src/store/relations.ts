@@ -1,13 +1,12 @@
 /** Related records in the mirror: which are read, their tables, and what a page brings of them. */
 import type { Database } from 'better-sqlite3';
 import type { RelatedRows, RelatedRow } from '../model/page-rows.ts';
-import { relationTable, type RelationTable } from '../model/relations.ts';
-import type { ResourceName } from '../model/resources.ts';
+import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { numberedRelation, numberingSql, numbersIn } from './numbering.ts';
 import { build, type Runner } from './tables.ts';
 import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
-import { firstFree } from '../model/free-name.ts';
+import { firstFree } from '../model/files.ts';
 import { numberColumn, quoteName, quoteText } from './schema.ts';
 
 /** Something about a relation that the operator should know. */

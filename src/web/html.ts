@@ -2,16 +2,15 @@
 import { html as template, type SafeHtml } from '@remix-run/html-template';
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
-import { bytesText } from '../model/bytes.ts';
+import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
-import { harmless } from '../model/terminal-text.ts';
 import { ageText, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
 import { hash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
-import { readRegularFile } from '../model/read-file.ts';
-import { version } from '../model/version.ts';
+import { readRegularFile } from '../model/files.ts';
+import { version } from '../model/program.ts';
 
 export type Html = SafeHtml;
 

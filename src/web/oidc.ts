@@ -7,7 +7,7 @@ import * as client from 'openid-client';
 import { fetch } from 'undici';
 import { openDispatcher } from '../api/network.ts';
 import { messageOf, UnreachableError, UsageError } from '../model/errors.ts';
-import { isLoopback } from '../model/loopback.ts';
+import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Secret } from '../model/secret.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';

@@ -2,8 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
-import type { Account, Role } from '../model/account.ts';
-import type { Actor } from '../model/actor.ts';
+import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
 import type { People } from '../people/port.ts';

@@ -1,5 +1,5 @@
 /** Every route of the console with who may use it: there is no page and no button beside this table. */
-import { type Role, roles, seesPeople } from '../model/account.ts';
+import { type Role, roles, seesPeople } from '../model/actor.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
 import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';

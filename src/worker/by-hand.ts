@@ -4,7 +4,7 @@ import { InterruptedError, messageOf, UsageError } from '../model/errors.ts';
 import { commandText } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { runId } from '../model/run-id.ts';
+import { runId } from '../model/program.ts';
 import type { Clock } from '../model/time.ts';
 import { type CommandRunner, type LogLine, notRun, outcomeOf } from './command.ts';
 import type { JobRunEnd } from './store/port.ts';

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { messageOf, OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { secondMs } from '../model/time.ts';
-import { commandFile } from '../model/version.ts';
+import { commandFile } from '../model/program.ts';
 import type { RunOutcome } from './store/port.ts';
 
 /** The worker itself ends within ten seconds. */

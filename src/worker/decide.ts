@@ -3,10 +3,9 @@
  * recorded by src/worker/worker.ts, and then it is called again.
  */
 import { crc32 } from 'node:zlib';
-import { type CronTimes, cronTimes } from '../model/cron.ts';
+import { type CronTimes, cronTimes, clockChange, instantOf, instantsOf, wallTimeAt } from '../model/cron.ts';
 import type { Job } from '../model/job.ts';
 import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
-import { clockChange, instantOf, instantsOf, wallTimeAt } from '../model/zone.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 
 export interface ScheduledJob {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { FileError, UsageError } from '../model/errors.ts';
-import { isLoopback } from '../model/loopback.ts';
+import { isLoopback } from '../model/address.ts';
 import type { Log } from '../model/log.ts';
 import type { Secret } from '../model/secret.ts';
 import { secondMs } from '../model/time.ts';

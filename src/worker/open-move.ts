@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { openBackend } from '../journal/sqlite.ts';
 import { journalKind } from '../journal/schema.ts';
 import { tablesOver } from '../journal/tables.ts';
-import { databaseText, type SharedStore } from '../model/database-address.ts';
+import { databaseText, type SharedStore } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { openStatus } from '../mirror/open-status.ts';
 import type { MirrorStatus } from '../mirror/status.ts';
-import { databaseText } from '../model/database-address.ts';
+import { databaseText } from '../model/address.ts';
 import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';

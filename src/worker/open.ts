@@ -1,9 +1,9 @@
 /** The worker of the settings, and the watch over it. */
 import { Registry } from 'prom-client';
 import type { Log } from '../model/log.ts';
-import { isLoopback } from '../model/loopback.ts';
+import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
-import { version } from '../model/version.ts';
+import { version } from '../model/program.ts';
 import { networkOf } from '../settings/network.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';

@@ -3,7 +3,7 @@
  * known to be wrong already. Its words are ours alone: the words of a server or a file stay in the log, since an alert is
  * sent to others.
  */
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { durationText, parseInstant, secondMs, type Timestamp } from '../model/time.ts';
 import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';

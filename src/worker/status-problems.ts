@@ -1,7 +1,7 @@
 /** What is wrong with a mirror and its worker, each with its reason and the next step: for `status`, `--check` and `--json`. */
 import type { MirrorStatus } from '../mirror/status.ts';
 import type { ExitCode } from '../model/errors.ts';
-import { counted } from '../model/counted.ts';
+import { counted } from '../model/text.ts';
 import { durationText, secondMs } from '../model/time.ts';
 import { steps } from './problems.ts';
 import type { WorkerStatus } from './open-status.ts';

@@ -1,7 +1,7 @@
 /** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is stopped. */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
-import { runId } from '../model/run-id.ts';
+import { runId } from '../model/program.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
 import { type CommandEnd, notRun, outcomeOf } from './command.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { roles } from '../../src/model/account.ts';
+import { roles } from '../../src/model/actor.ts';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/password.ts';
 import { newUser } from '../support/bulk.ts';

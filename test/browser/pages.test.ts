@@ -1,7 +1,7 @@
 // @module-tag full
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { roles } from '../../src/model/account.ts';
+import { roles } from '../../src/model/actor.ts';
 import { findingsOf, screens, useBrowser } from './browser.ts';
 import { hostileWorld, pages } from './world.ts';
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import type { Sleep } from '../../src/api/rate.ts';
-import type { Role } from '../../src/model/account.ts';
+import type { Role } from '../../src/model/actor.ts';
 import { hashPassword } from '../../src/people/password.ts';
 import { secondMs } from '../../src/model/time.ts';
 import type { People } from '../../src/people/port.ts';

@@ -1,6 +1,5 @@
 /** A console with something on every page: hostile names in the mirror, in a batch and in the accounts, and a run that failed. */
-import type { Role } from '../../src/model/account.ts';
-import { roles } from '../../src/model/account.ts';
+import { type Role, roles } from '../../src/model/actor.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { isAllowed, type Route } from '../../src/web/route.ts';
 import { routes } from '../../src/web/routes.ts';

@@ -9,7 +9,7 @@ import {
   submitBatch,
 } from '../../src/bulk/approval.ts';
 import { batchOf } from '../../src/bulk/claim.ts';
-import type { Account } from '../../src/model/account.ts';
+import type { Account } from '../../src/model/actor.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import { anna, newBatch, newIntent, newJournal, policyOf } from '../support/journal.ts';
 import { newAccount, newPeople } from '../support/people.ts';

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { logLevels } from '../../src/settings/kinds.ts';
-import { formsOf } from '../../src/model/secret-words.ts';
+import { formsOf } from '../../src/model/secret.ts';
 import { startCli } from '../support/cli.ts';
 import { echoManners, generatedPassword, startEchoingServer, storedPassword } from '../support/echoing-server.ts';
 import { invoke } from '../support/invoke.ts';

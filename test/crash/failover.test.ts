@@ -15,7 +15,7 @@ import { noRules } from '../../src/journal/approval.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { openSharedBackend } from '../../src/journal/postgres.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { parseDatabaseAddress, type SharedStore } from '../../src/model/database-address.ts';
+import { parseDatabaseAddress, type SharedStore } from '../../src/model/address.ts';
 import { LockHeldError } from '../../src/model/errors.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { bulkClient, intentsOf, newUser, plan, send, sendsTo, sheetOf } from '../support/bulk.ts';

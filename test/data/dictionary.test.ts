@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { dictionary } from '../../src/data/dictionary.ts';
 import { datasetteMetadata, inventory, inventoryOf } from '../../src/data/inventory.ts';
-import { relationTables } from '../../src/model/relations.ts';
+import { relationTables } from '../../src/model/resources.ts';
 import { flatViewSql, makeRelationTable } from '../../src/store/relations.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';

@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { bookkeepingTables } from '../../src/data/publish/layout.ts';
 import { forgetUser } from '../../src/mirror/forget.ts';
 import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
-import { parseDatabaseAddress } from '../../src/model/database-address.ts';
+import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';

@@ -8,8 +8,7 @@ import {
   standingOf,
 } from '../../src/journal/approval.ts';
 import type { Approval, Batch } from '../../src/journal/port.ts';
-import type { Account } from '../../src/model/account.ts';
-import type { Actor } from '../../src/model/actor.ts';
+import type { Account, Actor } from '../../src/model/actor.ts';
 import type { OperatorError } from '../../src/model/errors.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
 import { anna, policyOf } from '../support/journal.ts';

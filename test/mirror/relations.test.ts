@@ -1,7 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { relationTables } from '../../src/model/relations.ts';
-import { resources } from '../../src/model/resources.ts';
+import { relationTables, resources } from '../../src/model/resources.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
 import { inventory } from '../../src/data/inventory.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';

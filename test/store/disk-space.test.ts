@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { bytesText } from '../../src/model/bytes.ts';
+import { bytesText } from '../../src/model/text.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { freeSpace, requireSpace } from '../../src/store/files/disk-space.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
 import { FileError } from '../../src/model/errors.ts';
-import { parseDatabaseAddress, type SharedStore } from '../../src/model/database-address.ts';
+import { parseDatabaseAddress, type SharedStore } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { newestVersion } from '../../src/store/file-kind.ts';
 import { connectTo } from '../../src/store/postgres.ts';

@@ -1,6 +1,6 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { relationTable } from '../../src/model/relations.ts';
+import { relationTable } from '../../src/model/resources.ts';
 import { relatedList, relatedRows } from '../../src/store/related-record.ts';
 import { flatViewSql, mostFlatKeys } from '../../src/store/relations.ts';
 

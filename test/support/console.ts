@@ -2,10 +2,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { Sleep } from '../../src/api/rate.ts';
-import type { Role } from '../../src/model/account.ts';
+import type { Role } from '../../src/model/actor.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
-import { SecretWords } from '../../src/model/secret-words.ts';
+import { SecretWords } from '../../src/model/secret.ts';
 import { Releases } from '../../src/model/releases.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeople } from '../../src/people/open.ts';

@@ -1,5 +1,5 @@
 /** Publishing a mirror into a database of the tests. */
-import { parseDatabaseAddress } from '../../src/model/database-address.ts';
+import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { check } from '../../src/data/publish/check.ts';

@@ -1,7 +1,7 @@
 /** The related records of a mirror, and the comparison with those of the sandbox. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
-import { relationTable } from '../../src/model/relations.ts';
+import { relationTable } from '../../src/model/resources.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Parent } from '../../src/sandbox/related.ts';

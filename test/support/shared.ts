@@ -4,7 +4,7 @@ import { noRules } from '../../src/journal/approval.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { openSharedBackend } from '../../src/journal/postgres.ts';
 import type { Journal, JournalRules } from '../../src/journal/port.ts';
-import { parseDatabaseAddress, type SharedStore } from '../../src/model/database-address.ts';
+import { parseDatabaseAddress, type SharedStore } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeopleOver } from '../../src/people/people.ts';

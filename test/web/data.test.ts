@@ -1,7 +1,7 @@
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { openJournal } from '../support/journal-file.ts';
-import type { Role } from '../../src/model/account.ts';
+import type { Role } from '../../src/model/actor.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { columnsOf } from '../support/history.ts';
 import { sync } from '../support/mirror.ts';

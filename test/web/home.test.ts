@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { roles } from '../../src/model/account.ts';
+import { roles } from '../../src/model/actor.ts';
 import { openWholeStatus } from '../../src/worker/open-status.ts';
 import { startConsole } from '../support/console.ts';
 import { operator } from '../support/people.ts';

@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { roles } from '../../src/model/account.ts';
-import { version } from '../../src/model/version.ts';
+import { roles } from '../../src/model/actor.ts';
+import { version } from '../../src/model/program.ts';
 import { limits } from '../../src/web/server.ts';
 import { startConsole } from '../support/console.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Role, roles } from '../../src/model/account.ts';
+import { type Role, roles } from '../../src/model/actor.ts';
 import type { Access } from '../../src/web/route.ts';
 import { routes } from '../../src/web/routes.ts';
 import { startConsole } from '../support/console.ts';

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { roles } from '../../src/model/account.ts';
+import { roles } from '../../src/model/actor.ts';
 import { limits } from '../../src/web/server.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { formsOf } from '../../src/model/secret-words.ts';
+import { formsOf } from '../../src/model/secret.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { sessionLimits } from '../../src/people/sessions.ts';
 import { startConsole } from '../support/console.ts';

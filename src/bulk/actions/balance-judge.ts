@@ -6,7 +6,7 @@
 import { Big } from 'big.js';
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';

@@ -5,7 +5,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import type { UsageError } from '../../model/errors.ts';
 import { shown, textCell } from './cell.ts';
 import { Budget, limits, refusal } from './limits.ts';

@@ -1,7 +1,7 @@
 /** Rows as they are read, one after the other, on their way to be a sheet, and the text of files that are text. */
 import { type Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import { emptyCell, errorReason, hadUnseen, shown } from './cell.ts';
 import { type Budget, refusal } from './limits.ts';
 import { mapRows, PackedRows } from './packed-rows.ts';

@@ -8,7 +8,7 @@ import { writeResults } from '../../bulk/results.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/export.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { systemClock } from '../../model/time.ts';

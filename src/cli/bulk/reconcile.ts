@@ -8,7 +8,7 @@ import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
 import { header, rowLines } from '../../data/text-lines.ts';
 import { namedColumns, tableText } from '../../data/text-table.ts';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';

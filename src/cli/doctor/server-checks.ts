@@ -17,14 +17,14 @@ import type { CliContext } from '../context.ts';
 import { capabilityWords, sizeWords } from '../capability-words.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
-import { counted } from '../../model/counted.ts';
+import { counted } from '../../model/text.ts';
 import { eraEnd, eraStart } from '../../model/era.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { operationOf } from '../../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import type { Secret } from '../../model/secret.ts';
 import { type Clock, dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
-import { version } from '../../model/version.ts';
+import { version } from '../../model/program.ts';
 
 /** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
 const largestDifferenceMs = 60 * secondMs;

@@ -7,7 +7,7 @@ import { onTerminal } from '../prompts.ts';
 import { readKeyFile, writeKeyFile } from '../../journal/signing-key.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
-import { harmless } from '../../model/terminal-text.ts';
+import { harmless } from '../../model/text.ts';
 import { checkedAddress } from '../../settings/kinds.ts';
 import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';

@@ -2,7 +2,7 @@
 import type { Chart, ChartSeries } from './chart.ts';
 import { placeScale, valueLabel, valueScale } from './svg.ts';
 import { cut, padEnd, padStart, visible, width } from '../text-table.ts';
-import { styleMark } from '../../model/terminal-text.ts';
+import { styleMark } from '../../model/text.ts';
 
 /** Both between 0 and 1, from the lower left; a point without `y` is a gap. */
 interface PlotPoint {

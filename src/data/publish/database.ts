@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { Client, DatabaseError } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { type DatabaseAccess, databaseText } from '../../model/database-address.ts';
+import { type DatabaseAccess, databaseText } from '../../model/address.ts';
 import { LockHeldError, OperatorError, UnreachableError, UsageError } from '../../model/errors.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
 import { connectionOf, lastRows, lockKey, serverBehind, troubleIn } from '../../store/postgres-server.ts';

@@ -6,8 +6,7 @@ import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { Runner } from '../../store/tables.ts';
-import type { RelationTable } from '../../model/relations.ts';
-import { type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
+import { type RelationTable, type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
 import { hash } from 'node:crypto';
 import type { Database } from './database.ts';
 

@@ -2,8 +2,7 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { existsSync, statSync, renameSync, rmSync } from 'node:fs';
 import { FileError, LockHeldError } from '../../model/errors.ts';
-import { relationTable } from '../../model/relations.ts';
-import { resourceNames, type ResourceName } from '../../model/resources.ts';
+import { relationTable, resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { lateIndices, quoteName } from '../../store/schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';

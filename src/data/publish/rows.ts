@@ -3,7 +3,7 @@
  * holds in another way is written here, cell by cell.
  */
 import type { Database as Mirror } from 'better-sqlite3';
-import { instantMicroseconds, wholeSeconds } from '../../model/api-time.ts';
+import { instantMicroseconds, wholeSeconds } from '../../model/time.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { readingPace } from '../reading-pace.ts';

@@ -3,7 +3,7 @@ import SqliteDatabase from 'better-sqlite3';
 import type { Report } from './reports.ts';
 import { missingNeeds } from './run.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { relationTables } from '../../model/relations.ts';
+import { relationTables } from '../../model/resources.ts';
 import { type Snapshot, snapshotOf } from '../../store/reading.ts';
 import { flatViewSql, makeRelationTable } from '../../store/relations.ts';
 import { mirrorTables } from '../../store/schema.ts';

@@ -3,11 +3,9 @@ import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';
 import { FileError, UsageError } from '../../model/errors.ts';
-import { explainFileError, fileReason } from '../../model/file-error.ts';
+import { explainFileError, fileReason, readRegularFile } from '../../model/files.ts';
 import { nearestNames, suggestion } from '../../model/nearest.ts';
-import { readRegularFile } from '../../model/read-file.ts';
-import { type RelationTable, relationTable } from '../../model/relations.ts';
-import { isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
+import { type RelationTable, relationTable, isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 
 export const parameterTypes = ['date', 'time', 'integer', 'number', 'text', 'flag'] as const;
 export type ParameterType = (typeof parameterTypes)[number];

@@ -4,8 +4,7 @@ import type { ParameterType, Report, ReportNeed, ReportParameter } from './repor
 import { UsageError } from '../../model/errors.ts';
 import { momentForms, parseMoment, dayMs, dayOf, timestampOf } from '../../model/time.ts';
 import { suggestion } from '../../model/nearest.ts';
-import type { RelationTable } from '../../model/relations.ts';
-import { isResourceName } from '../../model/resources.ts';
+import { type RelationTable, isResourceName } from '../../model/resources.ts';
 import type { BoundValues, Rows, StatementPart } from '../../store/reading-types.ts';
 import type { Snapshot } from '../../store/reading.ts';
 

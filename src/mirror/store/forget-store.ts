@@ -5,8 +5,7 @@ import { pageForgetter } from './page-memory.ts';
 import { owningDay } from './suppressions.ts';
 import { resetWalks } from './window-table.ts';
 import { recordId } from '../../model/records.ts';
-import type { RelationTable } from '../../model/relations.ts';
-import type { ResourceName } from '../../model/resources.ts';
+import type { RelationTable, ResourceName } from '../../model/resources.ts';
 import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../../model/time.ts';
 import {
   type Person,

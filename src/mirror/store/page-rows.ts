@@ -3,14 +3,13 @@
  * each cell from JavaScript costs more than storing it. What the cells are is decided in cell.ts; here they are only written
  * so that SQLite reads the same. Rows that did not change are not written at all.
  */
-import { otherResourceOf } from '../../model/foreign-records.ts';
+import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
-import { keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageCounts } from '../../store/mirror-types.ts';
-import { releaseBytes } from '../../model/memory.ts';
+import { releaseBytes } from '../../model/program.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
 import { numbersIn } from '../../store/numbering.ts';

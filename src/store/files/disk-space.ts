@@ -1,7 +1,7 @@
 /** Whether there is room for what is about to be written, before it is begun. */
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { bytesText } from '../../model/bytes.ts';
+import { bytesText } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 
 /** Bytes that this user may still write to the disk of the folder; undefined where that is not known. */

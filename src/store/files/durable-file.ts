@@ -5,8 +5,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
-import { makeFolder } from '../../model/folder.ts';
+import { explainFileError, makeFolder } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
 
 /** The mode of what holds records. */

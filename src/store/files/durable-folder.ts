@@ -2,9 +2,7 @@
 import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
-import { makeFolder, makeNewFolder } from '../../model/folder.ts';
-import { readRegularFile } from '../../model/read-file.ts';
+import { explainFileError, makeFolder, makeNewFolder, readRegularFile } from '../../model/files.ts';
 import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file.ts';
 
 const manifestName = 'manifest.json';

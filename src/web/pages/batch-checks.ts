@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import type { Finding } from '../../bulk/differences.ts';
 import { countWords, type BatchReport } from '../../bulk/report.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import {
   anchor,

@@ -5,7 +5,7 @@ import { countNames, type Counts } from '../../bulk/intent.ts';
 import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
 import type { Batch } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { durationText } from '../../model/time.ts';
 import { buttonForm, html, type Html, postForm, reasonField, textField, stateTag, timeTag } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit } from '../route.ts';

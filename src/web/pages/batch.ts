@@ -6,7 +6,7 @@ import { resultFiles, manifestText, resultChunks } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { tableFormats, type TableFormat } from '../../model/table.ts';
 import {
   anchor,

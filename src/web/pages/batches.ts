@@ -4,7 +4,7 @@ import { countWords, reportOf, type BatchReport } from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/cell.ts';
 import type { Batch } from '../../journal/port.ts';
-import { grouped } from '../../model/counted.ts';
+import { grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
 import {

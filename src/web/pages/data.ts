@@ -17,8 +17,8 @@ import {
 } from '../../data/browse.ts';
 import { isPersonal } from '../../data/personal.ts';
 import type { SourceRequest } from '../../data/source.ts';
-import { seesPeople } from '../../model/account.ts';
-import { grouped } from '../../model/counted.ts';
+import { seesPeople } from '../../model/actor.ts';
+import { grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type RecordKey, writtenId } from '../../model/records.ts';
 import { isResourceName } from '../../model/resources.ts';

@@ -1,6 +1,6 @@
 /** The first page: how fresh everything is, what is wrong and what to do, what runs, and which batches wait for the reader. */
 import type { MirrorStatus } from '../../mirror/status.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';

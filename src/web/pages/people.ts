@@ -1,6 +1,5 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
-import { type Account, isRole, type Role, roles } from '../../model/account.ts';
-import { actorText } from '../../model/actor.ts';
+import { type Account, isRole, type Role, roles, actorText } from '../../model/actor.ts';
 import type { ListedAccount } from '../../people/port.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';

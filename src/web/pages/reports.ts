@@ -6,9 +6,8 @@ import type { Preview } from '../../data/preview.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped, harmless } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { harmless } from '../../model/terminal-text.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
 import {
   anchor,

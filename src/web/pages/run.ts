@@ -1,7 +1,7 @@
 /** One run: what it did and found, how far it is while it goes on, and how it is stopped. */
 import { openRun } from '../../mirror/open-status.ts';
 import { actorText } from '../../model/actor.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { durationText, parseInstant, secondMs } from '../../model/time.ts';

@@ -2,7 +2,7 @@
 import { openRuns, openWriter } from '../../mirror/open-status.ts';
 import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
-import { counted, grouped } from '../../model/counted.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';

@@ -1,5 +1,5 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
-import type { Account, Role } from '../../model/account.ts';
+import type { Account, Role } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, leastPassword, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';

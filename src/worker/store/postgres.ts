@@ -9,7 +9,7 @@ import { type JournalTables, tablesOver } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
 import type { StoreLocks } from '../../store/lock.ts';
 import { healthOf, type JournalHealth, type JournalLooks, type OpenState } from './health.ts';
-import type { SharedStore } from '../../model/database-address.ts';
+import type { SharedStore } from '../../model/address.ts';
 import type { Clock } from '../../model/time.ts';
 import { openLeases, usualLeaseMs } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';

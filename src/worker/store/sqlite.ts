@@ -1,7 +1,7 @@
 /** The worker's store in an SQLite file of its own, beside the mirror: it is there before the mirror is, and outlives it. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError } from '../../model/file-error.ts';
+import { explainFileError } from '../../model/files.ts';
 import { type Clock, systemClock } from '../../model/time.ts';
 import { type FileKind, openForReading, openForWriting } from '../../store/file-kind.ts';
 import { sqliteDialect } from '../../store/kysely-sqlite.ts';

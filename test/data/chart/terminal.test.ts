@@ -4,7 +4,7 @@ import { chartOf } from '../../../src/data/chart/chart.ts';
 import { chartText } from '../../../src/data/chart/terminal.ts';
 import type { ChartKind } from '../../../src/data/reports/reports.ts';
 import { width } from '../../../src/data/text-table.ts';
-import { forTerminal, styleWord } from '../../../src/model/terminal-text.ts';
+import { forTerminal, styleWord } from '../../../src/model/text.ts';
 import type { Row } from '../../../src/store/reading-types.ts';
 
 function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], columns = 50, color = false): string[] {

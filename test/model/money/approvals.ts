@@ -3,8 +3,7 @@
  * approvers, and time. How it stands is decided by the function that the journal asks in production.
  */
 import { type ApprovalStep, standingOf } from '../../../src/journal/approval.ts';
-import type { Account } from '../../../src/model/account.ts';
-import type { Actor } from '../../../src/model/actor.ts';
+import type { Account, Actor } from '../../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../../src/model/approval.ts';
 import { dayMs, type Timestamp, timestampOf } from '../../../src/model/time.ts';
 import type { Model } from './explore.ts';

@@ -1,12 +1,11 @@
 /** Reads an .xlsx in a thread of its own; src/bulk/sheet/xlsx/thread.ts is its other side. */
 import { Buffer } from 'node:buffer';
-import type { UsageError } from '../../../model/errors.ts';
-import { errorOf } from '../../../model/failure.ts';
+import { type UsageError, errorOf } from '../../../model/errors.ts';
 import { Budget, refusal, threadLimits } from '../limits.ts';
 import { cellOf, headersOf, type SheetContent, SheetRows } from '../rows.ts';
 import type { FromThread, ThreadRow, ThreadTask } from './thread.ts';
 import { Worker } from 'node:worker_threads';
-import { moduleBeside } from '../../../model/module.ts';
+import { moduleBeside } from '../../../model/program.ts';
 
 class Rows {
   readonly #file: string;

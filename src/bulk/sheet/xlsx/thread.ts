@@ -4,8 +4,8 @@
  */
 import { Buffer } from 'node:buffer';
 import { parentPort, workerData } from 'node:worker_threads';
-import { counted } from '../../../model/counted.ts';
-import { type Failure, failureOf } from '../../../model/failure.ts';
+import { counted } from '../../../model/text.ts';
+import { type Failure, failureOf } from '../../../model/errors.ts';
 import { openArchive } from './archive.ts';
 import { type PackedCell, packedCell } from '../rows.ts';
 import { readStyles } from './cells.ts';

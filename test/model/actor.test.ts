@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Account, hasRole, isSamePerson } from '../../src/model/account.ts';
-import type { Actor } from '../../src/model/actor.ts';
+import { type Account, hasRole, isSamePerson, type Actor } from '../../src/model/actor.ts';
 
 const shell: Actor = { name: 'anna', uid: 1001, host: 'office', sudoUser: null, job: null, account: null };
 

@@ -1,7 +1,7 @@
-import { appendFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readRegularFile } from '../../src/model/read-file.ts';
+import { makeFolder, readRegularFile } from '../../src/model/files.ts';
 import { filesUnder, textOf } from '../support/documents.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -31,14 +31,30 @@ test.each([
 });
 
 test('Every folder is made for its owner alone, by one function', () => {
-  const others = filesUnder('src').filter((path) => path.endsWith('.ts') && path !== 'src/model/folder.ts');
+  const others = filesUnder('src').filter((path) => path.endsWith('.ts') && path !== 'src/model/files.ts');
   expect(others.filter((path) => /\bmkdir/.test(textOf(path)))).toEqual([]);
 });
 
 test('Everything that reads files whole does it here, but for those that are our own', () => {
-  const own = /^src\/(?:sandbox\/|cli\/demo|model\/(?:version|read-file)\.ts$)/;
+  const own = /^src\/(?:sandbox\/|cli\/demo|model\/(?:program|files)\.ts$)/;
   const direct = /\b(?:readFileSync|readFile)\b[^;]*from 'node:fs/;
   const others = filesUnder('src').filter((path) => path.endsWith('.ts') && !own.test(path));
   expect(others.length).toBeGreaterThan(100);
   expect(others.filter((path) => direct.test(textOf(path)))).toEqual([]);
+});
+
+test('a folder is made with those that lead to it, for its owner alone; one that is there stays as it is', () => {
+  const place = temporaryFolder();
+  const folder = join(place, 'a/b/c');
+  makeFolder(folder);
+  makeFolder(folder);
+  for (const each of ['a', 'a/b', 'a/b/c']) expect(statSync(join(place, each)).mode & 0o777).toBe(0o700);
+});
+
+test('a folder that cannot be made is an error at once, also where the system makes none', () => {
+  expect(() => makeFolder('/proc/nowhere/deeper')).toThrow('ENOENT');
+  const file = join(temporaryFolder(), 'file');
+  writeFileSync(file, '');
+  expect(() => makeFolder(file)).toThrow('EEXIST');
+  expect(() => makeFolder(join(file, 'below'))).toThrow('ENOTDIR');
 });

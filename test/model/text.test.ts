@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { counted } from '../../src/model/counted.ts';
+import { counted } from '../../src/model/text.ts';
 import { filesUnder, projectFolder } from '../support/documents.ts';
 
 test('one thing is one, and all other numbers are many', () => {

@@ -1,5 +1,4 @@
-/** Where a PostgreSQL database is, as a URL gives it: never with a password, which comes from a file or a variable. */
-import { isLoopback } from './loopback.ts';
+/** Addresses: which hosts are this machine, and where a database is - never with a password, which a file or a variable gives. */
 import type { Secret } from './secret.ts';
 
 /** `required`: encrypted, whoever answers; `verified`: encrypted, and the certificate of the server is checked. */
@@ -74,4 +73,15 @@ export function databaseText({ host, port, database, user }: DatabaseAddress): s
   const by = encodeURIComponent(user);
   if (host.startsWith('/')) return `postgresql://${by}@${name}?host=${host}`;
   return `postgresql://${by}@${host.includes(':') ? `[${host}]` : host}:${port}${name}`;
+}
+
+/** @param host as a URL has it: of IPv6 in brackets */
+export function isLoopback(host: string): boolean {
+  return (
+    host === 'localhost' ||
+    host.endsWith('.localhost') ||
+    host === '[::1]' ||
+    host === '::1' ||
+    /^127(?:\.\d+){3}$/.test(host)
+  );
 }

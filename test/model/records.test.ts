@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { foreignList, otherResourceOf } from '../../src/model/foreign-records.ts';
+import { foreignList, otherResourceOf } from '../../src/model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../src/model/resources.ts';
 
 /** A record with these of the resource's fields, and as many others. */

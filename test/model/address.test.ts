@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { databaseText, parseDatabaseAddress } from '../../src/model/database-address.ts';
-import { withoutPassword } from '../../src/model/secret-words.ts';
+import { databaseText, parseDatabaseAddress } from '../../src/model/address.ts';
+import { withoutPassword } from '../../src/model/secret.ts';
 
 test.each([
   ['postgresql://m@db.example.com/shop', { host: 'db.example.com', port: 5_432, tls: 'verified' }],

@@ -6,7 +6,7 @@ import {
   SecretWords,
   withoutPasswordFields,
   withoutPasswords,
-} from '../../src/model/secret-words.ts';
+} from '../../src/model/secret.ts';
 
 describe('a password', () => {
   test.each([

@@ -1,0 +1,184 @@
+/**
+ * Files that an operator names - settings, keys, reports, sheets - read whole, and only where they are files; folders of ours;
+ * and what the operating system and SQLite say of both, in words that say what to do.
+ */
+import { Buffer } from 'node:buffer';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readSync,
+  type Stats,
+  statSync,
+  existsSync,
+  mkdirSync,
+} from 'node:fs';
+import { FileError, messageOf, OperatorError } from './errors.ts';
+import { dirname } from 'node:path';
+
+/** Far above any file that is written by hand. */
+const handWrittenBytes = 1024 * 1024;
+
+/** What was named is there, and is not what can be read; it looks like what the operating system reports of a file. */
+export class UnfitFile extends Error {
+  override readonly name = 'UnfitFile';
+  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE';
+  readonly syscall = 'read';
+  readonly path: string;
+
+  constructor(code: UnfitFile['code'], message: string, path: string) {
+    super(message);
+    this.code = code;
+    this.path = path;
+  }
+}
+
+export interface ReadFile {
+  readonly bytes: Buffer;
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/**
+ * All bytes of a regular file, and whose it is. A pipe that nobody writes to never ends, and a device such as /dev/zero
+ * never ends, while a link to one looks like any file. So it is opened without waiting, looked at, and read up to the
+ * limit, whatever size it claims: the files of /proc claim none, and others grow.
+ * @throws UnfitFile, or what the operating system reports; `explainFileError` and `fileReason` put both into words
+ */
+export function readRegularFile(path: string, mostBytes = handWrittenBytes): ReadFile {
+  const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  try {
+    const stats = fstatSync(handle);
+    const { mode, uid, gid } = stats;
+    checkKind(stats, path);
+    if (stats.size > mostBytes) throw tooLarge(path, mostBytes);
+    const pieces: Buffer[] = [];
+    for (let left = mostBytes + 1; ;) {
+      const piece = Buffer.allocUnsafe(Math.min(left, Math.max(stats.size + 1, 4096)));
+      const length = readSync(handle, piece);
+      if (length === 0) return { bytes: Buffer.concat(pieces), mode, uid, gid };
+      left -= length;
+      if (left === 0) throw tooLarge(path, mostBytes);
+      pieces.push(piece.subarray(0, length));
+    }
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** For those who have the file opened by others, who would wait. @throws UnfitFile */
+export function refuseUnfit(path: string): void {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined) checkKind(stats, path);
+}
+
+function checkKind(stats: Stats, path: string): void {
+  if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder', path);
+  if (stats.isFile()) return;
+  const kind = stats.isFIFO() ? 'a pipe' : stats.isSocket() ? 'a socket' : 'a device';
+  throw new UnfitFile('NOT_A_FILE', `it is ${kind}, not a file`, path);
+}
+
+function tooLarge(path: string, mostBytes: number): UnfitFile {
+  return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MiB`, path);
+}
+
+/** Whether this user may use the file so. @param mode `constants.W_OK` and the like of node:fs; false for a file that is not there */
+export function mayAccess(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const reasons: Readonly<Record<string, readonly [reason: string, advice: string]>> = {
+  ENOENT: ['it does not exist', 'Check the path.'],
+  EISDIR: ['it is a folder', 'Name a file.'],
+  ELOOP: ['its links lead in a circle', 'Correct the links, or name the file itself.'],
+  ENAMETOOLONG: ['its name is too long', 'Check the path.'],
+  NOT_A_FILE: ['it is a pipe or a device', 'Write what it gives into a file, and name that.'],
+  TOO_LARGE: ['it is larger than such a file can be', 'Check the path.'],
+  ENOTDIR: ['a part of its path is not a folder', 'Check the path.'],
+  EACCES: ['permission is denied', 'Check the permissions of the file and its folder.'],
+  EPERM: ['the operation is not permitted', 'Check the permissions of the file and its folder.'],
+  EROFS: ['the file system is read-only', 'Name a place that can be written.'],
+  ENOSPC: ['the disk is full', 'Make room; what was there before is unharmed.'],
+  EDQUOT: ['the disk quota is used up', 'Make room.'],
+  EFBIG: ['it would grow past the largest size allowed', 'Raise the limit (ulimit -f), or name another disk.'],
+  EIO: ['the disk reported an error', 'Check the disk.'],
+  EMFILE: ['too many files are open', 'Raise the limit of open files (ulimit -n).'],
+  SQLITE_NOTADB: ['it is not an SQLite database', 'Name another file; this one was left as it is.'],
+  SQLITE_CORRUPT: ['the database is damaged', 'Move it away and run `admin-mirror sync` to build the mirror anew.'],
+  SQLITE_CANTOPEN: ['it cannot be opened', 'Check the path and the permissions of the file and its folder.'],
+  SQLITE_READONLY: ['it cannot be written', 'Check the permissions of the file and its folder.'],
+  SQLITE_FULL: ['the disk is full', 'Make room; what was committed is unharmed.'],
+  SQLITE_IOERR: ['the disk reported an error', 'Check the disk and its free space.'],
+  SQLITE_BUSY: ['another process is writing to it', 'Try again when the other process has ended.'],
+};
+
+function explanationOf(error: unknown): { readonly reason: string; readonly advice: string } | undefined {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+  if (code === undefined) return undefined;
+  if (error instanceof UnfitFile) return { reason: error.message, advice: reasons[code]?.[1] ?? 'Check the path.' };
+  // Extended codes refine a basic one: SQLITE_IOERR_WRITE is an SQLITE_IOERR.
+  const basic = code.startsWith('SQLITE_') ? code.split('_').slice(0, 2).join('_') : code;
+  const [reason, advice] = reasons[basic] ?? [];
+  if (reason !== undefined && advice !== undefined) return { reason: `${reason} (${code})`, advice };
+  // There are more reasons than anybody lists, and none of them is a bug of this program.
+  const ofFile = error instanceof Error && 'path' in error && 'syscall' in error && /^E[A-Z0-9]+$/.test(code);
+  return ofFile ? { reason: `the system reports ${code}`, advice: 'Check the path and its disk.' } : undefined;
+}
+
+/** Why a file cannot be used, to be read after "cannot be read:"; the error's own words where it is not about a file. */
+export function fileReason(error: unknown): string {
+  return explanationOf(error)?.reason ?? messageOf(error);
+}
+
+/**
+ * The error as one for the operator, where its `code` is that of a file problem; an `OperatorError` as it is; undefined
+ * for anything else, which is a bug and should be thrown on.
+ * @param doing what was being done, to be read after "could not", e.g. `open the mirror`
+ */
+export function explainFileError(error: unknown, doing: string, file: string): OperatorError | undefined {
+  if (error instanceof OperatorError) return error;
+  const known = explanationOf(error);
+  if (known === undefined) return undefined;
+  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice, cause: error });
+}
+
+const ownerAlone = 0o700;
+
+/**
+ * Makes the folder and those that lead to it; one that is there stays as it is. One by one: where nothing can be made, as in
+ * /proc, Node never comes back from making all of them at once.
+ */
+export function makeFolder(path: string): void {
+  try {
+    makeNewFolder(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || existsSync(parent)) throw error;
+    makeFolder(parent);
+    makeNewFolder(path);
+  }
+}
+
+/** Makes the folder, and throws where something has that name: what others have prepared is never used. */
+export function makeNewFolder(path: string): void {
+  mkdirSync(path, { mode: ownerAlone });
+}
+
+/** The first of the names that is not taken: with no number, then with 2, 3 and so on. */
+export function firstFree(isTaken: (name: string) => boolean, nameWith: (number: number | null) => string): string {
+  for (let number: number | null = null; ; number = (number ?? 1) + 1) {
+    const name = nameWith(number);
+    if (!isTaken(name)) return name;
+  }
+}

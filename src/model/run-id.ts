@@ -1,8 +1,0 @@
-/** What a run is called. */
-import { randomUUID } from 'node:crypto';
-import { type Clock, timestampOf } from './time.ts';
-
-/** `20260311T021500-1f0c9a3b`: sorts by time, and two of the same moment differ. */
-export function runId(clock: Clock): string {
-  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
-}

@@ -11,6 +11,7 @@ import { FileError, UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { tablesOver } from '../store/kysely-sqlite.ts';
 import type { StoreLocks } from '../store/lock.ts';
 import { auditEntries } from './audit.ts';
 import {
@@ -57,15 +58,7 @@ import type {
   NewIntent,
 } from './port.ts';
 import { verifyChain } from './verify-chain.ts';
-import {
-  batchNamed,
-  batchOf,
-  intentColumns,
-  intentOf,
-  type JournalTables,
-  parametersIn,
-  tablesOver,
-} from './tables.ts';
+import { batchNamed, batchOf, intentColumns, intentOf, type JournalTables, parametersIn } from './tables.ts';
 
 /** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
 export interface JournalBackend {
@@ -122,7 +115,7 @@ export async function openJournalOver(
 /** The database that the backend leads to, and its id. Throws a FileError where its journal was moved; it is closed then. */
 export async function openDatabase(backend: JournalBackend): Promise<{ readonly db: Connection; readonly id: string }> {
   try {
-    const db = tablesOver(backend.dialect);
+    const db = tablesOver<JournalTables>(backend.dialect);
     const id = await identityOf(db);
     const moved = movedProblem(id, backend.name);
     if (moved !== null) throw moved;

@@ -1,15 +1,6 @@
 /** The journal's tables as Kysely sees them: the same in every database that it may be in. */
-import {
-  CamelCasePlugin,
-  type Dialect,
-  type Generated,
-  Kysely,
-  type QueryExecutorProvider,
-  type RawBuilder,
-  type Selectable,
-  sql,
-} from 'kysely';
-import type { Account, AccountState, SignInMethod, Actor } from '../model/actor.ts';
+import { type Generated, type Kysely, type QueryExecutorProvider, type RawBuilder, type Selectable, sql } from 'kysely';
+import type { Account, AccountState, Actor, SignInMethod } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, Intent, SentWrite } from './port.ts';
 
@@ -86,11 +77,6 @@ export interface JournalTables {
     blockedUntil: Timestamp | null;
     lastAt: Timestamp;
   };
-}
-
-/** The tables in the database that the dialect leads to. */
-export function tablesOver<T = JournalTables>(dialect: Dialect): Kysely<T> {
-  return new Kysely<T>({ dialect, plugins: [new CamelCasePlugin()] });
 }
 
 function jsonIn(text: string | null): unknown {

@@ -1,10 +1,12 @@
-/** Kysely over an SQLite file of ours: the one dialect and driver of the journal and of the worker's store. */
+/** Kysely over a database of ours: its names, and the one dialect and driver of the journal's and the worker's SQLite files. */
 import { setTimeout as wait } from 'node:timers/promises';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import {
+  CamelCasePlugin,
   CompiledQuery,
   type DatabaseConnection,
   type Dialect,
+  Kysely,
   SqliteAdapter,
   SqliteDriver,
   SqliteIntrospector,
@@ -12,6 +14,11 @@ import {
   type TransactionSettings,
 } from 'kysely';
 import { busyMs } from './file-kind.ts';
+
+/** The tables in the database that the dialect leads to, with columns by the names of records: `fileHash` is `file_hash` there. */
+export function tablesOver<Tables>(dialect: Dialect): Kysely<Tables> {
+  return new Kysely<Tables>({ dialect, plugins: [new CamelCasePlugin()] });
+}
 
 /** One transaction, or one statement, at a time: works that go on side by side wait for each other. */
 export function sqliteDialect(database: Database): Dialect {

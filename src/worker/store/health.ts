@@ -1,6 +1,7 @@
 /** The health of mirror and journal: a few indexed queries for each request. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
+import type { Kysely } from 'kysely';
 import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
@@ -8,7 +9,11 @@ import { type FileKind, openForReading } from '../../store/file-kind.ts';
 import { batchLocks } from '../../journal/lock.ts';
 import { journalKind } from '../../journal/schema.ts';
 import { mirrorKind } from '../../store/open.ts';
-import type { Head } from '../../journal/chain.ts';
+import { type Head, headOf } from '../../journal/chain.ts';
+import { isOpen } from '../../journal/claim-view.ts';
+import type { JournalTables } from '../../journal/tables.ts';
+import { sqliteDialect, tablesOver } from '../../store/kysely-sqlite.ts';
+import { type StoreLocks, storeLocks } from '../../store/lock.ts';
 import type { BatchState } from '../../journal/port.ts';
 import type { WindowState } from '../../store/mirror-types.ts';
 
@@ -74,11 +79,15 @@ export function openHealthStore(
   clock: Clock = systemClock,
   shared?: () => Promise<JournalLooks>,
 ): HealthStore {
-  const ofMirror = lookAt(mirrorKind, mirror, mirrorHealth);
-  const ofJournal = lookAt(journalKind, journal, (database) => journalHealth(database, clock));
+  const ofMirror = lookAt(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
+  const ofJournal = lookAt(journalKind, journal, (database) => {
+    const db = tablesOver<JournalTables>(sqliteDialect(database));
+    const locks = storeLocks(batchLocks(database, clock));
+    return () => journalHealth(db, locks);
+  });
   let ofShared: Promise<JournalLooks> | undefined;
   return {
-    mirror: async () => ofMirror.look(),
+    mirror: ofMirror.look,
     journal: async () => (shared === undefined ? ofJournal.look() : (await (ofShared ??= shared())).look()),
     close: async () => {
       ofMirror.close();
@@ -92,22 +101,21 @@ export function openHealthStore(
  * The file stays open between two looks, without a transaction, and is opened anew where another one lies in its place:
  * opened each time, it would cost a worker some hundred MB of garbage that is not collected for days.
  */
-function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T) {
-  let open: { readonly mark: string; readonly database: Database; readonly read: () => T } | undefined;
+function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T | Promise<T>) {
+  let open: { readonly mark: string; readonly database: Database; readonly read: () => T | Promise<T> } | undefined;
 
   function close(): void {
     open?.database.close();
     open = undefined;
   }
 
-  function opened(mark: string): () => T {
+  function opened(mark: string): () => T | Promise<T> {
     if (open?.mark !== mark) close();
     if (open === undefined) {
       const empty = new FileError(`the ${kind.name} ${file} is empty`);
       const database = openForReading(kind, file, empty, empty, patienceMs);
       try {
-        // One transaction: the numbers belong together.
-        open = { mark, database, read: database.transaction(prepare(database)) };
+        open = { mark, database, read: prepare(database) };
       } catch (error) {
         database.close();
         throw error;
@@ -116,14 +124,14 @@ function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) =
     return open.read;
   }
 
-  function look(): Look<T> {
+  async function look(): Promise<Look<T>> {
     const { dev, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
     if (ino === undefined) {
       close();
       return { absent: true };
     }
     try {
-      return { found: opened(`${dev} ${ino}`)() };
+      return { found: await opened(`${dev} ${ino}`)() };
     } catch (error) {
       close();
       if (error instanceof OperatorError) return { problem: error.message };
@@ -191,39 +199,29 @@ function mirrorHealth(database: Database): () => MirrorHealth {
   return () => ({ resources: resourceNames.flatMap(lineOf) });
 }
 
-function journalHealth(database: Database, clock: Clock): () => JournalHealth {
-  const states = database.prepare<[], { state: BatchState; count: number }>(
-    'SELECT state, count(*) AS count FROM journal_batches GROUP BY state',
-  );
-  // By the index of open rows: the rows of all batches may be millions.
-  const rows = database.prepare<[], { batch: string; state: OpenState; count: number }>(
-    `SELECT batch, state, count(*) AS count FROM journal_intents INDEXED BY journal_open_subject
-     WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human') GROUP BY batch, state ORDER BY batch`,
-  );
-  const head = database.prepare<[], Head>('SELECT step, hash FROM journal_steps ORDER BY step DESC LIMIT 1');
-  const locks = batchLocks(database, clock);
-  return () => {
-    const isInHand = (batch: string): boolean => locks.owner(batch) !== undefined;
-    const found = rows.all().map((each) => ({ ...each, isInHand: isInHand(each.batch) }));
-    return healthOf(states.all(), found, head.get());
-  };
-}
-
-/** What was counted in a journal, whatever holds it. */
-export function healthOf(
-  states: readonly { readonly state: BatchState; readonly count: number }[],
-  rows: readonly (Pick<OpenBatch, 'batch' | 'isInHand'> & { readonly state: OpenState; readonly count: number })[],
-  head: Head | undefined,
-): JournalHealth {
-  const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
-  for (const { state, count } of states) batches[state] = count;
-  const open = Array.from(
-    Map.groupBy(rows, ({ batch }) => batch),
-    ([batch, own]): OpenBatch => {
-      const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
+/** Of a journal, whatever holds it. */
+export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
+  // The numbers belong together.
+  const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
+  return moment.execute(async (each) => {
+    const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
+    const states = each.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
+    for (const { state, count } of await states.groupBy('state').execute()) batches[state] = count;
+    const rows = await each
+      .selectFrom('journal_intents')
+      .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
+      .where(isOpen)
+      // By it SQLite finds the index of open rows: the rows of all batches may be millions.
+      .where('subject', '>', '')
+      .groupBy(['batch', 'state'])
+      .orderBy('batch')
+      .execute();
+    const open: OpenBatch[] = [];
+    for (const [batch, own] of Map.groupBy(rows, (row) => row.batch)) {
       const none = { sending: 0, acknowledged: 0, unknown: 0, needs_human: 0 };
-      return { batch, rows: { ...none, ...counts }, isInHand: own.some((each) => each.isInHand) };
-    },
-  );
-  return { batches, open, head: head ?? null };
+      const counts = Object.fromEntries(own.map(({ state, count }) => [state, count]));
+      open.push({ batch, rows: { ...none, ...counts }, isInHand: (await locks.owner(each, batch)) !== undefined });
+    }
+    return { batches, open, head: (await headOf(each)) ?? null };
+  });
 }

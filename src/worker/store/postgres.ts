@@ -1,16 +1,14 @@
 /** In a PostgreSQL database: the worker's store, the workers of other machines, and the health of the journal. */
 import { hostname } from 'node:os';
 import type { Kysely } from 'kysely';
-import { headOf } from '../../journal/chain.ts';
-import { isOpen } from '../../journal/claim-view.ts';
 import { type JournalBackend, movedProblem } from '../../journal/journal.ts';
 import { openSharedBackendIfMade, sharedHasStep, sharedHead } from '../../journal/postgres.ts';
-import { type JournalTables, tablesOver } from '../../journal/tables.ts';
+import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
-import type { StoreLocks } from '../../store/lock.ts';
-import { healthOf, type JournalHealth, type JournalLooks, type OpenState } from './health.ts';
+import { journalHealth, type JournalLooks } from './health.ts';
 import type { SharedStore } from '../../model/address.ts';
 import type { Clock } from '../../model/time.ts';
+import { tablesOver } from '../../store/kysely-sqlite.ts';
 import { openLeases, usualLeaseMs } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
 import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
@@ -69,10 +67,8 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
       try {
         backend ??= await openSharedBackendIfMade(store, clock);
         if (backend === undefined) return { absent: true };
-        db ??= tablesOver(backend.dialect);
-        const { locks } = backend;
-        const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-        return { found: await moment.execute((each) => counted(each, locks)) };
+        db ??= tablesOver<JournalTables>(backend.dialect);
+        return { found: await journalHealth(db, backend.locks) };
       } catch (error) {
         await close();
         if (error instanceof OperatorError) return { problem: error.message };
@@ -81,22 +77,6 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
     },
     close,
   };
-}
-
-async function counted(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
-  const batches = db.selectFrom('journal_batches').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
-  const rows = db
-    .selectFrom('journal_intents')
-    .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
-    .where(isOpen)
-    .groupBy(['batch', 'state'])
-    .orderBy('batch');
-  const found = [];
-  for (const each of await rows.execute()) {
-    const isInHand = (await locks.owner(db, each.batch)) !== undefined;
-    found.push({ ...each, state: each.state as OpenState, isInHand });
-  }
-  return healthOf(await batches.groupBy('state').execute(), found, await headOf(db));
 }
 
 const shownFor = '7 days';

@@ -1,7 +1,8 @@
 /** The worker's store over whatever database holds it, in statements that SQLite and PostgreSQL both understand. */
-import { type Dialect, type Generated, Kysely, type Selectable } from 'kysely';
+import type { Dialect, Generated, Kysely, Selectable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
+import { tablesOver } from '../../store/kysely-sqlite.ts';
 import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
 import type {
   Alert,
@@ -34,7 +35,7 @@ interface WorkerTables {
     readonly job: string;
     readonly cron: string;
     readonly timezone: string;
-    readonly handled_until: Timestamp;
+    readonly handledUntil: Timestamp;
   };
   readonly worker_runs: {
     readonly number: Generated<number>;
@@ -44,25 +45,18 @@ interface WorkerTables {
     readonly occurrence: Timestamp | null;
     readonly attempt: number;
     readonly command: string;
-    readonly started_at: Timestamp;
-    readonly finished_at: Timestamp | null;
+    readonly startedAt: Timestamp;
+    readonly finishedAt: Timestamp | null;
     readonly outcome: RunOutcome | null;
-    readonly exit_code: number | null;
+    readonly exitCode: number | null;
     readonly problem: string | null;
     /** JSON text. */
     readonly report: string | null;
     /** JSON text. */
     readonly actor: string | null;
   };
-  readonly worker_alerts: Omit<Alert, 'exitCode' | 'sentAt'> & {
-    readonly exit_code: number | null;
-    /** Null where it was sent by a version that did not note when. */
-    readonly told_at: Timestamp | null;
-  };
-  readonly worker_messages: Omit<Message, 'notBefore'> & {
-    readonly number: Generated<number>;
-    readonly not_before: Timestamp;
-  };
+  readonly worker_alerts: Omit<Alert, 'sentAt'> & { readonly toldAt: Timestamp };
+  readonly worker_messages: Message & { readonly number: Generated<number> };
 }
 
 type Connection = Kysely<WorkerTables>;
@@ -86,7 +80,7 @@ export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
  * All of them throw a FileError where the store cannot be read or written. The caller closes it, which closes the database.
  */
 export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
-  const db: Connection = new Kysely<WorkerTables>({ dialect: backend.dialect });
+  const db = tablesOver<WorkerTables>(backend.dialect);
   const { locks } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
   let scheduler: string | undefined;
@@ -143,11 +137,11 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
         for (const { name, cron, timezone } of wanted) {
           const before = known.find(({ job }) => job === name);
           if (before?.cron === cron && before.timezone === timezone) continue;
-          const until = before === undefined || before.handled_until < at ? at : before.handled_until;
+          const until = before === undefined || before.handledUntil < at ? at : before.handledUntil;
           await connection
             .insertInto('worker_jobs')
-            .values({ job: name, cron, timezone, handled_until: until })
-            .onConflict((row) => row.column('job').doUpdateSet({ cron, timezone, handled_until: until }))
+            .values({ job: name, cron, timezone, handledUntil: until })
+            .onConflict((row) => row.column('job').doUpdateSet({ cron, timezone, handledUntil: until }))
             .execute();
         }
       }),
@@ -168,20 +162,20 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
             ),
           )
           .selectAll('worker_runs')
-          .select(['worker_jobs.job as name', 'handled_until'])
+          .select(['worker_jobs.job as name', 'handledUntil'])
           .orderBy('worker_jobs.job')
           .execute();
         return new Map(
-          rows.map(({ name, handled_until, ...row }) => {
+          rows.map(({ name, handledUntil, ...row }) => {
             const latest = row.run === null ? undefined : runOf(row as RunRow);
-            return [name, { handledUntil: parseInstant(handled_until) ?? 0, latest }];
+            return [name, { handledUntil: parseInstant(handledUntil) ?? 0, latest }];
           }),
         );
       }),
     /** Occurrences up to then are dealt with; it may lie before what was set earlier. */
     setHandled: (job: string, until: number): Promise<void> =>
       step(async (connection) => {
-        const jobs = connection.updateTable('worker_jobs').set({ handled_until: timestampOf(until) });
+        const jobs = connection.updateTable('worker_jobs').set({ handledUntil: timestampOf(until) });
         await jobs.where('job', '=', job).execute();
       }),
 
@@ -256,10 +250,10 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
     alerts: (): Promise<AlertBook> =>
       explained(async () => ({
         alerts: (await db.selectFrom('worker_alerts').selectAll().orderBy('since').orderBy('problem').execute()).map(
-          ({ exit_code, told_at, ...alert }) => ({ ...alert, exitCode: exit_code, sentAt: told_at ?? alert.since }),
+          ({ toldAt, ...alert }) => ({ ...alert, sentAt: toldAt }),
         ),
         messages: (await db.selectFrom('worker_messages').selectAll().orderBy('number').execute()).map(
-          ({ number: _number, not_before, ...message }) => ({ ...message, notBefore: not_before }),
+          ({ number: _number, ...message }) => message,
         ),
       })),
     // There are never many: they are written whole.
@@ -267,16 +261,13 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
       whole(async (connection) => {
         await connection.deleteFrom('worker_alerts').execute();
         await connection.deleteFrom('worker_messages').execute();
-        for (const { exitCode, sentAt, ...alert } of alerts) {
-          const row = { ...alert, exit_code: exitCode, told_at: sentAt };
-          await connection.insertInto('worker_alerts').values(row).execute();
-        }
-        for (const { notBefore, ...message } of messages) {
+        for (const { sentAt, ...alert } of alerts) {
           await connection
-            .insertInto('worker_messages')
-            .values({ ...message, not_before: notBefore })
+            .insertInto('worker_alerts')
+            .values({ ...alert, toldAt: sentAt })
             .execute();
         }
+        for (const message of messages) await connection.insertInto('worker_messages').values(message).execute();
       }),
     close: async (): Promise<void> => {
       await locks.close();
@@ -289,22 +280,10 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
 
 type RunRow = Selectable<WorkerTables['worker_runs']>;
 
-function runOf({
-  number: _number,
-  occurrence,
-  started_at,
-  finished_at,
-  exit_code,
-  report,
-  actor,
-  ...run
-}: RunRow): JobRun {
+function runOf({ number: _number, occurrence, report, actor, ...run }: RunRow): JobRun {
   return {
     ...run,
     occurrence: parseInstant(occurrence) ?? null,
-    startedAt: started_at,
-    finishedAt: finished_at,
-    exitCode: exit_code,
     report: report === null ? null : (JSON.parse(report) as unknown),
     ...(actor !== null && { actor: JSON.parse(actor) as Actor }),
   };
@@ -318,11 +297,11 @@ async function beginRow(
   const time = occurrence === null ? null : timestampOf(occurrence);
   await connection
     .insertInto('worker_runs')
-    .values({ ...run, actor: actor === undefined ? null : JSON.stringify(actor), occurrence: time, started_at: at })
+    .values({ ...run, actor: actor === undefined ? null : JSON.stringify(actor), occurrence: time, startedAt: at })
     .execute();
   if (time !== null) {
-    const jobs = connection.updateTable('worker_jobs').set({ handled_until: time });
-    await jobs.where('job', '=', run.job).where('handled_until', '<', time).execute();
+    const jobs = connection.updateTable('worker_jobs').set({ handledUntil: time });
+    await jobs.where('job', '=', run.job).where('handledUntil', '<', time).execute();
   }
   await connection
     .deleteFrom('worker_runs')
@@ -343,9 +322,7 @@ async function beginRow(
 async function endRow(connection: Connection, run: string, end: JobRunEnd, at: Timestamp): Promise<JobRun> {
   const { outcome, exitCode, problem, report } = end;
   const text = report === null ? null : JSON.stringify(report);
-  const rows = connection
-    .updateTable('worker_runs')
-    .set({ finished_at: at, outcome, exit_code: exitCode, problem, report: text });
+  const rows = connection.updateTable('worker_runs').set({ finishedAt: at, outcome, exitCode, problem, report: text });
   await rows.where('run', '=', run).where('outcome', 'is', null).execute();
   const row = connection.selectFrom('worker_runs').selectAll().where('run', '=', run);
   return runOf(await row.executeTakeFirstOrThrow());

@@ -9,7 +9,7 @@ import { Reach, wordsOf } from '../api/narrow.ts';
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
-import { explainFileError, readRegularFile } from '../model/files.ts';
+import { explainFileError, readRegularFile, refusePlanted } from '../model/files.ts';
 import { recordId } from '../model/records.ts';
 import { dayMs } from '../model/time.ts';
 import { ownerAlone } from '../store/files/durable-file.ts';
@@ -316,7 +316,10 @@ async function openProgress({ journal, progressFile: file, clock }: ReconcilePor
     ? [header, ...steps]
     : [{ key, at: clock.now(), span, head: (await journal.head()) ?? null } satisfies Header];
   const text = kept.map((line) => `${JSON.stringify(line)}\n`).join('');
-  explained(() => writeFileSync(file, text, { mode: ownerAlone }));
+  explained(() => {
+    refusePlanted(file);
+    writeFileSync(file, text, { mode: ownerAlone });
+  });
   return {
     steps: goesOn ? (steps as Step[]) : [],
     /** As it was when the first of these runs began. */

@@ -9,7 +9,7 @@ import type { CliContext } from './context.ts';
 import { pasteable, printWarning } from './output.ts';
 import { screenOf } from './sieve.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError, makeFolder } from '../model/files.ts';
+import { explainFileError, makeFolder, refusePlanted } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
@@ -74,6 +74,7 @@ function explained(error: unknown, what: string, path: string): OperatorError {
 }
 
 function open(path: string): number {
+  refusePlanted(path);
   return openSync(path, 'a', 0o600);
 }
 

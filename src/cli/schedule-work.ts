@@ -4,7 +4,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { jobVariable } from '../model/actor.ts';
 import { FileError, InterruptedError, messageOf, OperatorError, UsageError } from '../model/errors.ts';
-import { explainFileError, makeFolder } from '../model/files.ts';
+import { explainFileError, makeFolder, refusePlanted } from '../model/files.ts';
 import type { JobKind } from '../model/job.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
@@ -80,6 +80,7 @@ function keepConfig(reading: SettingsReading): string {
     makeFolder(dirname(copy));
     // What was checked and not what stands there by now; in one step, since a disk that is full must leave the copy that the
     // old config file goes on by.
+    refusePlanted(`${copy}.new`);
     writeFileSync(`${copy}.new`, reading.config() ?? '', { mode: 0o600 });
     renameSync(`${copy}.new`, copy);
   } catch (error) {

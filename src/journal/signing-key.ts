@@ -15,7 +15,7 @@ import {
 import { closeSync, existsSync, fchmodSync, fsyncSync, linkSync, openSync, rmSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FileError, UsageError } from '../model/errors.ts';
-import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
+import { explainFileError, makeFolder, readRegularFile, refusePlanted } from '../model/files.ts';
 
 export interface SigningKey {
   /** SHA-256 of the public key (DER), in hexadecimal. */
@@ -37,7 +37,7 @@ export function keyFiles(journal: string): { readonly signing: string; readonly 
 export function openSigningKey(journal: string): { readonly key: SigningKey; readonly isNew: boolean } {
   const { signing, checking } = keyFiles(journal);
   const isNew = !existsSync(signing) && makeKey(signing, checking);
-  const { bytes, mode } = readKeyFile(signing);
+  const { bytes, mode } = readKeyFile(signing, refusePlanted);
   if ((mode & 0o077) !== 0) {
     throw new FileError(`${signing} can be read by others, who could sign with it`, {
       advice: `Run: chmod 600 ${signing}. If somebody has read it, move it and receipt.pub away: a new pair is made.`,
@@ -102,9 +102,10 @@ export function writeKeyFile(path: string, text: string | Buffer, mode: number):
   }
 }
 
-/** Throws a FileError. */
-export function readKeyFile(file: string) {
+/** Throws a FileError. @param check throws where the file must not be used */
+export function readKeyFile(file: string, check: (file: string) => void = () => {}) {
   try {
+    check(file);
     return readRegularFile(file);
   } catch (error) {
     throw explainFileError(error, 'read the key file', file) ?? error;

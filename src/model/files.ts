@@ -8,6 +8,7 @@ import {
   closeSync,
   constants,
   fstatSync,
+  lstatSync,
   openSync,
   readSync,
   type Stats,
@@ -16,7 +17,7 @@ import {
   mkdirSync,
 } from 'node:fs';
 import { FileError, messageOf, OperatorError } from './errors.ts';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 
 /** Far above any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
@@ -24,7 +25,7 @@ const handWrittenBytes = 1024 * 1024;
 /** What was named is there, and is not what can be read; it looks like what the operating system reports of a file. */
 export class UnfitFile extends Error {
   override readonly name = 'UnfitFile';
-  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE';
+  readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE' | 'PLANTED';
   readonly syscall = 'read';
   readonly path: string;
 
@@ -75,6 +76,24 @@ export function refuseUnfit(path: string): void {
   if (stats !== undefined) checkKind(stats, path);
 }
 
+/**
+ * For what is to be written. Where everybody may make files, as in /tmp, another user may have put a link there that leads to a file of
+ * ours, a file that they can read and change, or a folder in which they can replace files. Linux can refuse such links
+ * (fs.protected_symlinks), but not to whoever follows them by themselves, as we do. @throws UnfitFile
+ */
+export function refusePlanted(path: string): void {
+  const user = process.getuid?.();
+  const above = dirname(resolve(path));
+  if (user === undefined || above === resolve(path)) return;
+  refusePlanted(above);
+  const owner = lstatSync(path, { throwIfNoEntry: false })?.uid;
+  if (owner === undefined || owner === user || owner === 0) return;
+  if ((statSync(above).mode & 0o002) === 0) return;
+  throw new UnfitFile('PLANTED', `${planted}: ${path}`, path);
+}
+
+const planted = 'this belongs to another user and lies in a folder that everybody can write to';
+
 function checkKind(stats: Stats, path: string): void {
   if (stats.isDirectory()) throw new UnfitFile('EISDIR', 'it is a folder', path);
   if (stats.isFile()) return;
@@ -102,6 +121,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   ELOOP: ['its links lead in a circle', 'Correct the links, or name the file itself.'],
   ENAMETOOLONG: ['its name is too long', 'Check the path.'],
   NOT_A_FILE: ['it is a pipe or a device', 'Write what it gives into a file, and name that.'],
+  PLANTED: ['it belongs to another user', 'Name a place in a folder of your own.'],
+  EEXIST: ['something has this name already', 'Name another place, or move that away.'],
   TOO_LARGE: ['it is larger than such a file can be', 'Check the path.'],
   ENOTDIR: ['a part of its path is not a folder', 'Check the path.'],
   EACCES: ['permission is denied', 'Check the permissions of the file and its folder.'],
@@ -154,15 +175,15 @@ export function explainFileError(error: unknown, doing: string, file: string): O
 const ownerAlone = 0o700;
 
 /**
- * Makes the folder and those that lead to it; one that is there stays as it is. One by one: where nothing can be made, as in
- * /proc, Node never comes back from making all of them at once.
+ * Makes the folder and those that lead to it; one that is there stays as it is, and one that another user has put where everybody
+ * can write is refused. One by one: where nothing can be made, as in /proc, Node never comes back from making all of them at once.
  */
 export function makeFolder(path: string): void {
   try {
     makeNewFolder(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return refusePlanted(path);
     const parent = dirname(path);
     if (code !== 'ENOENT' || existsSync(parent)) throw error;
     makeFolder(parent);

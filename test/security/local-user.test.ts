@@ -1,7 +1,17 @@
 /** What another user of the same machine may try. Where the tests run as root, that user is one of its own. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -182,6 +192,62 @@ describe('settings', () => {
 });
 
 describe('what is written for the operator', () => {
+  /** A folder like /tmp, in which the stranger has put a link to a file of ours and files of their own under each name that is used. */
+  function plantedFolder(names: readonly string[]) {
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o1777);
+    const victim = join(temporaryFolder(), 'precious');
+    writeFileSync(victim, 'precious');
+    names.forEach((name, at) => {
+      const path = join(folder, name);
+      if (at % 2 === 0) symlinkSync(victim, path);
+      else writeFileSync(path, '');
+      if (at % 2 === 1) chmodSync(path, 0o666);
+      lchownSync(path, stranger, stranger);
+    });
+    return { folder, victim };
+  }
+
+  test.runIf(isRoot)(
+    'goes to no link and no file that somebody else has put where everybody can write',
+    { tags: 'full' },
+    async () => {
+      const { environment, folder: working } = await batchOf('user_id,type,amount\n1,add,5\n');
+      const names = ['a.csv', 'b.csv', 'a.db', 'b.db', 'a.svg', 'b.log', 'a.db-wal', 'c.db-wal', 'receipt.key'];
+      const { folder, victim } = plantedFolder(names);
+      const at = (name: string) => join(folder, name);
+      foreignFolder(at('theirs'));
+      chmodSync(at('theirs'), 0o755);
+      const written: readonly (readonly string[])[] = [
+        ['export', 'users', '-o', at('a.csv')],
+        ['export', '--sql', 'SELECT 1 AS n', '-o', at('b.csv')],
+        ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', at('a.svg')],
+        ['sync', '--quick', '--db', at('a.db')],
+        ['sync', '--quick', '--db', at('b.db')],
+        ['sync', '--quick', '--db', at('c.db')],
+        ['sync', '--quick', '--log-file', at('b.log')],
+        ['bulk', 'template', 'balance', '--force', '-o', at('a.csv')],
+        ['bulk', 'plan', 'balance', 'rows.csv', '--journal', at('b.db')],
+        ['bulk', 'results', 'last', '-o', at('theirs')],
+        ['sync', '--quick', '--db', at('theirs/new.db')],
+        ['backup', at('theirs')],
+        ['export', '--all', '-o', at('theirs')],
+      ];
+      for (const argv of written) {
+        const { code, stderr } = await invoke(argv, { folder: working, environment });
+        expect([argv, code, stderr]).toEqual([
+          argv,
+          2,
+          expect.stringContaining('this belongs to another user and lies in'),
+        ]);
+      }
+      expect(readFileSync(victim, 'utf8')).toBe('precious');
+      expect(readdirSync(folder).toSorted()).toEqual([...names, 'theirs'].toSorted());
+      expect(readdirSync(at('theirs'))).toEqual([]);
+      for (const name of names.filter((_, index) => index % 2 === 1)) expect(statSync(at(name)).size).toBe(0);
+    },
+  );
+
   test(
     'can be read by nobody else, whatever the umask: exports, pictures, results, templates, copies and folders',
     { tags: 'full' },
@@ -194,7 +260,7 @@ describe('what is written for the operator', () => {
         ['export', 'users', '-o', 'out/users.xlsx'],
         ['export', '--all', '-o', 'out/all'],
         ['query', 'SELECT status, count(*) AS n FROM users GROUP BY status', '--chart', 'out/users.svg'],
-        ['query', 'SELECT id FROM users', '--format', 'csv', '-o', 'out/query.csv'],
+        ['export', '--sql', 'SELECT id FROM users', '-o', 'out/query.csv'],
         ['bulk', 'results', 'last', '-o', 'out/results'],
         ['bulk', 'template', 'balance', '-o', 'out/template.csv'],
         ['snapshot', 'out/copy.db'],
@@ -202,7 +268,7 @@ describe('what is written for the operator', () => {
         ['backup', 'out/backups'],
         ['sync', '--quick', '--log-file', 'logs/run/sync.log'],
       ];
-      for (const argv of written) await invoke(argv, { folder, environment });
+      for (const argv of written) expect((await invoke(argv, { folder, environment })).code).toBe(0);
       const made = readdirSync(folder, { recursive: true, withFileTypes: true });
       const files = made.filter((each) => each.isFile());
       expect(made.filter((each) => each.isDirectory()).map(({ name }) => name)).toEqual(

@@ -59,9 +59,17 @@ async function checkExisting({ kind, path, open }: FileToCheck): Promise<Check[]
   }
   return [
     ok(kind.name, `${path}: ${size === 0 ? 'empty' : bytesText(size)}`),
-    ...((mode & 0o077) === 0 ? [] : [warn(kind.name, `${path} can be read by others`, `Run: chmod 600 ${path}`)]),
+    ...((mode & 0o077) === 0
+      ? []
+      : [warn(kind.name, `${path} can be ${sharedBy(mode)} by others`, `Run: chmod 600 ${path}`)]),
     checkRoom(kind, dirname(path), size),
   ];
+}
+
+function sharedBy(mode: number): string {
+  return (
+    [...((mode & 0o044) === 0 ? [] : ['read']), ...((mode & 0o022) === 0 ? [] : ['changed'])].join(' and ') || 'used'
+  );
 }
 
 function checkFuture({ kind, path, madeBy }: FileToCheck): Check[] {

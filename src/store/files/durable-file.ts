@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, makeFolder } from '../../model/files.ts';
+import { explainFileError, makeFolder, refusePlanted } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
 
 /** The mode of what holds records. */
@@ -37,6 +37,7 @@ async function write(
   chunks: AsyncIterable<Uint8Array>,
   { signal, mode }: { readonly signal: AbortSignal; readonly mode: number },
 ): Promise<number> {
+  refusePlanted(path);
   const existing = await stat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined;
     throw error;

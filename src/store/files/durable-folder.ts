@@ -2,7 +2,7 @@
 import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, makeFolder, makeNewFolder, readRegularFile } from '../../model/files.ts';
+import { explainFileError, makeFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
 import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file.ts';
 
 const manifestName = 'manifest.json';
@@ -39,6 +39,7 @@ async function write<T extends FolderManifest>(
   fill: (stage: string) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
+  refusePlanted(path);
   const isThere = await isFolder(path);
   const outer = isThere ? path : dirname(path);
   makeFolder(outer);
@@ -74,11 +75,12 @@ async function move(
   manifest: FolderManifest,
   older: FolderManifest | undefined,
 ): Promise<void> {
+  const names = manifest.files.map(({ file }) => file);
+  for (const name of names) refusePlanted(join(path, name));
   if (older !== undefined) {
     await rm(join(path, manifestName), { force: true });
     await syncFolder(path);
   }
-  const names = manifest.files.map(({ file }) => file);
   for (const name of names) {
     const there = await stat(join(path, name)).catch(() => undefined);
     // Who was allowed to read the older file may read the new one.

@@ -25,10 +25,10 @@ async function sync(
 
 /** Changes so many users at random places, over the sandbox's control route. */
 async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> {
-  const answer = await fetch(`${sandbox.url}/control/churn/users`, {
+  const answer = await fetch(`${sandbox.url}/control/churn`, {
     method: 'POST',
     headers: sandbox.control,
-    body: JSON.stringify({ updates: count }),
+    body: JSON.stringify(['users', { updates: count }]),
   });
   if (!answer.ok) throw new Error(`the sandbox did not change its users: ${answer.status} ${await answer.text()}`);
 }

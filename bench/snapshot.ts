@@ -32,8 +32,8 @@ function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox
   const { signal } = stopping;
   async function syncAll(): Promise<void> {
     while (!signal.aborted) {
-      const body = JSON.stringify({ updates: 20_000 });
-      await fetch(`${url}/control/churn/users`, { method: 'POST', headers: control, body });
+      const body = JSON.stringify(['users', { updates: 20_000 }]);
+      await fetch(`${url}/control/churn`, { method: 'POST', headers: control, body });
       const args = [command, 'sync', 'users', '--full', '--quiet', '--db', mirror];
       const child = spawn(process.execPath, args, { env: { ...process.env, ...environment }, stdio: 'ignore', signal });
       await once(child, 'close');

@@ -40,7 +40,7 @@ export function define(program: Command, context: CliContext): void {
     .command('sandbox')
     .description(
       'Serve the Administration API on this machine, with seed data, until it is stopped.\n' +
-        'The switches of its behaviour can also be read and set while it runs, at /control/behaviour.',
+        'Its switches, records and clock can also be read and set while it runs: docs/sandbox.md.',
     )
     .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', toWholeNumber, 0)
     .option('--key <text>', 'key that it takes (default: made from the seed)')

@@ -40,7 +40,6 @@ const lists = {
     ['clamp', 'refuse', 'ignore'],
     'a page size over page_max is cut to it, refused with 422, or every page size is ignored',
   ),
-  page_urls: choice(['bare', 'full'], "links carry only the page, or the request's other parameters too"),
   sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
   sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
   unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),
@@ -104,7 +103,6 @@ const shapes = {
   missing_fields: probability('a record lacks one of its fields (always the same records)'),
   answer_shape: choice(['data', 'bare', 'named'], 'one record comes as {"data": …}, bare, or as {"user": …}'),
   large_ids: flag('ids of records are served larger by 2^53'),
-  missing_accept: choice(['html', 'json'], 'refusals without Accept: application/json are HTML or redirects, or JSON'),
 } as const;
 
 const rules = {
@@ -151,18 +149,14 @@ const churn = {
   churn_updates: amount('records that change before each list request, on average'),
   churn_deletes: amount('records that go before each list request, on average'),
   churn_backdated: probability('a record that appears has its created_at in the past'),
-  churn_limit: count('changes after which the data is quiet; 0: never'),
   quiet_days: text('days without new records in the seed data, as 2025-12-20..2026-01-10; only at the start'),
   ties: probability('a new record has the created_at of the one before it', 0.02),
 } as const;
 
 const faults = {
-  fault_limit: count('faults after which none follow; 0: no bound'),
-  fault_every: count('only every so many requests can fail', 1),
   fault_streak: count('the same request fails at most so many times in a row; 0: no bound'),
   html_status: count('status of HTML pages', 502),
   html_content_type: text('content type of HTML pages', 'text/html; charset=UTF-8'),
-  redirect_to: text('where redirects lead', 'https://login.example/session'),
   oversized_bytes: count('size of an oversized body', 70 * 1024 * 1024),
   late_commit_ms: count('how long a late write waits', 50),
 } as const;

@@ -130,19 +130,15 @@ function drawn(state: SandboxState, average: number): number {
   return Math.floor(average) + (state.churn.chance(average % 1) ? 1 : 0);
 }
 
-export class Churn {
-  #made = 0;
-
-  beforeList(state: SandboxState, resource: ResourceName): void {
-    const { churn_limit: limit, churn_backdated: backdated, ...behaviour } = state.behaviour;
-    if (limit > 0 && this.#made >= limit) return;
-    const inserts = drawn(state, behaviour.churn_inserts);
-    const updates = drawn(state, behaviour.churn_updates);
-    const deletes = drawn(state, behaviour.churn_deletes);
-    if (inserts + updates + deletes > 0) {
-      this.#made += churnNow(state, resource, { inserts, updates, deletes, backdated });
-    }
-  }
+/** What other people change before a list is served, as the switches have it. */
+export function churnBefore(state: SandboxState, resource: ResourceName): void {
+  const { behaviour } = state;
+  churnNow(state, resource, {
+    inserts: drawn(state, behaviour.churn_inserts),
+    updates: drawn(state, behaviour.churn_updates),
+    deletes: drawn(state, behaviour.churn_deletes),
+    backdated: behaviour.churn_backdated,
+  });
 }
 
 function plausibleUser(state: SandboxState, id: number): JsonRecord {

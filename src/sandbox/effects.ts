@@ -85,7 +85,7 @@ export function failBefore(state: SandboxState, reply: FastifyReply, fault: Faul
     case 'html':
       return sendHtml(state, reply);
     case 'redirect':
-      return void reply.code(302).header('location', state.behaviour.redirect_to).send('');
+      return void reply.code(302).header('location', 'https://login.example/session').send('');
     case 'reset_before':
       return reset(reply);
     case 'hang':

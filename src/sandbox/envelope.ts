@@ -20,8 +20,6 @@ export function fromJson(text: string): JsonRecord {
 interface PageFacts {
   /** The address of the list, without a query. */
   readonly path: string;
-  /** The request's other parameters, written as a query, or empty. */
-  readonly query: string;
   readonly page: number;
   readonly perPage: number;
   readonly total: number;
@@ -51,7 +49,7 @@ function shownPages(page: number, lastPage: number): (number | null)[] {
 export function envelopeAround(facts: PageFacts): { head: string; tail: string } {
   const { path, page, perPage, total, count } = facts;
   const lastPage = Math.max(1, Math.ceil(total / perPage));
-  const urlOf = (number: number): string => `${path}?${facts.query}page=${number}`;
+  const urlOf = (number: number): string => `${path}?page=${number}`;
   const previous = page > 1 ? urlOf(page - 1) : null;
   const next = page < lastPage ? urlOf(page + 1) : null;
   const from = count > 0 ? (page - 1) * perPage + 1 : null;

@@ -19,7 +19,7 @@ export const readFaults = {
   hang: 'never responds',
   empty_body: 'responds 200 without a body',
   empty_list: 'responds 200 with an empty list and a total of 0 (lists only)',
-  redirect: 'responds 302 to another host (see redirect_to)',
+  redirect: 'responds 302 to another host',
   oversized: 'responds with a body of oversized_bytes',
 } as const;
 
@@ -166,8 +166,6 @@ export class Faults {
   readonly #chance: Random;
   #pending: Pending[] = [];
   readonly #streaks = new Map<string, number>();
-  #requests = 0;
-  #drawn = 0;
 
   constructor(chance: Random) {
     this.#chance = chance;
@@ -213,23 +211,18 @@ export class Faults {
 
   /** How the next request fails, or null where it does not. */
   next(method: HttpMethod, url: string, isList: boolean, behaviour: Behaviour): Fault | null {
-    this.#requests += 1;
     const scripted = this.#scripted(method, url);
     if (scripted !== null) return scripted;
     const drawn = this.#draw(method, behaviour, isList);
     const request = `${method} ${url}`;
     const streak = this.#streaks.get(request) ?? 0;
-    const allowed =
-      (behaviour.fault_every <= 1 || this.#requests % behaviour.fault_every === 0) &&
-      (behaviour.fault_limit === 0 || this.#drawn < behaviour.fault_limit) &&
-      (behaviour.fault_streak === 0 || streak < behaviour.fault_streak);
-    if (drawn === null || !allowed) {
+    const isEnough = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;
+    if (drawn === null || isEnough) {
       this.#streaks.delete(request);
       return null;
     }
     if (this.#streaks.size > mostStreaks) this.#streaks.clear();
     this.#streaks.set(request, streak + 1);
-    this.#drawn += 1;
     return drawn;
   }
 }

@@ -1,5 +1,4 @@
 /** The four list operations: a query in, a page in its envelope out. */
-import qs from 'qs';
 import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
@@ -268,13 +267,6 @@ export function servedRecord(
   return `${text.slice(0, -1)},${parts.join(',')}}`;
 }
 
-function otherParameters(state: SandboxState, query: Query): string {
-  if (state.behaviour.page_urls === 'bare') return '';
-  const { page: _, ...others } = query;
-  const written = qs.stringify(others);
-  return written === '' ? '' : `${written}&`;
-}
-
 /** What a list says that it counts, which the switches may keep from being what it shows. */
 function totalOf(state: SandboxState, resource: Resource, where: string, values: readonly SqlValue[]): number {
   const { totals_more: more, totals_cap: cap, totals_cached: cached } = state.behaviour;
@@ -345,7 +337,7 @@ export function responseList(state: SandboxState, requested: Resource, query: Qu
           }),
       );
   const path = `${state.url}${requested.path}`;
-  const facts = { path, query: otherParameters(state, query), page, perPage, total, count: records.count, asObject };
+  const facts = { path, page, perPage, total, count: records.count, asObject };
   const { head, tail: end } = envelopeAround(facts);
   return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };
 }
@@ -360,7 +352,6 @@ export function emptyList(state: SandboxState, resource: Resource, query: Query)
   const perPage = requested !== undefined && requested > 0 ? requested : defaultPageSize;
   const facts = {
     path: `${state.url}${resource.path}`,
-    query: '',
     page: pageNumber(query),
     perPage,
     total: 0,

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { messageOf, UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, readBehaviour } from './behaviour.ts';
-import { behaviourOf, type Chaos, Churn } from './churn.ts';
+import { behaviourOf, type Chaos } from './churn.ts';
 import { SandboxClock } from './calendar.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults } from './faults.ts';
@@ -168,13 +168,12 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
       state,
       faults: new Faults(state.chance),
       rate: new RateLimit(),
-      churn: new Churn(),
       log: new RequestLog(),
       late: new LateWrites(),
     };
     const control = createControl(parts);
     const app = createServer(parts);
-    if (options.controlKey !== undefined) addControlRoutes(app, control, state, options.controlKey);
+    if (options.controlKey !== undefined) addControlRoutes(app, control, () => state.url, options.controlKey);
     state.url = await listen(app, options.port ?? 0);
     return {
       url: state.url,

@@ -5,7 +5,7 @@ import zlib from 'node:zlib';
 import qs from 'qs';
 import { type Operation, operationOf, type OperationName, operations } from '../model/operations.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
-import type { Churn } from './churn.ts';
+import { churnBefore } from './churn.ts';
 import { comesBefore, failAfter, failBefore, htmlPage, retryAfter, type LateWrites } from './effects.ts';
 import type { Fault, Faults } from './faults.ts';
 import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
@@ -181,7 +181,6 @@ export interface ServerParts {
   readonly state: SandboxState;
   readonly faults: Faults;
   readonly rate: RateLimit;
-  readonly churn: Churn;
   readonly log: RequestLog;
   readonly late: LateWrites;
 }
@@ -196,7 +195,7 @@ function wantsJson(request: FastifyRequest): boolean {
 /** A refusal as JSON, or as the page or redirect that a browser would get. */
 function sendRefusal(state: SandboxState, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
   reply.headers({ ...refusal.headers });
-  if (wantsJson(request) || state.behaviour.missing_accept === 'json') {
+  if (wantsJson(request)) {
     void reply.code(refusal.status).header('content-type', 'application/json').send(toJson(refusal.body));
   } else if (refusal.status === 401 || refusal.status === 422) {
     void reply
@@ -278,7 +277,7 @@ function serve(
   authenticate(state, request);
   reply.headers(parts.rate.take(state));
   checkPermission(state, operation);
-  if (operation.paginated) parts.churn.beforeList(state, operation.resource);
+  if (operation.paginated) churnBefore(state, operation.resource);
   const wanted = requested(request);
   if (fault === 'commit_late') {
     parts.late.add(() => void perform(parts, operation, wanted), state.behaviour.late_commit_ms);

@@ -83,3 +83,13 @@ export function parses(text: string): boolean {
     return false;
   }
 }
+
+/** A function of the control, called over HTTP. */
+export function controlCall(
+  sandbox: Sandbox,
+  name: string,
+  given: readonly unknown[] = [],
+  more: Call = {},
+): Promise<Reply> {
+  return call(sandbox, `/control/${name}`, { method: 'POST', body: given, ...more });
+}

@@ -46,11 +46,12 @@ describe('the sandbox command', () => {
       control_key: expect.stringMatching(/^[0-9a-f]{32}$/),
       pid: expect.any(Number),
     });
-    const read = async (path: string): Promise<unknown> =>
-      (await fetch(`${ready.url}${path}`, { headers: { authorization: `Bearer ${ready.control_key}` } })).json();
-    expect(await read('/control/count/users')).toEqual({ count: 20 });
-    expect(await read('/control/count/coupons')).toEqual({ count: 3 });
-    expect(await read('/control/behaviour')).toMatchObject({ page_max: 7, maintenance: false, sort_ties: 'random' });
+    const headers = { authorization: `Bearer ${ready.control_key}` };
+    const control = async (name: string, ...given: unknown[]): Promise<unknown> =>
+      (await fetch(`${ready.url}/control/${name}`, { method: 'POST', headers, body: JSON.stringify(given) })).json();
+    expect(await control('count', 'users')).toBe(20);
+    expect(await control('count', 'coupons')).toBe(3);
+    expect(await control('behaviour')).toMatchObject({ page_max: 7, maintenance: false, sort_ties: 'random' });
     const reply = await fetch(`${ready.url}/api/v1/users/999999`, {
       headers: { authorization: `Bearer ${ready.key}x`, accept: 'application/json' },
     }).catch(() => undefined);

@@ -3,7 +3,8 @@ import { resourceNames } from '../../src/model/resources.ts';
 import { defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
 import { behaviourOf, chaosNames } from '../../src/sandbox/churn.ts';
 import { controlKey, sandboxNow, startSandbox } from '../support/sandbox.ts';
-import { broken, call, ids, json, page } from './call.ts';
+import { broken, call, controlCall, ids, page } from './call.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 describe('switches', () => {
   test('have a name, a meaning, and a default that they accept themselves', () => {
@@ -139,8 +140,8 @@ describe('the control', () => {
 });
 
 describe('the control routes', () => {
-  const put = (body: unknown) => ({ method: 'PUT', body }) as const;
-  const post = (body: unknown) => ({ method: 'POST', body }) as const;
+  const controlled = async (sandbox: Sandbox, name: string, ...given: unknown[]): Promise<unknown> =>
+    JSON.parse((await controlCall(sandbox, name, given)).text);
 
   const refused = [
     ['without a key', {}, 401],
@@ -151,92 +152,89 @@ describe('the control routes', () => {
   ] as const;
   test.each(refused)('refuse a request %s, whatever it asks for', async (_, headers, status) => {
     const sandbox = await startSandbox({ controlKey, key: 'key-of-the-api' });
-    for (const path of ['/control/dump/users', '/control/behaviour', '/control/count/users']) {
-      expect((await call(sandbox, path, { headers })).status).toBe(status);
+    for (const name of Object.keys(sandbox.control)) {
+      const given = name === 'setBehaviour' ? [{ forbidden: 'users' }] : ['users'];
+      expect((await controlCall(sandbox, name, given, { headers })).status).toBe(status);
     }
-    const body = { forbidden: 'users' };
-    expect((await call(sandbox, '/control/behaviour', { method: 'PUT', headers, body })).status).toBe(status);
     expect(sandbox.control.behaviour().forbidden).toBe('');
   });
 
   test('are not there where no control key was given', async () => {
     const sandbox = await startSandbox();
-    expect((await call(sandbox, '/control/dump/users')).status).toBe(404);
-    expect(
-      (await call(sandbox, '/control/dump/users', { headers: { authorization: 'Bearer undefined' } })).status,
-    ).toBe(404);
+    expect((await controlCall(sandbox, 'dump', ['users'])).status).toBe(404);
+    const headers = { authorization: 'Bearer undefined' };
+    expect((await controlCall(sandbox, 'dump', ['users'], { headers })).status).toBe(404);
   });
 
   test('lie outside the API', async () => {
     const sandbox = await startSandbox({ controlKey });
-    const reply = await call(sandbox, '/control/behaviour');
-    expect(JSON.parse(reply.text)).toEqual(sandbox.control.behaviour());
-    expect((await call(sandbox, '/api/v1/control/behaviour')).status).toBe(404);
-    expect(await json(sandbox, '/control/switches')).toHaveProperty('page_max.meaning');
+    expect(await controlled(sandbox, 'behaviour')).toEqual(sandbox.control.behaviour());
+    expect((await call(sandbox, '/api/v1/control/behaviour', { method: 'POST' })).status).toBe(404);
+    expect(await controlled(sandbox, 'switches')).toHaveProperty('page_max.meaning');
   });
 
   test('set switches, presets and the clock', async () => {
     const sandbox = await startSandbox({ controlKey });
-    expect(await json(sandbox, '/control/behaviour', put({ page_max: 3 }))).toMatchObject({ page_max: 3 });
+    expect(await controlled(sandbox, 'setBehaviour', { page_max: 3 })).toMatchObject({ page_max: 3 });
     expect(sandbox.control.behaviour().page_max).toBe(3);
-    await json(sandbox, '/control/chaos', put({ chaos: 'storm' }));
+    await controlled(sandbox, 'setChaos', 'storm');
     expect(sandbox.control.behaviour()).toEqual(behaviourOf('storm'));
-    await json(sandbox, '/control/clock', post({ now: '2031-01-01', frozen: true }));
-    await json(sandbox, '/control/clock', post({ advance: 500 }));
-    expect(await json(sandbox, '/control/clock')).toEqual({ now: Date.UTC(2031, 0, 1) + 500, frozen: true });
+    await controlled(sandbox, 'setClock', '2031-01-01', { frozen: true });
+    await controlled(sandbox, 'advanceClock', 500);
+    expect(await controlled(sandbox, 'clock')).toEqual({ now: Date.UTC(2031, 0, 1) + 500, frozen: true });
   });
 
   test('dump and count what is there', async () => {
     const sandbox = await startSandbox({ controlKey, emails: 6_000 });
     for (const resource of resourceNames) {
-      expect(await json(sandbox, `/control/dump/${resource}`)).toEqual(sandbox.control.dump(resource));
-      expect(await json(sandbox, `/control/count/${resource}`)).toEqual({ count: sandbox.control.count(resource) });
+      expect(await controlled(sandbox, 'dump', resource)).toEqual(sandbox.control.dump(resource));
+      expect(await controlled(sandbox, 'count', resource)).toBe(sandbox.control.count(resource));
     }
   });
 
   test('change records and what hangs on them', async () => {
     const sandbox = await startSandbox({ controlKey });
-    const made = await json(sandbox, '/control/records/coupons', post({ code: 'NEW' }));
-    const place = `/control/records/coupons/${String(made['id'])}`;
-    expect(await json(sandbox, place, put({ code: 'NEWER' }))).toMatchObject({ code: 'NEWER' });
-    expect(await json(sandbox, place)).toMatchObject({ code: 'NEWER' });
-    expect(await json(sandbox, place, { method: 'DELETE' })).toEqual({ removed: true });
-    await json(sandbox, '/control/related/users/3/orders', put({ records: [{ status: 'active' }] }));
-    expect(await json(sandbox, '/control/related/users/3/orders')).toMatchObject([{ status: 'active' }]);
-    expect(await json(sandbox, '/control/churn/users', post({ inserts: 2 }))).toEqual({ changes: 2 });
+    const { id } = (await controlled(sandbox, 'insert', 'coupons', { code: 'NEW' })) as { readonly id: number };
+    expect(await controlled(sandbox, 'update', 'coupons', id, { code: 'NEWER' })).toMatchObject({ code: 'NEWER' });
+    expect(await controlled(sandbox, 'get', 'coupons', id)).toMatchObject({ code: 'NEWER' });
+    expect(await controlled(sandbox, 'remove', 'coupons', id)).toBe(true);
+    await controlled(sandbox, 'setRelated', 'users', 3, 'orders', [{ status: 'active' }]);
+    expect(await controlled(sandbox, 'related', 'users', 3, 'orders')).toMatchObject([{ status: 'active' }]);
+    expect(await controlled(sandbox, 'churn', 'users', { inserts: 2 })).toBe(2);
     expect(sandbox.control.count('users')).toBe(62);
   });
 
   test('ask for faults, and show the ledger and the requests', async () => {
     const sandbox = await startSandbox({ controlKey });
-    await json(sandbox, '/control/faults', post({ faults: [{ fault: 'commit_late', match: { method: 'DELETE' } }] }));
+    await controlled(sandbox, 'faultNext', { fault: 'commit_late', match: { method: 'DELETE' } });
     sandbox.control.setBehaviour({ late_commit_ms: 600_000 });
     const remove = call(sandbox, '/api/v1/users/3', { method: 'DELETE', body: { force: true } });
     await expect(remove).rejects.toThrow(broken);
-    expect(await json(sandbox, '/control/late', { method: 'POST' })).toEqual({ committed: 1 });
-    expect(await json(sandbox, '/control/ledger')).toMatchObject([{ operation: 'users.delete', user_id: 3 }]);
-    expect(await json(sandbox, '/control/requests')).toMatchObject({ total: 1, faults: { commit_late: 1 } });
-    await json(sandbox, '/control/requests', { method: 'DELETE' });
-    expect(await json(sandbox, '/control/requests')).toMatchObject({ total: 0 });
-    await json(sandbox, '/control/faults', post({ faults: [{ fault: 'error_500' }] }));
-    await json(sandbox, '/control/faults', { method: 'DELETE' });
+    expect(await controlled(sandbox, 'commitLate')).toBe(1);
+    expect(await controlled(sandbox, 'ledger')).toMatchObject([{ operation: 'users.delete', user_id: 3 }]);
+    expect(await controlled(sandbox, 'requests')).toMatchObject({ total: 1, faults: { commit_late: 1 } });
+    await controlled(sandbox, 'clearRequests');
+    expect(await controlled(sandbox, 'requests')).toMatchObject({ total: 0 });
+    await controlled(sandbox, 'faultNext', [{ fault: 'error_500' }]);
+    await controlled(sandbox, 'clearFaults');
     expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
   });
 
   const wrong = [
-    ['/control/behaviour', put({ nonsense: 1 })],
-    ['/control/chaos', put({ chaos: 'mild' })],
-    ['/control/clock', post({ now: 'soon' })],
-    ['/control/faults', post({ faults: [{ fault: 'x' }] })],
-    ['/control/records/users/x', {}],
-    ['/control/records/invoices/1', {}],
-    ['/control/related/emails/1/orders', {}],
-    ['/control/dump/invoices', {}],
-    ['/control/count/invoices', {}],
+    ['setBehaviour', { nonsense: 1 }],
+    ['setChaos', 'mild'],
+    ['setClock', 'soon'],
+    ['faultNext', { fault: 'x' }],
+    ['update', 'users', 'x', {}],
+    ['update', 'invoices', 1, {}],
+    ['setRelated', 'emails', 1, 'orders', []],
+    ['setRelated', 'users', 1, 'orders'],
+    ['dump', 'invoices'],
+    ['count'],
   ] as const;
-  test.each(wrong)('%s responds with 400 with the reason to what cannot be', async (path, options) => {
+  test.each(wrong)('%s %o responds with 400 with the reason to what cannot be', async (name, ...given) => {
     const sandbox = await startSandbox({ controlKey });
-    const reply = await call(sandbox, path, options);
+    const reply = await controlCall(sandbox, name, given);
     expect(reply.status).toBe(400);
     expect(JSON.parse(reply.text)).toHaveProperty('message');
   });

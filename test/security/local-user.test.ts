@@ -100,9 +100,10 @@ describe('a rehearsal', () => {
     const onRequest = (message: unknown): void => {
       const { url = '', headers } = (message as { readonly request: IncomingMessage }).request;
       if (tries.length > 0 || !url.startsWith('/api/v1/')) return;
-      for (const path of ['/control/dump/users', '/control/ledger', '/api/v1/users', '/api/v1/users/1']) {
+      for (const path of ['/control/dump', '/control/ledger', '/api/v1/users', '/api/v1/users/1']) {
         for (const authorization of ['', `Bearer ${sandboxKeyOf(7)}`, 'Bearer undefined']) {
-          const options = { headers: { authorization, accept: 'application/json' } };
+          const method = path.startsWith('/control') ? 'POST' : 'GET';
+          const options = { method, headers: { authorization, accept: 'application/json' } };
           tries.push(
             fetch(`http://${headers.host}${path}`, options).then(async (reply) => {
               return { path, status: reply.status, text: await reply.text() };

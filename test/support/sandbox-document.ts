@@ -24,31 +24,31 @@ const controls = `
 ## While it runs
 
 Control routes lie outside \`/api\`. Whoever has them sees and changes everything, so they ask for a key of their own, made
-at random at each start. The sandbox prints it, and writes it into the file that \`--control-key-file\` names. What the
-routes refuse, they answer with 400 and the reason.
+at random at each start. The sandbox prints it, and writes it into the file that \`--control-key-file\` names. Each route is a function:
+a POST with its arguments in a JSON list. What a route refuses has the status 400 and the reason.
 
 \`\`\`sh
 control="Authorization: Bearer $(cat data/control.key)"
-curl -s -H "$control" http://127.0.0.1:8123/control/count/users
-curl -s -X PUT http://127.0.0.1:8123/control/behaviour -H "$control" -H 'Content-Type: application/json' -d '{"latency": 20}'
-curl -s -X PUT http://127.0.0.1:8123/control/chaos -H "$control" -H 'Content-Type: application/json' -d '{"chaos": "rough"}'
-curl -s -X POST http://127.0.0.1:8123/control/records/users -H "$control" -H 'Content-Type: application/json' -d '{"first_name": "Ada"}'
+curl -s -H "$control" http://127.0.0.1:8123/control/count -d '["users"]'
+curl -s -H "$control" http://127.0.0.1:8123/control/setBehaviour -d '[{"latency": 20}]'
+curl -s -H "$control" http://127.0.0.1:8123/control/setChaos -d '["rough"]'
+curl -s -H "$control" http://127.0.0.1:8123/control/insert -d '["users", {"first_name": "Ada"}]'
 \`\`\`
 
-| route | what it does |
+| route and arguments | what it does |
 | --- | --- |
-| \`GET /control/switches\`, \`GET\` and \`PUT /control/behaviour\` | the switches; how they stand; sets some |
-| \`PUT /control/chaos\` | sets every switch as a preset has it |
-| \`GET\` and \`POST /control/clock\` | the time; sets it (\`now\`, \`frozen\`) or moves it (\`advance\`, in ms) |
-| \`POST /control/records/{resource}\` | adds a record; what is not given is generated |
-| \`GET\`, \`PUT\` and \`DELETE /control/records/{resource}/{id}\` | one record: shows, changes, takes away, without the API's rules |
-| \`GET\` and \`PUT /control/related/{resource}/{id}/{kind}\` | the related records of a user or a package |
-| \`POST /control/churn/{resource}\` | makes changes at random |
-| \`POST\` and \`DELETE /control/faults\` | exact faults for the next requests that match; takes them back |
-| \`POST /control/late\` | makes the writes now that \`commit_late\` has put off |
-| \`GET /control/ledger\` | every write that was made through the API |
-| \`GET\` and \`DELETE /control/requests\` | what was asked; forgets it |
-| \`GET /control/count/{resource}\`, \`GET /control/dump/{resource}\` | how many records there are; all of them |
+| \`switches\`, \`behaviour\`, \`setBehaviour [values]\` | the switches; how they stand; sets some |
+| \`setChaos [preset]\` | sets every switch as a preset has it |
+| \`clock\`, \`setClock [time, {"frozen": true}]\`, \`advanceClock [ms]\` | the time; sets it; moves it |
+| \`insert [resource, fields]\` | adds a record; what is not given is generated |
+| \`get [resource, id]\`, \`update [resource, id, fields]\`, \`remove [resource, id]\` | one record: shows, changes, takes away, without the API's rules |
+| \`related [resource, id, kind]\`, \`setRelated [resource, id, kind, records]\` | the related records of a user or a package |
+| \`churn [resource, {"inserts": 2, "updates": 3, "deletes": 1}]\` | makes changes at random |
+| \`faultNext [faults]\`, \`clearFaults\` | exact faults for the next requests that match; takes them back |
+| \`commitLate\` | makes the writes now that \`commit_late\` has put off |
+| \`ledger\` | every write that was made through the API |
+| \`requests\`, \`clearRequests\` | what was requested; forgets it |
+| \`count [resource]\`, \`dump [resource]\` | how many records there are; all of them |
 
 ## Switches
 

@@ -1,7 +1,6 @@
 /** The requests of the sandbox, and how each ended. */
 import type { OperationName } from '../model/operations.ts';
-import { retryAfter } from './effects.ts';
-import type { Fault } from './faults.ts';
+import { retryAfter, type Fault } from './faults.ts';
 import { Refusal } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 

@@ -6,8 +6,16 @@ import qs from 'qs';
 import { type Operation, operationOf, type OperationName, operations } from '../model/operations.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import { churnBefore } from './churn.ts';
-import { comesBefore, failAfter, failBefore, htmlPage, retryAfter, type LateWrites } from './effects.ts';
-import type { Fault, Faults } from './faults.ts';
+import {
+  comesBefore,
+  failAfter,
+  failBefore,
+  htmlPage,
+  retryAfter,
+  type LateWrites,
+  type Fault,
+  type Faults,
+} from './faults.ts';
 import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
 import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
 import {

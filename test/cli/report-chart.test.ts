@@ -29,7 +29,7 @@ describe('the picture of a report', () => {
     expect(result).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
     const svg = readFileSync(join(folder, 'out.svg'), 'utf8');
     expect(svg).toContain('>Languages &amp; &lt;people&gt;</text>');
-    expect([...svg.matchAll(/<text [^>]*text-anchor="middle"[^>]*>(..)<\/text>/g)].map(([, text]) => text)).toEqual([
+    expect([...svg.matchAll(/<text [^>]*text-anchor="end"[^>]*>(..)<\/text>/g)].map(([, text]) => text)).toEqual([
       'de',
       'en',
     ]);

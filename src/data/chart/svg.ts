@@ -167,8 +167,7 @@ export function valueLabel(value: number): string {
 
 /** The text of the file. */
 export function chartSvg(chart: Chart): string {
-  const upright = chart.kind === 'line' || standsUpright(chart);
-  return upright ? uprightSvg(chart) : lyingSvg(chart);
+  return chart.kind === 'line' ? linesSvg(chart) : barsSvg(chart);
 }
 
 interface Box {
@@ -180,18 +179,11 @@ interface Box {
 
 const label = { 'font-size': textSize, fill: ink.soft } as const;
 
-/** Widest words beside lying bars, in characters. */
+/** Widest words beside bars, in characters. */
 const longestLabel = 44;
 
-/** Bars lie where the names below standing ones would not all be read. */
-function standsUpright({ x, series }: Chart): boolean {
-  if (x.kind !== 'label') return x.places.length * series.length <= 120;
-  const room = (page.width - 120) / x.places.length;
-  return x.places.every((place) => textWidth(place.label, textSize) + 8 <= room);
-}
-
-/** Values upwards, the x axis below: lines, and bars that stand. */
-function uprightSvg(chart: Chart): string {
+/** Values upwards, the x axis below. */
+function linesSvg(chart: Chart): string {
   const head = headOf(chart);
   const { scale, marks } = valueScale(chart, 6);
   const widest = Math.max(...marks.map((mark) => textWidth(mark.label, textSize)));
@@ -219,38 +211,27 @@ function uprightSvg(chart: Chart): string {
     'text-anchor': 'middle',
     ...label,
   });
-  const drawn = chart.kind === 'line' ? linesSvg(chart, box, y) : barsSvg(chart, box, y);
-  return documentOf(chart, page.height, head.svg + name + grid.join('') + drawn + below);
+  return documentOf(chart, page.height, head.svg + name + grid.join('') + pathsOf(chart, box, y) + below);
 }
 
-function placesOf(
-  { x }: Chart,
-  box: Box,
-): { readonly xOf: (index: number) => number; readonly marks: readonly { x: number; label: string }[] } {
-  const length = box.right - box.left;
-  if (x.kind === 'label') {
-    const step = length / x.places.length;
-    const xOf = (index: number): number => box.left + (index + 0.5) * step;
-    return {
-      xOf,
-      marks: thinned(
-        x.places.map((place, index) => ({ x: xOf(index), label: place.label })),
-        length,
-      ),
-    };
-  }
-  const { scale, marks } = placeScale(x, 8);
-  const at = (place: number): number => box.left + scale(place) * length;
+function placesOf({ x }: Chart, { left, right }: Box) {
+  const length = right - left;
+  const named = {
+    scale: (at: number) => (at + 0.5) / x.places.length,
+    marks: x.places.map(({ label }, at) => ({ at, label })),
+  };
+  const { scale, marks } = x.kind === 'label' ? named : placeScale(x, 8);
+  const xOf = (at: number): number => left + scale(at) * length;
   return {
-    xOf: (index) => at(x.places[index]?.at ?? 0),
+    xOf: (index: number): number => xOf(x.kind === 'label' ? index : (x.places[index]?.at ?? 0)),
     marks: thinned(
-      marks.map((mark) => ({ x: at(mark.at), label: mark.label })),
+      marks.map(({ at, label: text }) => ({ x: xOf(at), label: text })),
       length,
     ),
   };
 }
 
-function linesSvg(chart: Chart, box: Box, y: (value: number) => number): string {
+function pathsOf(chart: Chart, box: Box, y: (value: number) => number): string {
   const { xOf, marks } = placesOf(chart, box);
   const path = line<number | null>()
     .defined((value) => value !== null)
@@ -272,22 +253,6 @@ function linesSvg(chart: Chart, box: Box, y: (value: number) => number): string 
   return lines.join('') + marksBelow(marks, box);
 }
 
-function barsSvg({ x, series }: Chart, box: Box, y: (value: number) => number): string {
-  const step = (box.right - box.left) / x.places.length;
-  const width = (step * (step > 8 ? 0.76 : 0.9)) / series.length;
-  const xOf = (index: number): number => box.left + (index + 0.5) * step;
-  const bars = series.flatMap(({ values }, index) =>
-    values.map((value, place) => {
-      if (value === null) return '';
-      const left = xOf(place) + (index - series.length / 2) * width;
-      const top = Math.min(y(value), y(0));
-      return tag('rect', { x: left, y: top, width, height: Math.abs(y(value) - y(0)), fill: colourOf(index) });
-    }),
-  );
-  const marks = x.places.map((place, index) => ({ x: xOf(index), label: place.label }));
-  return bars.join('') + marksBelow(thinned(marks, box.right - box.left), box);
-}
-
 /** Every second, third, … mark, so that none touches the next. */
 function thinned<T extends { readonly label: string }>(marks: readonly T[], length: number): T[] {
   const widest = marks.reduce((most, mark) => Math.max(most, textWidth(mark.label, textSize)), 0) + 12;
@@ -307,8 +272,8 @@ function marksBelow(marks: readonly { readonly x: number; readonly label: string
     .join('');
 }
 
-/** A row for each bar, its name to the left and its value to the right: as high as it needs to be. */
-function lyingSvg(chart: Chart): string {
+/** A row for each bar, its name to the left and its value to the right, as in a terminal: as high as it needs to be. */
+function barsSvg(chart: Chart): string {
   const { x, series } = chart;
   const head = headOf(chart);
   const names = x.places.map((place) => cut(place.label, longestLabel));

@@ -59,7 +59,7 @@ describe.each<[string, ChartKind, string[], Row[]]>([
   ['lines', 'line', ['month', 'users', 'verified'], months],
   ['bars', 'bar', ['month', 'users'], months],
   ['groups of bars', 'bar', ['month', 'users', 'verified'], months],
-  ['bars that lie', 'bar', ['package', 'revenue'], long],
+  ['bars with long names', 'bar', ['package', 'revenue'], long],
   [
     'bars on both sides of zero',
     'bar',
@@ -141,7 +141,7 @@ test('a bar is as long as its value', () => {
     ),
   )
     .filter(({ name, attributes }) => name === 'rect' && attributes['x'] !== undefined)
-    .map(({ attributes }) => Number(attributes['height']));
+    .map(({ attributes }) => Number(attributes['width']));
   const [ten = 0, forty = 0, twenty = 0] = bars;
   expect(forty / ten).toBeCloseTo(4, 1);
   expect(twenty / ten).toBeCloseTo(2, 1);

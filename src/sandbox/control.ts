@@ -69,7 +69,7 @@ export function createControl(parts: ServerParts) {
       (state.behaviour = { ...state.behaviour, ...readBehaviour(values) }),
     setChaos: (chaos: Chaos): Behaviour => {
       if (chaosNames.includes(chaos)) return (state.behaviour = behaviourOf(chaos));
-      throw new UsageError(`the sandbox has no preset "${String(chaos)}"`, {
+      throw new UsageError(`the sandbox has no preset "${chaos}"`, {
         advice: `It has: ${chaosNames.join(', ')}.`,
       });
     },

@@ -17,7 +17,7 @@ import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
 import { fingerprintOf, planHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
-import { restOf } from './settle.ts';
+import { noteRest, recordMade } from './settle.ts';
 import type { SendingPorts } from './sending.ts';
 
 type AdoptPorts = Pick<ReconcilePorts, 'journal' | 'client' | 'clock' | 'signal'> & Pick<SendingPorts, 'memory'>;
@@ -179,12 +179,10 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
     if (batch === null) continue;
     await journal.acquireLock(batch);
     try {
-      const state = (await journal.batch(batch))?.state;
+      const undoOf = (await journal.batch(batch))?.undoOf ?? null;
       await journal.takeUp(batch);
-      for (const each of rows) if (await recordRow(journal, each, clock.now())) recorded.add(each);
-      const rest = await restOf(journal, batch);
-      // What nobody has approved is not gone on with, but approved.
-      if (state !== 'planned' || !rest) await journal.setBatchState(batch, rest ? 'stopped' : 'done');
+      for (const each of rows) if (await recordRow(journal, undoOf, each, clock.now())) recorded.add(each);
+      await noteRest(journal, batch);
     } finally {
       await journal.releaseLock(batch);
     }
@@ -193,17 +191,17 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
 }
 
 /** False where the row cannot become what was seen of it. */
-async function recordRow(journal: Journal, found: Finding, now: number): Promise<boolean> {
+async function recordRow(journal: Journal, undoOf: string | null, found: Finding, now: number): Promise<boolean> {
   const { batch, row, kind, record_id: recordId, at, note } = found;
-  const intent = batch === null || row === null ? undefined : await journal.intent(batch, row);
+  let intent = batch === null || row === null ? undefined : await journal.intent(batch, row);
   if (batch === null || row === null || intent === undefined)
     throw new Error(`row ${rowName(String(batch), Number(row))} is gone`);
-  let from = intent.state;
-  if (from === 'skipped' || from === 'invalid') return false;
-  if (from === 'blocked') {
-    await journal.move({ batch, row, from, to: 'planned' });
-    from = 'planned';
+  if (intent.state === 'skipped' || intent.state === 'invalid') return false;
+  if (intent.state === 'blocked') {
+    await journal.move({ batch, row, from: 'blocked', to: 'planned' });
+    intent = { ...intent, state: 'planned' };
   }
+  const from = intent.state;
   const to = kind === 'repeated' ? 'needs_human' : 'applied';
   checkStep(from, to);
   const fields = {
@@ -217,5 +215,6 @@ async function recordRow(journal: Journal, found: Finding, now: number): Promise
       claimedAt: timestampOf(now),
     }),
   } as const;
+  if (to === 'applied') return (await recordMade(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
   return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
 }

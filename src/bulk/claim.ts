@@ -86,8 +86,12 @@ function checkClaim(
   if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   checkNotRepeated(view, batch, again);
   if (again.reason !== null) return;
-  // What was found on the server and never sent from here may have taken the row back already.
-  const found = repeatsOf({ rows, repeats: view.repeats.filter((each) => each.found) });
+  // Also of what takes rows back: something that was found on the server and never sent from here may have done it already, and
+  // what is proven not applied may still do it.
+  const found = repeatsOf({
+    rows,
+    repeats: view.repeats.filter((each) => each.found || each.state === 'not_applied'),
+  });
   if (found.length > 0) throw sentBefore(found);
 }
 

@@ -142,7 +142,7 @@ export async function undoRows(journal: Journal, batch: Batch, action: Action): 
   }
   if (taken > 0)
     notes.unshift(
-      `${counted(taken, 'row was', 'rows were')} taken back before, or are about to be: ${[...new Set(undone.values())].join(', ')}`,
+      `${counted(taken, 'row was', 'rows were')} taken back before, or are about to be: ${[...new Set([...undone.values()].map((by) => by.batch))].join(', ')}`,
     );
   if (rows.length === 0) {
     throw new UsageError(`nothing of batch ${batch.batch} is left to be taken back`, {

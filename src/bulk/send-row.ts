@@ -13,7 +13,7 @@ import {
   Unreachable,
   WriteOutcomeUnknown,
 } from '../api/errors.ts';
-import type { AnswerKind, Intent, IntentFields, IntentState } from '../journal/port.ts';
+import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
@@ -22,7 +22,7 @@ import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
 import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
-import { overApplied, settleRow } from './settle.ts';
+import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
 /** Of a lease of three quarters of a minute, that is renewed each ten seconds. */
@@ -103,7 +103,9 @@ const leastLeavingMs = 10 * secondMs;
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
 async function beforeSending(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action, journal, batch } = sending;
-  const decided = decideSending(action, planned, seen, await unknownMark(sending, planned, seen));
+  const beside = await markBeside(sending, planned, seen);
+  const unknown = beside === null || 'batch' in beside ? null : beside.token;
+  const decided = decideSending(action, planned, seen, unknown, beside !== null && 'batch' in beside ? beside : null);
   switch (decided.kind) {
     case 'send':
       return undefined;
@@ -115,23 +117,31 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
     case 'move': {
       const { to, fields, note, judgement } = decided;
       await move(sending, planned, 'planned', to, fields, note);
-      return { state: to, stop: judgement?.kind === 'over_applied' ? overApplied(sending, planned, judgement) : null };
+      if (judgement?.kind === 'over_applied') return { state: to, stop: overApplied(sending, planned, judgement) };
+      return { state: to, stop: decided.late === undefined ? null : await reviewElsewhere(sending, decided.late) };
     }
   }
 }
 
-/** A token beside the user, of a row that did the same, which this journal never sent; null where there is none that matters. */
-async function unknownMark(
+/** The states of a row of which no token should be there. */
+const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
+
+/**
+ * A token beside the user, of a change like that of the row, which this journal never sent, or whose row of another batch counts as
+ * not made; null where there is none that matters.
+ */
+async function markBeside(
   { action, journal, batch, clock, options }: Sending,
   { fingerprint }: Intent,
   seen: Observation,
-): Promise<string | null> {
-  // A person who said that it shall be sent again has been told what was known.
-  if (batch.againReason !== null) return null;
+): Promise<RowPlace | { readonly token: string } | null> {
   const since = clock.now() - options.againWithinMs;
   for (const { token, at } of action.marks(seen).others) {
-    if ((parseInstant(at) ?? Infinity) < since || (await journal.knowsToken(fingerprint ?? '', token))) continue;
-    return token;
+    if ((parseInstant(at) ?? Infinity) < since) continue;
+    const known = await journal.rowOfToken(fingerprint ?? '', token);
+    if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) return known;
+    // A person who said that it shall be sent again has been told what was known.
+    if (known === undefined && batch.againReason === null) return { token };
   }
   return null;
 }
@@ -147,14 +157,20 @@ type SendingDecision =
       readonly fields: IntentFields;
       readonly note: string;
       readonly judgement?: Judgement;
+      readonly late?: RowPlace;
     };
 
-/** Whether the row goes out, by the look just before that. Pure. @param unknown token of a row like it, of another journal */
+/**
+ * Whether the row goes out, by the look just before that. Pure.
+ * @param unknown token of a row like it, of another journal
+ * @param late row like it that counts as not made, and was
+ */
 export function decideSending(
   action: Action,
   planned: Intent,
   seen: Observation,
   unknown: string | null,
+  late: RowPlace | null = null,
 ): SendingDecision {
   if (action.marks(seen).own && planned.attempts === 0) {
     const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
@@ -163,9 +179,15 @@ export function decideSending(
   if (unknown !== null) return { kind: 'unknown_mark', token: unknown };
   const again = planned.attempts > 0 ? decideAgain(action, planned, seen) : undefined;
   if (again !== undefined) return again;
+  const before = action.shown(seen);
+  if (late !== null) {
+    // Whoever wanted it sent again did not know that.
+    const note = `row ${late.row} of batch ${late.batch}, which does the same and counted as ${late.state.replace('_', ' ')}, was made after all`;
+    return { kind: 'move', to: 'skipped', fields: { before, problem: note }, note, late };
+  }
   const why = otherUser(planned, seen) ?? action.failedPrecondition(targetOf(planned), seen, planned.plannedBefore);
   if (why === null) return { kind: 'send' };
-  return { kind: 'move', to: 'skipped', fields: { before: action.shown(seen), problem: why }, note: why };
+  return { kind: 'move', to: 'skipped', fields: { before, problem: why }, note: why };
 }
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */

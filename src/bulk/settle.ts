@@ -2,11 +2,11 @@
  * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence. Where
  * that is not enough, a person decides; and a sync may bring what was made late. Section "Settling" of docs/architecture.md.
  */
-import type { Batch, Intent, IntentFields, IntentState, Journal } from '../journal/port.ts';
+import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
-import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
+import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Judgement } from './action.ts';
-import { type BalanceParameters, observationOf } from './actions/balance-judge.ts';
+import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
@@ -71,12 +71,42 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
     const judgement = sending.action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
-    await record(sending, intent, judgement, verdict);
-    const stop = judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null;
-    return { state: verdict.to, stop };
+    const recorded = await recordLater(sending, sending.batch, intent, judgement, verdict);
+    const found = recorded === null || recorded.twice === null ? judgement : recorded.twice;
+    const stop = found.kind === 'over_applied' ? overApplied(sending, intent, found) : null;
+    if (recorded === null) return { state, stop: stop ?? notRecordedYet(intent) };
+    return { state: recorded.state, stop };
   } catch (error) {
     if (error instanceof OperatorError) return { state, stop: error };
     throw error;
+  }
+}
+
+/** Looks again at a row of another batch. Gives why nothing more may be sent, or null; nothing is done where a process is at that batch. */
+export async function reviewElsewhere(sending: Sending, { batch: name, row }: RowPlace): Promise<OperatorError | null> {
+  const { journal } = sending;
+  const batch = await journal.batch(name);
+  if (batch === undefined) return null;
+  const end = await whereFree(journal, name, async () => {
+    const intent = await journal.intent(name, row);
+    const state = watchedStates.find((each) => each === intent?.state);
+    return intent === undefined || state === undefined ? null : reviewRow({ ...sending, batch }, intent, state);
+  });
+  return end?.stop ?? null;
+}
+
+/** Does something with a batch; gives null where a process is at it. */
+async function whereFree<T>(journal: Journal, batch: string, doing: () => Promise<T>): Promise<T | null> {
+  try {
+    await journal.acquireLock(batch);
+  } catch (error) {
+    if (error instanceof LockHeldError) return null;
+    throw error;
+  }
+  try {
+    return await doing();
+  } finally {
+    await journal.releaseLock(batch);
   }
 }
 
@@ -87,17 +117,34 @@ async function judge({ action, client }: Sending, intent: Intent): Promise<Judge
 }
 
 async function record(
-  { journal, clock }: Sending,
-  { batch, row, state, problem, claimedAt }: Intent,
+  { journal, clock }: Pick<Sending, 'journal' | 'clock'>,
+  intent: Intent,
   judgement: Judgement,
-  { to, evidence, note, discrepancy }: Verdict,
+  { to, note, ...verdict }: Verdict,
 ): Promise<void> {
+  const { batch, row, state } = intent;
   if (to === state) return;
   checkStep(state, to);
+  await journal.move({
+    batch,
+    row,
+    from: state,
+    to,
+    fields: fieldsOf(intent, judgement, { to, note, ...verdict }, clock),
+    note,
+  });
+}
+
+function fieldsOf(
+  { problem, claimedAt }: Intent,
+  judgement: Judgement,
+  { to, evidence, note, discrepancy }: Verdict,
+  clock: Clock,
+): IntentFields {
   const settled = to === 'applied' && discrepancy === null;
-  const fields = {
+  return {
     evidence,
-    after: judgement.after,
+    ...(judgement.after !== null && { after: judgement.after }),
     discrepancy,
     recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
     // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
@@ -105,7 +152,94 @@ async function record(
     // What nobody consented to here was made all the same: by it, the same row of another file is known as sent before.
     ...(claimedAt === null && { claimedAt: timestampOf(clock.now()) }),
   };
-  await journal.move({ batch, row, from: state, to, fields, note });
+}
+
+type OverApplied = Extract<Judgement, { kind: 'over_applied' }>;
+
+interface Recorded {
+  readonly state: 'applied' | 'needs_human';
+  /** What was made of a row that was applied, and has taken back what another one has taken back, too; else null. */
+  readonly twice: OverApplied | null;
+}
+
+/** Records what a later look saw of a row that nobody waits for. Gives null where it cannot be recorded yet. */
+async function recordLater(
+  { journal, clock }: Pick<Sending, 'journal' | 'clock'>,
+  { undoOf }: Pick<Batch, 'undoOf'>,
+  intent: Intent,
+  judgement: Judgement,
+  verdict: Verdict,
+  how = '',
+): Promise<Recorded | null> {
+  const { batch, row, state: from } = intent;
+  const note = `${how}${verdict.note}`;
+  const fields = fieldsOf(intent, judgement, verdict, clock);
+  if (verdict.to === 'applied') return recordMade(journal, undoOf, intent, fields, note);
+  checkStep(from, 'needs_human');
+  const isRecorded = await journal.move({ batch, row, from, to: 'needs_human', fields, note });
+  return isRecorded ? { state: 'needs_human', twice: null } : null;
+}
+
+/**
+ * Records that the row was made although nobody waited for it. Another one may take back the same by now: what was not sent of that
+ * is not sent any more, and what was sent has taken it back twice. Gives null where it cannot be recorded yet.
+ */
+export async function recordMade(
+  journal: Journal,
+  undoOf: string | null,
+  intent: Intent,
+  fields: IntentFields,
+  note: string,
+): Promise<Recorded | null> {
+  const { batch, row, state: from, undoOfRow } = intent;
+  checkStep(from, 'applied');
+  const isRecorded = () => journal.move({ batch, row, from, to: 'applied', fields, note });
+  if (await isRecorded()) return { state: 'applied', twice: null };
+  const other = undoOf === null || undoOfRow === null ? undefined : (await journal.undoneRows(undoOf)).get(undoOfRow);
+  if (other === undefined) return null;
+  if (other.state === 'planned' || other.state === 'blocked') {
+    const problem = `row ${row} of batch ${batch}, which counted as ${from.replace('_', ' ')}, was made after all`;
+    if ((await whereFree(journal, other.batch, () => skip(journal, other, problem))) === null) return null;
+    return (await isRecorded()) ? { state: 'applied', twice: null } : null;
+  }
+  const also = `row ${undoOfRow} of batch ${undoOf} was taken back by row ${other.row} of batch ${other.batch}, too`;
+  const target = targetOf(intent);
+  const reversal = reversalOf({ ...target, parameters: target.parameters as BalanceParameters }, 1, 'made twice');
+  const twice: OverApplied = {
+    kind: 'over_applied',
+    evidence: 'token',
+    after: null,
+    note: `${note}, and ${also}`,
+    reversal,
+  };
+  const problem = `over-applied: ${twice.note}. Reversal: ${reversal}`;
+  const excess = { ...fields, problem, discrepancy: 'over_applied', undoOfRow: null } as const;
+  const isKept = await journal.move({ batch, row, from, to: 'needs_human', fields: excess, note: problem });
+  return isKept ? { state: 'needs_human', twice } : null;
+}
+
+/** Null where it is under way by now. */
+async function skip(journal: Journal, { batch, row }: RowPlace, problem: string): Promise<true | null> {
+  const from = (await journal.intent(batch, row))?.state;
+  if (from !== 'planned' && from !== 'blocked') return null;
+  await journal.move({ batch, row, from, to: 'skipped', fields: { problem }, note: problem });
+  await noteRest(journal, batch);
+  return true;
+}
+
+/** Records whether there is more to do with a batch. What nobody has approved is not gone on with, but approved. */
+export async function noteRest(journal: Journal, batch: string): Promise<void> {
+  const rest = await restOf(journal, batch);
+  if ((await journal.batch(batch))?.state !== 'planned' || !rest) {
+    await journal.setBatchState(batch, rest ? 'stopped' : 'done');
+  }
+}
+
+function notRecordedYet({ batch, row }: Intent): OperatorError {
+  return new OutcomeUnknownError(
+    `row ${row} of batch ${batch} was made after all, which cannot be recorded while another row of the same user is open or being sent`,
+    { advice: '`admin-mirror bulk status` names it. Settle that one, then run this again.' },
+  );
 }
 
 /** Why the batch stops at a row that was made more than once. */
@@ -242,37 +376,40 @@ interface LateRow {
   readonly state: 'applied' | 'needs_human';
 }
 
+interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
+  readonly directory: UserDirectory;
+}
+
 /** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
-export async function recordLate(journal: Journal, directory: UserDirectory): Promise<LateRow[]> {
+export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
   const late: LateRow[] = [];
-  for (const batch of await journal.batches()) {
-    if (batch.action === balance.name) late.push(...(await lateIn(journal, directory, batch)));
+  for (const batch of await ports.journal.batches()) {
+    if (batch.action === balance.name) late.push(...(await lateIn(ports, batch)));
   }
   return late;
 }
 
-async function lateIn(journal: Journal, directory: UserDirectory, { batch }: Batch): Promise<LateRow[]> {
-  const { not_applied: count = 0 } = await journal.counts(batch);
+async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
+  const { journal } = ports;
+  const { batch: name } = batch;
+  const { not_applied: count = 0 } = await journal.counts(name);
   if (count === 0) return [];
-  try {
-    await journal.acquireLock(batch);
-  } catch (error) {
-    if (error instanceof LockHeldError) return [];
-    throw error;
-  }
-  try {
+  const found = await whereFree(journal, name, async () => {
     const late: LateRow[] = [];
-    for await (const intent of journal.intents(batch, ['not_applied'])) {
-      const found = await lateRow(journal, directory, intent);
-      if (found !== undefined) late.push(found);
+    for await (const intent of journal.intents(name, ['not_applied'])) {
+      const each = await lateRow(ports, batch, intent);
+      if (each !== undefined) late.push(each);
     }
     return late;
-  } finally {
-    await journal.releaseLock(batch);
-  }
+  });
+  return found ?? [];
 }
 
-async function lateRow(journal: Journal, directory: UserDirectory, intent: Intent): Promise<LateRow | undefined> {
+async function lateRow(
+  { directory, ...ports }: LatePorts,
+  of: Pick<Batch, 'undoOf'>,
+  intent: Intent,
+): Promise<LateRow | undefined> {
   const { batch, row, user } = intent;
   const transactions = user === null ? undefined : directory.transactions(user);
   if (transactions === undefined) return undefined;
@@ -282,9 +419,6 @@ async function lateRow(journal: Journal, directory: UserDirectory, intent: Inten
   const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
   const verdict = laterVerdictOf(judgement, 'not_applied');
   if (verdict === null) return undefined;
-  const { to, evidence, discrepancy, note } = verdict;
-  checkStep('not_applied', to);
-  const fields = { evidence, discrepancy, problem: to === 'applied' ? null : note };
-  await journal.move({ batch, row, from: 'not_applied', to, fields, note: `found by a sync: ${note}` });
-  return { batch, row, state: to === 'applied' ? to : 'needs_human' };
+  const recorded = await recordLater(ports, of, intent, judgement, verdict, 'found by a sync: ');
+  return recorded === null ? undefined : { batch, row, state: recorded.state };
 }

@@ -110,7 +110,7 @@ async function noteLate(context: CliContext): Promise<void> {
     const directory = openDirectory(settings, releases);
     if (directory === null) return;
     const journal = await openJournal(settings, context.actor(), systemClock, releases);
-    const late = await recordLate(journal, directory);
+    const late = await recordLate({ journal, directory, clock: systemClock });
     const memory = openJournalMemory(settings, systemClock, releases);
     await refreshMemory({ journal, memory, clock: systemClock });
     for (const { batch, row, state } of late) {

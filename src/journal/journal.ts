@@ -424,11 +424,11 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           stepOf(at, { batch, kind: 'claimed', data, digest }),
         ]);
       }),
-    knowsToken: async (fingerprint, token) => {
+    rowOfToken: (fingerprint, token) => {
       // By the index on fingerprints: one on tokens would make every plan dearer.
-      const rows = db.selectFrom('journal_intents').select('row').where('fingerprint', '=', fingerprint);
-      const claimed = rows.where('token', '=', token).where('claimedAt', 'is not', null);
-      return (await claimed.limit(1).executeTakeFirst()) !== undefined;
+      const rows = db.selectFrom('journal_intents').select(['batch', 'row', 'state']);
+      const claimed = rows.where('fingerprint', '=', fingerprint).where('claimedAt', 'is not', null);
+      return claimed.where('token', '=', token).limit(1).executeTakeFirst();
     },
     setBehind: (batch, why) =>
       step(async (connection) => {
@@ -437,9 +437,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
       }),
     undoneRows: async (batch) => {
-      const rows = db.selectFrom('journal_intents').select(['undoOfRow as row', 'batch']);
+      const rows = db.selectFrom('journal_intents').select(['undoOfRow', 'batch', 'row', 'state']);
       const undone = await rows.where('undoOf', '=', batch).where(takesBack).execute();
-      return new Map(undone.map(({ row, batch: by }) => [row ?? 0, by]));
+      return new Map(undone.flatMap(({ undoOfRow, ...by }) => (undoOfRow === null ? [] : [[undoOfRow, by]])));
     },
 
     approval: async (batch, sending) => {

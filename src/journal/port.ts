@@ -212,11 +212,16 @@ export interface Intent extends Omit<NewIntent, 'state'> {
   readonly discrepancy: Discrepancy | null;
 }
 
-/** What changes with a step; what is left out stays. `claimedAt`: of a row that nobody consented to, and that was made. */
+/**
+ * What changes with a step; what is left out stays. `claimedAt`: of a row that nobody consented to, and that was made.
+ * `undoOfRow`: null of a row that was made although another one has taken that row back.
+ */
 export type IntentFields = Partial<
   Pick<Intent, 'sentAt' | 'claimedAt' | 'body' | 'seenBefore' | 'before' | 'after' | 'answerKind' | 'httpStatus'> &
-    Pick<Intent, 'answer' | 'evidence' | 'problem' | 'recordId' | 'discrepancy'>
+    Pick<Intent, 'answer' | 'evidence' | 'problem' | 'recordId' | 'discrepancy'> & { readonly undoOfRow: null }
 >;
+
+export type RowPlace = Pick<Intent, 'batch' | 'row' | 'state'>;
 
 /** A row that was found on the server, with what was seen of it. */
 export interface AdoptedRow {
@@ -412,12 +417,12 @@ export interface Journal extends ForgetJournal {
     terms: ClaimTerms,
     decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[],
   ): Promise<void>;
-  /** Whether a claimed row of this journal with that fingerprint carries the token. */
-  knowsToken(fingerprint: string, token: string): Promise<boolean>;
+  /** The claimed row of this journal with that fingerprint that carries the token. */
+  rowOfToken(fingerprint: string, token: string): Promise<RowPlace | undefined>;
   /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
   setBehind(batch: string, why: string | null): Promise<void>;
-  /** The rows of the batch that another one takes back, or may, and which. */
-  undoneRows(batch: string): Promise<ReadonlyMap<number, string>>;
+  /** The rows of the batch that another one takes back, or may, and which row of it does. */
+  undoneRows(batch: string): Promise<ReadonlyMap<number, RowPlace>>;
 
   /** Null where no policy is about it. @param sending as whoever acts would send it; left out, as whoever made it */
   approval(batch: string, sending?: { readonly reason: string | null }): Promise<Approval | null>;

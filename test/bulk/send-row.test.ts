@@ -379,11 +379,11 @@ describe('the same change with a mark of another journal', () => {
   test('holds none that a person sends again on purpose, nor where this journal knows the mark', async () => {
     expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(false);
     const asked: unknown[] = [];
-    const knowsToken = (...given: readonly [string, string]) => {
+    const rowOfToken = (...given: readonly [string, string]) => {
       asked.push(given);
-      return Promise.resolve(true);
+      return Promise.resolve({ batch: 'other', row: 2, state: 'applied' } as const);
     };
-    expect(await isHeld(beside(at(1)), {}, { knowsToken })).toBe(false);
+    expect(await isHeld(beside(at(1)), {}, { rowOfToken })).toBe(false);
     expect(asked).toEqual([['print', mark]]);
   });
 });

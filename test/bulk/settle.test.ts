@@ -14,7 +14,7 @@ import {
 } from '../../src/bulk/settle.ts';
 import type { UserDirectory } from '../../src/bulk/user-directory.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
-import { minuteMs, timestampOf } from '../../src/model/time.ts';
+import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
 import { newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -399,7 +399,7 @@ describe('what a sync brings', () => {
     ]);
     await journal.releaseLock('one');
     const known = directory({ 2: [made(2)], 3: [], 4: [made(4), again(4)], 5: [made(5)] });
-    expect(await recordLate(journal, known)).toEqual([
+    expect(await recordLate({ journal, directory: known, clock: systemClock })).toEqual([
       { batch: 'one', row: 2, state: 'applied' },
       { batch: 'one', row: 4, state: 'needs_human' },
     ]);
@@ -417,16 +417,16 @@ describe('what a sync brings', () => {
   test('is left to whoever is at the batch, and of other actions and other batches nothing is looked for', async () => {
     const { journal } = await world(['not_applied']);
     const known = directory({ 2: [made(2)] });
-    expect(await recordLate(journal, known)).toEqual([]);
+    expect(await recordLate({ journal, directory: known, clock: systemClock })).toEqual([]);
     await journal.releaseLock('one');
     const broken: Journal = { ...journal, acquireLock: () => Promise.reject(new TypeError('a bug')) };
-    await expect(recordLate(broken, known)).rejects.toThrow(/a bug/);
+    await expect(recordLate({ journal: broken, directory: known, clock: systemClock })).rejects.toThrow(/a bug/);
     const other = { ...(await journal.batch('one')), action: 'create' };
     const elsewhere: Journal = { ...journal, batches: () => Promise.resolve([other as never]) };
-    expect(await recordLate(elsewhere, known)).toEqual([]);
+    expect(await recordLate({ journal: elsewhere, directory: known, clock: systemClock })).toEqual([]);
     const none = await world(['applied']);
     const unlocked: Journal = { ...none.journal, acquireLock: () => Promise.reject(new TypeError('not wanted')) };
-    expect(await recordLate(unlocked, known)).toEqual([]);
-    expect(await recordLate(journal, known)).toHaveLength(1);
+    expect(await recordLate({ journal: unlocked, directory: known, clock: systemClock })).toEqual([]);
+    expect(await recordLate({ journal, directory: known, clock: systemClock })).toHaveLength(1);
   });
 });

@@ -119,13 +119,13 @@ export function journalContract(open: () => Promise<Opened>): void {
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       const undo = { undoOfRow: 2 };
       await journal.addBatch(newBatch({ batch: 'undo', undoOf: 'one' }), [newIntent(2, 7, undo)]);
-      expect(await journal.undoneRows('one')).toEqual(new Map([[2, 'undo']]));
+      expect(await journal.undoneRows('one')).toEqual(new Map([[2, { batch: 'undo', row: 2, state: 'planned' }]]));
       await expect(
         journal.addBatch(newBatch({ batch: 'more', undoOf: 'one' }), [newIntent(2, 7, undo)]),
       ).rejects.toThrow(/being taken back by another batch/);
       await journal.move({ batch: 'undo', row: 2, from: 'planned', to: 'skipped' });
       await journal.addBatch(newBatch({ batch: 'more', undoOf: 'one' }), [newIntent(2, 7, undo)]);
-      expect(await journal.undoneRows('one')).toEqual(new Map([[2, 'more']]));
+      expect(await journal.undoneRows('one')).toEqual(new Map([[2, { batch: 'more', row: 2, state: 'planned' }]]));
     });
   });
 
@@ -354,10 +354,11 @@ export function journalContract(open: () => Promise<Opened>): void {
   test('a token is known once its row was claimed', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7, { token: 'am:abcdefghijkl' })]);
-    expect(await journal.knowsToken('print-2', 'am:abcdefghijkl')).toBe(false);
+    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toBeUndefined();
     await claim(journal);
-    expect(await journal.knowsToken('print-2', 'am:abcdefghijkl')).toBe(true);
-    expect(await journal.knowsToken('print-3', 'am:abcdefghijkl')).toBe(false);
+    const place = { batch: 'one', row: 2, state: 'planned' };
+    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toEqual(place);
+    expect(await journal.rowOfToken('print-3', 'am:abcdefghijkl')).toBeUndefined();
   });
 
   test('rows that are adopted are applied, and known to whoever would do the same', async () => {

@@ -142,28 +142,38 @@ function judgeAccepted(signs: Signs, after: string | null): Judgement {
 }
 
 function overApplied(
-  { user, parameters, token }: Target<BalanceParameters>,
+  target: Target<BalanceParameters>,
   before: BalanceObservation,
   now: BalanceObservation,
 ): Judgement {
-  const { type, amount } = parameters;
-  const times = now.hits - 1;
-  const excess = moneyText(new Big(amount).times(times));
-  const back = type === 'add' ? 'remove' : 'add';
-  const command =
-    `admin-mirror users update-balance ${user} --type ${back} --amount ${excess} ` +
-    `--description "Correction of ${token}, made ${now.hits} times"`;
+  const { parameters, token } = target;
   const isAsOnce =
     before.balance !== null && now.balance !== null && resultOf(parameters, before.balance).eq(now.balance);
   const doubt =
-    isAsOnce && type !== 'set' ? `, but the balance is ${now.balance}, as after one: look before you take back` : '';
+    isAsOnce && parameters.type !== 'set'
+      ? `, but the balance is ${now.balance}, as after one: look before you take back`
+      : '';
   return {
     kind: 'over_applied',
     evidence: 'token',
     after: now.balance,
     note: `made ${now.hits} times: ${now.hits} transactions carry ${token}${doubt}`,
-    reversal: type === 'set' ? 'none is needed: the balance was set to the same amount each time' : command,
+    reversal: reversalOf(target, now.hits - 1, `made ${now.hits} times`),
   };
+}
+
+/** How to take back what was made so many times too often. */
+export function reversalOf(
+  { user, parameters: { type, amount }, token }: Target<BalanceParameters>,
+  times: number,
+  why: string,
+): string {
+  if (type === 'set') return 'none is needed: the balance was set to the same amount each time';
+  const excess = moneyText(new Big(amount).times(times));
+  return (
+    `admin-mirror users update-balance ${user} --type ${type === 'add' ? 'remove' : 'add'} --amount ${excess} ` +
+    `--description "Correction of ${token}, ${why}"`
+  );
 }
 
 /** A row's instruction. Amounts are decimal text. */

@@ -1,0 +1,109 @@
+/** A write that was proven not made, and is made all the same, while the same is about to be sent again. */
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Client } from '../../src/api/client.ts';
+import { planBatch, undoOf } from '../../src/bulk/plan.ts';
+import { resolveRow } from '../../src/bulk/settle.ts';
+import type { Journal } from '../../src/journal/port.ts';
+import { minuteMs, systemClock } from '../../src/model/time.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
+import { newJournal } from '../support/journal.ts';
+import { startSandbox } from '../support/sandbox.ts';
+
+const later = { now: () => Date.now() + 11 * minuteMs };
+
+async function world() {
+  const sandbox = await startSandbox({
+    users: 5,
+    emails: 5,
+    now: Date.now(),
+    behaviour: { late_commit_ms: 3_600_000 },
+  });
+  const client = bulkClient(sandbox);
+  onTestFinished(() => client.close());
+  const { journal } = await newJournal({ now: () => Date.now() });
+  const user = newUser(sandbox, 100);
+  const balance = (): unknown => sandbox.control.get('users', user)?.['balance'];
+  const states = async (...batches: readonly string[]) =>
+    (await Promise.all(batches.map((batch) => intentsOf(journal, batch)))).flat().map(({ state }) => state);
+  return { sandbox, client, journal, user, balance, states };
+}
+
+/** Sends the batch to a server that makes its only row late, and gives up waiting for it. */
+async function lost(sandbox: Sandbox, journal: Journal, client: Client, batch: string, user: number): Promise<void> {
+  sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${user}/` } });
+  await send(journal, client, batch);
+  await send(journal, client, batch, { clock: later });
+  expect((await intentsOf(journal, batch))[0]?.state).toBe('not_applied');
+}
+
+async function undo(journal: Journal, client: Client, batch: string): Promise<string> {
+  const signal = new AbortController().signal;
+  const common = { journal, client, directory: null, clock: systemClock, signal };
+  const ports = { ...common, concurrency: 8, pageSize: 100, rules: openRules };
+  return (await planBatch(ports, await undoOf(journal, batch))).batch;
+}
+
+describe('a write that is made late', () => {
+  test('is not made again by the batch that was to send it again, for whatever reason', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const first = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await lost(sandbox, journal, client, first.batch, user);
+    const again = await plan(journal, client, sheetOf([[user, 'add', '5', 'x']]), { againReason: 'it was not made' });
+    sandbox.control.commitLate();
+    const { error } = await send(journal, client, again.batch);
+    expect([error?.exitCode, balance(), await states(first.batch, again.batch)]).toEqual([
+      5,
+      105,
+      ['applied', 'skipped'],
+    ]);
+    const [row] = await intentsOf(journal, again.batch);
+    expect(row?.problem).toMatch(new RegExp(`^row 2 of batch ${first.batch}, .* was made after all$`));
+  });
+
+  test('takes nothing back twice: what was to take it back again is not sent', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, paid.batch);
+    const one = await undo(journal, client, paid.batch);
+    await lost(sandbox, journal, client, one, user);
+    const other = await undo(journal, client, paid.batch);
+    await expect(send(journal, client, other)).rejects.toThrow(/row was sent before; nothing was sent now/);
+    sandbox.control.commitLate();
+    await send(journal, client, other, { againReason: 'it was not made' });
+    expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
+  });
+
+  test('after it was taken back again is known as made once too often', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, paid.batch);
+    const one = await undo(journal, client, paid.batch);
+    await lost(sandbox, journal, client, one, user);
+    const other = await undo(journal, client, paid.batch);
+    await send(journal, client, other, { againReason: 'it was not made' });
+    sandbox.control.commitLate();
+    const end = await send(journal, client, one, { clock: later });
+    const first = (await journal.batch(one)) ?? paid;
+    expect([end.error?.exitCode, balance(), await states(one, other)]).toEqual([8, 95, ['needs_human', 'applied']]);
+    expect(end.error?.message).toMatch(
+      new RegExp(`row 2 of batch ${paid.batch} was taken back by row 2 of batch ${other}`),
+    );
+    expect((await intentsOf(journal, one))[0]?.problem).toContain(`update-balance ${user} --type add --amount 5.00`);
+    await resolveRow(journal, first, { row: 2, outcome: 'applied', resend: false, reason: 'given back by hand' });
+    expect([await states(one, other), (await journal.verifyChain()).status]).toEqual([['applied', 'applied'], 'whole']);
+  });
+
+  test('before it was taken back again takes the place of that', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, paid.batch);
+    const one = await undo(journal, client, paid.batch);
+    await lost(sandbox, journal, client, one, user);
+    const other = await undo(journal, client, paid.batch);
+    sandbox.control.commitLate();
+    await send(journal, client, one, { clock: later });
+    expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
+    expect((await journal.batch(other))?.state).toBe('done');
+  });
+});

@@ -80,7 +80,7 @@ export type CertifiedWindow = z.infer<typeof windowShape>;
 interface CertifyPorts {
   readonly store: {
     windows(resource: ResourceName): readonly Window[];
-    alteredWindows(resource: ResourceName): readonly Window[];
+    isAltered(window: Window): boolean;
     accountedCount(resource: ResourceName): number;
     liveCount(resource: ResourceName, range?: DayRange): number;
     suppressedIds(resource: ResourceName): ReadonlySet<number>;
@@ -173,7 +173,7 @@ function incompleteness(
   }
   const owned = windows.reduce((sum, window) => sum + store.liveCount(resource, window), 0);
   if (owned !== store.liveCount(resource)) return 'it has rows that no window owns';
-  const [altered] = store.alteredWindows(resource);
+  const altered = windows.find((window) => store.isAltered(window));
   if (altered !== undefined) return `rows of ${altered.from}..${altered.to} are not as they were read`;
   return null;
 }

@@ -1,6 +1,6 @@
 /** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
-import { type Day, hourMs, type Timestamp } from '../model/time.ts';
+import { hourMs, type Timestamp } from '../model/time.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
@@ -30,8 +30,8 @@ export type Mode = 'default' | 'quick' | 'full';
 
 export interface PlanInput {
   readonly windows: readonly Window[];
-  /** The first days of windows whose rows are not as they were read. */
-  readonly altered: ReadonlySet<Day>;
+  /** Whether rows of the window are not as they were read; of one that is read anyway its walk finds that out. */
+  readonly isAltered: (window: Window) => boolean;
   /** Whether records may still be added to the window. */
   readonly isOpen: (window: Window) => boolean;
   readonly mode: Mode;
@@ -55,7 +55,6 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
   // Records that could not be read are searched again in their turn; what has changed beside them shows in the counts.
   const isSearched = window.state === 'unsettled' && input.searchedAt?.(window) !== undefined;
   if (window.state !== 'settled' && !isSearched) return 'left unfinished';
-  if (input.altered.has(window.from)) return 'rows are not as they were read';
   if (input.only !== null || input.mode === 'full') return 'requested';
   if (input.isOpen(window)) return 'open: records may still be added';
   return input.whole ? 'read whole in each run' : undefined;
@@ -87,13 +86,12 @@ export function planSteps(input: PlanInput): Step[] {
     else due.push({ window, reason });
   }
   due.sort((a, b) => Number(isOpen(b.window)) - Number(isOpen(a.window)));
-  if (mode !== 'default') return due;
-  let budget = input.budget;
+  let budget = mode === 'default' ? input.budget : 0;
   const readAt = (window: Window) => window.freshAsOf ?? input.searchedAt?.(window) ?? '';
   for (const window of rest.sort((a, b) => readAt(a).localeCompare(readAt(b)))) {
     budget -= pagesOf(input.shownIn(window), pageSize);
-    if (budget < 0) break;
-    due.push({ window, reason: 'least recently read' });
+    if (budget >= 0) due.push({ window, reason: 'least recently read' });
+    else if (input.isAltered(window)) due.push({ window, reason: 'rows are not as they were read' });
   }
   return due;
 }

@@ -52,7 +52,10 @@ const oddGrowth = 10_000;
 /** A merged window is left room to grow without being cut again. */
 const mergedShare = 0.5;
 
-export type ResourcePorts = Omit<VisitPorts, 'capabilities' | 'seal' | 'most' | 'trusting' | 'removal' | 'surplus'> & {
+export type ResourcePorts = Omit<
+  VisitPorts,
+  'capabilities' | 'seal' | 'most' | 'trusting' | 'comparing' | 'removal' | 'surplus'
+> & {
   readonly options: SyncOptions;
 };
 
@@ -148,14 +151,14 @@ async function readResource(
     brake: options.brake?.[resource],
     removed,
   });
-  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, removal, surplus });
+  const comparing = options.mode === 'full';
+  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, comparing, removal, surplus });
 
   // From now on the resource stays as fresh as it is; what an earlier run has left unproven still is.
   const isHeld = store.capability(heldFreshness, resource) !== undefined;
   if (trusting && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
   prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
   const planned = plannedSteps(store, resource, options, capabilities, seal, surplus, again ? startedAt : null);
-  distrustPages(ports, planned);
   const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
   const steps = changing
     ? [...planned, ...(await unsentSteps(ports, capabilities, unreadBy(store, planned)))]
@@ -217,24 +220,6 @@ function keepReadablePage({ source, store, resource, run }: ResourcePorts, capab
   recordCapabilities(store, resource, { ...capabilities, pageSize });
 }
 
-/** Forgets the pages of windows that are to be compared row by row, and reports rows that were changed outside of a sync. */
-function distrustPages({ store, run, resource, progress, options }: ResourcePorts, steps: readonly Step[]): void {
-  for (const { window, reason } of steps) {
-    const isAltered = reason === 'rows are not as they were read';
-    if (isAltered) {
-      const text = `rows of ${window.from}..${window.to} are not as they were read; they are compared with the server`;
-      progress({ kind: 'notice', resource, text });
-      store.recordEvent(run, {
-        resource,
-        kind: 'rows_altered',
-        subject: `${window.from}..${window.to} ${run}`,
-        detail: text,
-      });
-    }
-    if (isAltered || options.mode === 'full') store.forgetPages(window);
-  }
-}
-
 function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {
   const read = new Set(steps.map(({ window }) => window.from));
   return store.windows('emails').filter(({ from }) => !read.has(from));
@@ -247,7 +232,7 @@ export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: Sy
 
 /** The work of this run, in order. */
 export function plannedSteps(
-  store: Pick<MirrorStore, 'windows' | 'alteredWindows'>,
+  store: Pick<MirrorStore, 'windows' | 'isAltered'>,
   resource: ResourceName,
   options: SyncOptions,
   capabilities: Capabilities,
@@ -257,7 +242,7 @@ export function plannedSteps(
 ): Step[] {
   return planSteps({
     windows: store.windows(resource),
-    altered: new Set(store.alteredWindows(resource).map(({ from }) => from)),
+    isAltered: (window) => store.isAltered(window),
     isOpen: (window) => isOpen(window, seal),
     mode: options.mode,
     whole: wholeResources.has(resource),

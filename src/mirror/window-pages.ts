@@ -1,6 +1,7 @@
 /** Pages as a walk reads them: kept with the window's progress, and known again where they are as in the walk before. */
 import { takes } from '../model/era.ts';
 import { secondMs } from '../model/time.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { RememberedPage, Window } from '../store/mirror-types.ts';
 import { createdAtOn, entriesOn, idsOn, type KnownPage, type MirrorPage, noRows } from './page.ts';
 import { type PageRequest, requestedRange } from './source.ts';
@@ -22,44 +23,63 @@ const noPages: SamePages = { pages: 0, received: 0, owned: 0 };
 
 export class PageMemory {
   readonly #known: ReadonlyMap<string, RememberedPage>;
+  readonly #comparing: boolean;
   readonly #pages = new Map<string, RememberedPage>();
+  /** Ids on pages of this walk that were not the known ones: their rows may no longer be as a known page left them. */
+  readonly #brought = new Set<RecordKey>();
   #same: SamePages = noPages;
   #readTwice = false;
   /** Records requested on a page. */
   #paginate: number | undefined;
 
-  constructor(known: readonly RememberedPage[]) {
+  /** @param comparing whether pages are compared row by row all the same */
+  constructor(known: readonly RememberedPage[], comparing: boolean) {
     this.#known = new Map(known.map((page) => [page.key, page]));
+    this.#comparing = comparing;
   }
 
-  /** The page that the last walk met at this place. */
+  /** The page that the last walk met at this place, where it need not be compared. */
   knownAt(request: PageRequest): KnownPage | null {
-    return this.#known.get(keyOf(request)) ?? null;
+    return this.#comparing ? null : (this.#untouched(request) ?? null);
   }
 
-  /** The page that came, as the known one where it is that. */
-  recognise(request: PageRequest, page: MirrorPage): MirrorPage {
+  /** The page of the last walk that this one is, byte for byte. */
+  sameAs(request: PageRequest, { hash, parts }: MirrorPage): RememberedPage | undefined {
+    const known = this.#untouched(request);
+    return parts === undefined && known?.hash === hash ? known : undefined;
+  }
+
+  #untouched(request: PageRequest): RememberedPage | undefined {
     const known = this.#known.get(keyOf(request));
-    return known !== undefined && known.hash === page.hash && page.parts === undefined
-      ? { ...page, recalled: known }
-      : page;
+    return known === undefined || this.#isTouched(known) ? undefined : known;
   }
 
-  /** Notes a page of this walk; `owned` of its records are the window's. */
-  note(request: PageRequest, page: MirrorPage, owned: number): void {
+  #isTouched({ ids }: RememberedPage): boolean {
+    return this.#brought.size > 0 && ids.some((id) => this.#brought.has(id));
+  }
+
+  /** The page that came, as the known one where it is that and need not be compared. */
+  recognise(request: PageRequest, page: MirrorPage): MirrorPage {
+    const known = this.#comparing ? undefined : this.sameAs(request, page);
+    return known === undefined ? page : { ...page, recalled: known };
+  }
+
+  /** Notes a page of this walk; `owned` of its records are the window's. @param rowsSum where it is known */
+  note(request: PageRequest, page: MirrorPage, owned: number, rowsSum: number | null): void {
     const key = keyOf(request);
     this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;
     this.#paginate = request.paginate;
     const { hash, total, lastPage, perPage } = page;
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
-    const rowsSum = page.recalled?.rowsSum ?? null;
-    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids: idsOn(page), owned, lastCreatedAt, rowsSum });
+    const ids = idsOn(page);
+    if (rowsSum === null) for (const id of ids) this.#brought.add(id);
+    this.#pages.set(key, { key, hash, total, lastPage, perPage, ids, owned, lastCreatedAt, rowsSum });
   }
 
   /** Notes a page that came again just as it was; gives how many have since `takeSame`. */
-  noteSame(request: PageRequest, page: MirrorPage, { ids, owned }: RememberedPage): number {
-    this.note(request, page, owned);
+  noteSame(request: PageRequest, page: MirrorPage, { ids, owned, rowsSum }: RememberedPage): number {
+    this.note(request, page, owned, rowsSum);
     const { pages, received, owned: before } = this.#same;
     this.#same = { pages: pages + 1, received: received + ids.length, owned: before + owned };
     return pages + 1;
@@ -75,10 +95,7 @@ export class PageMemory {
   /** What to remember of a settled walk: nothing where a page was read twice, since rows then came from either reading. */
   pages(): readonly RememberedPage[] {
     if (this.#readTwice) return [];
-    const pages = [...this.#pages.values()];
-    // A page that brought rows may have changed those that stand on another as well.
-    const brought = new Set(pages.filter(({ rowsSum }) => rowsSum === null).flatMap(({ ids }) => ids));
-    return pages.map((page) => (page.ids.some((id) => brought.has(id)) ? { ...page, rowsSum: null } : page));
+    return [...this.#pages.values()].map((page) => (this.#isTouched(page) ? { ...page, rowsSum: null } : page));
   }
 }
 
@@ -89,6 +106,8 @@ export class WindowPages {
   readonly #ports: VisitPorts;
   readonly #signal: AbortSignal;
   #reportedStale = false;
+  /** The days of windows that were reported. */
+  readonly #altered = new Set<string>();
   /** Records beyond which pages were seen to fail. */
   #readable = Infinity;
 
@@ -126,9 +145,13 @@ export class WindowPages {
           return { unusable: 0, twins: [] };
         }
         const [rows = noRows()] = page.rows;
-        memory.note(request(page.page), page, rows.ids.length + rows.unusable + rows.keptOut.length);
         const received = entriesOn(page).length;
         const recorded = store.recordPage(run, window, rows, received, seen);
+        const same = memory.sameAs(request(page.page), page);
+        const isAsRead = recorded.inserted + recorded.updated === 0;
+        if (same !== undefined && !isAsRead) this.reportAltered(window);
+        const owned = rows.ids.length + rows.unusable + rows.keptOut.length;
+        memory.note(request(page.page), page, owned, isAsRead && same !== undefined ? same.rowsSum : null);
         progress({ kind: 'page', resource, records: received });
         return recorded;
       },
@@ -139,6 +162,26 @@ export class WindowPages {
     const { store, run, resource } = this.#ports;
     const same = memory.takeSame();
     if (same.pages > 0) store.recordSamePages(run, resource, same);
+  }
+
+  /** What is remembered of the window's pages, for as long as its rows are as they were read. */
+  memoryOf(window: Window): PageMemory {
+    const { store, comparing } = this.#ports;
+    if (window.state !== 'settled') return new PageMemory([], comparing);
+    if (comparing || !store.isAltered(window)) return new PageMemory(store.rememberedPages(window), comparing);
+    this.reportAltered(window);
+    return new PageMemory([], comparing);
+  }
+
+  /** Puts on record, once, that rows were changed outside of a sync. */
+  reportAltered({ from, to }: Window): void {
+    const { store, run, resource, progress } = this.#ports;
+    const days = `${from}..${to}`;
+    if (this.#altered.has(days)) return;
+    this.#altered.add(days);
+    const detail = `rows of ${days} are not as they were read; they are compared with the server`;
+    progress({ kind: 'notice', resource, text: detail });
+    store.recordEvent(run, { resource, kind: 'rows_altered', subject: `${days} ${run}`, detail });
   }
 
   /** Puts on record, once, that a cache in front of the server responds in its place. */

@@ -13,7 +13,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { ContradictionError, noteForeign } from './failures.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { entriesOn } from './page.ts';
-import { PageMemory, WindowPages } from './window-pages.ts';
+import { type PageMemory, WindowPages } from './window-pages.ts';
 import type { SyncProgress } from './progress.ts';
 import { requestedRange, type Source } from './source.ts';
 import { SpentError, type Allowance } from './allowance.ts';
@@ -40,6 +40,8 @@ export interface VisitPorts {
   readonly seal: Day;
   /** Whether the capabilities come from an earlier run, so that a contradiction is worth measuring again. */
   readonly trusting: boolean;
+  /** Whether every row is compared, also where its page is known. */
+  readonly comparing: boolean;
   /** Records beyond which a window is cut. */
   readonly most: number;
 }
@@ -270,7 +272,7 @@ export class WindowVisitor {
       if (pieces !== undefined) return pieces;
     }
     store.beginWalk(run, window);
-    const memory = new PageMemory(window.state === 'settled' ? store.rememberedPages(window) : []);
+    const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
       const verdict = await walkWindow(portsOf, capabilities.pageSize, most);

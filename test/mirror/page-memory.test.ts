@@ -1,6 +1,7 @@
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import type { Day } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -61,5 +62,44 @@ test('a row that was removed outside of a walk comes back, though its page is th
   store.close();
   const again = await sync(sandbox, file, shape);
   expect(again.report.resources.users).toMatchObject({ status: 'complete', inserted: 1 });
+  expectMirrored(sandbox, file, ['users']);
+});
+
+test('a page that is as in the last sync is written again where an earlier pass of this walk had shown it changed', async () => {
+  const { sandbox, file } = await readTwice();
+  const { control } = sandbox;
+  const database = new SqliteDatabase(file, { readonly: true });
+  const window = database
+    .prepare<[], { from_day: string; to_day: string; ids: string }>(
+      `SELECT from_day, to_day, ids FROM mirror_pages JOIN mirror_windows USING (resource, from_day)
+       WHERE last_page = 3 AND state = 'settled' ORDER BY page LIMIT 1`,
+    )
+    .get();
+  database.close();
+  const { from_day: from = '', to_day: to = '', ids = '[0]' } = window ?? {};
+  const [id = 0] = JSON.parse(ids) as number[];
+  const { first_name, updated_at } = control.get('users', id) ?? {};
+  let pages = 0;
+  let added = 0;
+  const { report } = await sync(sandbox, file, {
+    ...shape,
+    concurrency: 1,
+    only: { from: from as Day, to: to as Day },
+    onEvent: ({ kind }) => {
+      if (kind !== 'page') return;
+      pages += 1;
+      // Behind the last page, which is read first: the record becomes another, and the total grows by one that no page has shown.
+      if (pages === 1) {
+        control.update('users', id, { first_name: 'Another' });
+        added = Number(control.insert('users', { created_at: `${from}T00:00:00.000000Z` })['id']);
+      }
+      if (pages === 3) {
+        control.update('users', id, { first_name, updated_at });
+        control.remove('users', added);
+      }
+    },
+  });
+  expect(pages).toBeGreaterThan(4);
+  expect(report.resources.users?.status).toBe('complete');
   expectMirrored(sandbox, file, ['users']);
 });

@@ -32,7 +32,7 @@ const windows = [sealedStale, sealedFresh, unfinished, unsettled, pending, open]
 function plan(input: Partial<PlanInput>): (readonly [from: string, reason: string])[] {
   return planSteps({
     windows,
-    altered: new Set(),
+    isAltered: () => false,
     isOpen: ({ to }) => to > seal,
     mode: 'default',
     whole: false,
@@ -87,10 +87,13 @@ describe('a run reads', () => {
     expect(plan({ only: day })).toEqual([['2026-02-01', 'requested']]);
   });
 
-  test('a window whose rows are not as they were read, before it is what was requested', () => {
-    const altered = new Set(['2026-02-01' as Day]);
-    expect(plan({ mode: 'quick', altered })).toContainEqual(['2026-02-01', 'rows are not as they were read']);
-    expect(plan({ mode: 'full', altered })).toContainEqual(['2026-02-01', 'rows are not as they were read']);
+  test('a window whose rows are not as they were read whatever the budget, and looks only at those that it would not read', () => {
+    const isAltered = ({ from }: Window) => from === '2026-02-01';
+    const altered = ['2026-02-01', 'rows are not as they were read'];
+    expect(plan({ mode: 'quick', isAltered })).toEqual([...duties, altered]);
+    expect(plan({ budget: 2, isAltered })).toEqual([...duties, ['2026-01-01', 'least recently read'], altered]);
+    expect(plan({ isAltered })).toContainEqual(['2026-02-01', 'least recently read']);
+    expect(plan({ mode: 'full', isAltered })).toContainEqual(['2026-02-01', 'requested']);
   });
 
   test('each window of a run that is full or whole for that reason', () => {

@@ -236,10 +236,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() => addCounts(runner, run, resource, { received, unchanged: owned })),
     /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
     forgetPages: (window: Window): void => step(() => replacePages(runner, window, [])),
-    /** Windows whose rows are not as their last walk left them, or that `compareAgain` named. */
-    alteredWindows: (resource: ResourceName) =>
-      readWindows(runner, resource).filter((window) => !writerOf(resource).sums.fit(window)),
-    /** From now on the windows of these days are among `alteredWindows`, until they were read. */
+    /** Whether rows of the window are not as its last walk left them, or `compareAgain` named it. */
+    isAltered: (window: Window) => !writerOf(window.resource).sums.fit(window),
+    /** From now on the windows of these days are altered ones, until they were read. */
     compareAgain: (resource: ResourceName, days: DayRange): void =>
       step(() => {
         const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
@@ -260,7 +259,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     ): void =>
       step(() => {
         const { sums } = writerOf(window.resource);
-        // Those of a first walk are compared once more before they are taken for granted: summing costs as much as reading.
+        // Those of a first walk are compared once more before they are taken for granted: checksums would make it slower.
         const pages = window.state === 'settled' ? (end.pages ?? []) : [];
         replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
         updateWindow(runner, window, {

@@ -22,7 +22,7 @@ import type { Response } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
 import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
-import { walkPages } from './pages.ts';
+import { walkPages } from './narrow.ts';
 import { type GateOptions, openGate, type RateLimit, type Sleep } from './rate.ts';
 import { read } from './read.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';

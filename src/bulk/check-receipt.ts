@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Intent, IntentState, Journal } from '../journal/port.ts';
 import {
+  type CheckingKey,
   firstDifference,
   jsonOf,
   LineReader,
@@ -13,19 +14,22 @@ import {
   signatureIn,
   signedText,
 } from '../journal/signed-document.ts';
-import type { CheckingKey } from '../journal/signing-key.ts';
 import { counted } from '../model/text.ts';
 import { explainFileError } from '../model/files.ts';
 import { countNames, countsOf, intentStates } from './intent.ts';
-import { dataBegins, dataEnds, inPage, pageBegins, sealLine } from './receipt-page.ts';
 import {
+  dataBegins,
+  dataEnds,
+  inPage,
   outcomeSums,
+  pageBegins,
+  receiptForm,
   type ReceiptFormat,
   type ReceiptHead,
-  receiptForm,
   receiptKind,
   receiptRow,
   type ReceiptRow,
+  sealLine,
 } from './receipt.ts';
 
 /** Throws a FileError where the file cannot be read. @param journal to compare with, where the receipt is from it */

@@ -38,7 +38,7 @@ export interface ReconcilePorts extends Pick<PlanPorts, 'journal' | 'client' | '
   readonly announce: (requests: number, done: number) => void;
 }
 
-export interface Question {
+interface Question {
   readonly batch: string | null;
   readonly span: Span;
   /** As the span was asked for: by it, a run that was stopped is known again. */

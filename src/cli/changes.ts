@@ -10,7 +10,7 @@ import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
 import { openLooking, openReading } from '../data/open.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import { startCursor } from '../store/changed-rows.ts';
+import { startCursor } from '../store/cursor.ts';
 
 interface Flags {
   /** In ms since 1970. */

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { datedName, isDated, keepNewest, type KeptNames } from '../data/dated-files.ts';
-import { keyFiles } from '../journal/signing-key.ts';
+import { keyFiles } from '../journal/signed-document.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';

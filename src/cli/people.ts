@@ -6,7 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
-import type { ListedAccount, People } from '../people/port.ts';
+import type { ListedAccount, People } from '../people/people.ts';
 import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';

@@ -4,7 +4,7 @@ import type { Account } from '../model/actor.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/text.ts';
-import type { People } from '../people/port.ts';
+import type { People } from '../people/people.ts';
 import { leastPassword, passwordProblem } from '../people/rules.ts';
 import { authenticate } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';

@@ -1,7 +1,13 @@
 /** Certificates by themselves, by a mirror, by each other. Section "Certificates" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
-import { firstDifference, jsonOf, LineReader, NoDocument, readDocument } from '../journal/signed-document.ts';
-import type { CheckingKey } from '../journal/signing-key.ts';
+import {
+  type CheckingKey,
+  firstDifference,
+  jsonOf,
+  LineReader,
+  NoDocument,
+  readDocument,
+} from '../journal/signed-document.ts';
 import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';

@@ -155,7 +155,7 @@ export async function newestSeal(connection: Kysely<JournalTables>, subject: Sub
   return steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name] === value)?.digest;
 }
 
-export interface AccountRecord {
+interface AccountRecord {
   readonly row: JournalTables['people_accounts'];
   /** Its state is `altered` where the row is not what the newest step about it left; it can do nothing then. */
   readonly account: Account;

@@ -319,7 +319,7 @@ export interface NewWrite {
 }
 
 /** `nothing_done`: it is certain that the server did nothing, as where it asked to come back later. */
-export type WriteState = 'sending' | 'done' | 'refused' | 'nothing_done' | 'unknown';
+type WriteState = 'sending' | 'done' | 'refused' | 'nothing_done' | 'unknown';
 
 export interface WriteEnd {
   readonly state: Exclude<WriteState, 'sending'>;

@@ -8,8 +8,7 @@ import type { SharedDatabase } from '../store/postgres.ts';
 import { openShared, openSharedIfMade } from '../store/postgres-schema.ts';
 import type { Head } from './chain.ts';
 import type { JournalBackend } from './journal.ts';
-import { batchLockWords } from './lock.ts';
-import { journalKind } from './schema.ts';
+import { batchLockWords, journalKind } from './schema.ts';
 
 /** The indexes that allow one of a kind: one open row of a user, one row that takes another back. */
 const takenBy: ReadonlySet<string> = new Set(['journal_open_subject', 'journal_undone_row']);

@@ -1,8 +1,10 @@
 /** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
-import { lockColumns } from '../store/lock.ts';
+import { lockColumns, type Locks, locksIn, type LockWords } from '../store/lock.ts';
 import { people, rowsByUser, sessions, steps, stepsOfAccounts, upgrades } from './upgrades.ts';
+import type { Database } from 'better-sqlite3';
+import type { Clock } from '../model/time.ts';
 
 const tables: readonly string[] = [
   `CREATE TABLE journal_batches (
@@ -138,3 +140,12 @@ BEGIN RAISE EXCEPTION 'a row that was not claimed cannot be sent'; END $$`,
   ],
   damaged: 'Put back the last copy of it, and send nothing before you know what was sent since: nothing else knows.',
 };
+
+export const batchLockWords: LockWords = {
+  held: (batch) => `batch ${batch} is in other hands`,
+  what: (batch) => `batch ${batch}`,
+};
+
+export function batchLocks(database: Database, clock: Clock): Locks {
+  return locksIn(database, { table: 'journal_locks', key: 'batch', ...batchLockWords }, clock);
+}

@@ -1,14 +1,150 @@
 /**
  * Documents of canonical JSON that are signed, such as receipts and certificates: a line for what is said of the whole, one
  * for each of its parts, and one for the signature. They are written and checked line by line, so that their size does not
- * matter, and nothing in them is believed before the signature fits. Section "Receipts" of docs/architecture.md.
+ * matter, and nothing in them is believed before the signature fits. The key pair (Ed25519) lies beside the journal: `receipt.key`
+ * for its owner alone, `receipt.pub` for whoever is to check. Section "Receipts" of docs/architecture.md.
  */
-import { createHash, type Hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type Hash,
+  type KeyObject,
+  randomUUID,
+  sign,
+  verify,
+} from 'node:crypto';
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  fchmodSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import type { z } from 'zod';
-import { refuseUnfit } from '../model/files.ts';
+import { explainFileError, makeFolder, readRegularFile, refusePlanted, refuseUnfit } from '../model/files.ts';
 import { canonical, type Json } from './chain.ts';
-import type { SigningKey } from './signing-key.ts';
+import { dirname, join } from 'node:path';
+import { FileError, UsageError } from '../model/errors.ts';
+
+export interface SigningKey {
+  /** SHA-256 of the public key (DER), in hexadecimal. */
+  readonly id: string;
+  /** Ed25519 over the text, in hexadecimal. */
+  readonly sign: (text: string) => string;
+}
+
+export interface CheckingKey {
+  readonly id: string;
+  readonly fits: (text: string, signature: string) => boolean;
+}
+
+export function keyFiles(journal: string): { readonly signing: string; readonly checking: string } {
+  return { signing: join(dirname(journal), 'receipt.key'), checking: join(dirname(journal), 'receipt.pub') };
+}
+
+/** Made where there is none. Throws a FileError where it cannot be used, or where others can read it. */
+export function openSigningKey(journal: string): { readonly key: SigningKey; readonly isNew: boolean } {
+  const { signing, checking } = keyFiles(journal);
+  const isNew = !existsSync(signing) && makeKey(signing, checking);
+  const { bytes, mode } = readKeyFile(signing, refusePlanted);
+  if ((mode & 0o077) !== 0) {
+    throw new FileError(`${signing} can be read by others, who could sign with it`, {
+      advice: `Run: chmod 600 ${signing}. If somebody has read it, move it and receipt.pub away: a new pair is made.`,
+    });
+  }
+  const secret = ed25519(() => createPrivateKey(bytes), signing);
+  const own = createPublicKey(secret);
+  if (!existsSync(checking)) writeKeyFile(checking, own.export({ type: 'spki', format: 'pem' }), 0o644);
+  const id = keyId(own);
+  if (openCheckingKey(checking).id !== id) {
+    throw new FileError(`${checking} is not the public key of ${signing}`, {
+      advice: 'Put back the one that belongs to it, or move it away: it is written anew.',
+    });
+  }
+  return { key: { id, sign: (text) => sign(null, Buffer.from(text), secret).toString('hex') }, isNew };
+}
+
+/** The public key in the file. Throws a FileError or UsageError where there is none. */
+export function openCheckingKey(file: string): CheckingKey {
+  const { bytes } = readKeyFile(file);
+  const key = ed25519(() => createPublicKey(bytes), file);
+  return {
+    id: keyId(key),
+    fits: (text, signature) => verify(null, Buffer.from(text), key, Buffer.from(signature, 'hex')),
+  };
+}
+
+/** False where another process was faster. */
+function makeKey(signing: string, checking: string): boolean {
+  if (existsSync(checking)) {
+    throw new FileError(`${checking} is there, and the key that it belongs to (${signing}) is not`, {
+      advice:
+        'Put the key back. Where it is lost, keep receipt.pub somewhere else, as it checks what was signed before: then ' +
+        'a new pair is made.',
+    });
+  }
+  const { privateKey } = generateKeyPairSync('ed25519');
+  return writeKeyFile(signing, privateKey.export({ type: 'pkcs8', format: 'pem' }), 0o600);
+}
+
+/** A new file with a key, whole or not at all; false where there is one by now, which stays. Throws a FileError. */
+export function writeKeyFile(path: string, text: string | Buffer, mode: number): boolean {
+  const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
+  try {
+    makeFolder(dirname(path));
+    const handle = openSync(temporary, 'wx', mode);
+    try {
+      fchmodSync(handle, mode);
+      writeSync(handle, text.toString());
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+    // A rename would put it in the place of one that somebody else has made meanwhile, and signs with.
+    linkSync(temporary, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw explainFileError(error, 'write the key file', path) ?? error;
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** Throws a FileError. @param check throws where the file must not be used */
+export function readKeyFile(file: string, check: (file: string) => void = () => {}) {
+  try {
+    check(file);
+    return readRegularFile(file);
+  } catch (error) {
+    throw explainFileError(error, 'read the key file', file) ?? error;
+  }
+}
+
+function ed25519(read: () => KeyObject, file: string): KeyObject {
+  let key: KeyObject | undefined;
+  try {
+    key = read();
+  } catch {
+    // Said below: what OpenSSL says of it helps nobody.
+  }
+  if (key?.asymmetricKeyType === 'ed25519') return key;
+  throw new UsageError(`${file} holds no key of Ed25519 in PEM`, {
+    advice: 'Public keys are called receipt.pub: `admin-mirror bulk receipt` says where its own lies.',
+  });
+}
+
+function keyId(key: KeyObject): string {
+  return createHash('sha256')
+    .update(key.export({ type: 'spki', format: 'der' }))
+    .digest('hex');
+}
 
 /** The members of a document: what is said of the whole, under the name of its kind, and the list of its parts. */
 export interface DocumentForm {

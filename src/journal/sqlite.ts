@@ -12,8 +12,7 @@ import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
 import { type JournalBackend, movedTo } from './journal.ts';
-import { batchLocks } from './lock.ts';
-import { journalKind } from './schema.ts';
+import { batchLocks, journalKind } from './schema.ts';
 
 const pragmas = [
   // Each commit reaches the disk before anything is sent that relies on it.

@@ -1,10 +1,29 @@
-/** Forgetting a person: nothing stays but ids. Section "Forgetting a person" of docs/architecture.md. */
+/** Forgetting a person: rows, versions and texts go, nothing stays but ids, and no byte is left in the files. Section "Forgetting a person" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
-import { writtenId } from '../model/records.ts';
-import { type Clock, timestampOf } from '../model/time.ts';
-import type { ForgetJournal } from '../store/mentions.ts';
-import type { ForgetStore } from './store/forget-store.ts';
-import { syncLock } from './store/run-table.ts';
+import { recordId, writtenId } from '../model/records.ts';
+import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
+import {
+  addressesIn,
+  type ForgetJournal,
+  mentionsOf,
+  parsedObject,
+  type Person,
+  type TableCounts,
+  takenOut,
+} from '../store/mentions.ts';
+import { resetWalks, syncLock } from './store/bookkeeping.ts';
+import type { Database } from 'better-sqlite3';
+import { ownersOf } from './page.ts';
+import { pageForgetter } from './store/page-memory.ts';
+import { owningDay } from './store/suppressions.ts';
+import type { RelationTable, ResourceName } from '../model/resources.ts';
+import { certifiedRecord, saltRecord } from '../store/certified.ts';
+import { mirrorLocks, stepsIn } from '../store/lock.ts';
+import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
+import { beginEpoch } from '../store/cursor.ts';
+import { historyTableOf, quoteName } from '../store/schema.ts';
+import { build, Runner } from '../store/tables.ts';
 
 export interface ForgetPorts {
   readonly store: ForgetStore;
@@ -88,4 +107,219 @@ async function withSyncLock<T>(store: ForgetStore, run: string, work: () => T | 
   } finally {
     store.releaseLock(syncLock, run);
   }
+}
+
+const nameFields = ['username', 'email', 'first_name', 'last_name'] as const;
+
+type Names = Readonly<Record<(typeof nameFields)[number], unknown>>;
+
+function personSearch(database: Database) {
+  const history = historyTableOf('users');
+  const old = (field: string): string => `json_extract(record, '$.${field}')`;
+  const ids = (sql: string) => database.prepare<[string, string], number>(sql).pluck();
+  const live = ids('SELECT id FROM users WHERE email = ? COLLATE NOCASE OR username = ? COLLATE NOCASE');
+  const former = ids(
+    `SELECT DISTINCT id FROM ${history} WHERE ${old('email')} = ? COLLATE NOCASE OR ${old('username')} = ? COLLATE NOCASE`,
+  );
+  const known = database
+    .prepare<{ id: bigint }, number>(
+      `SELECT EXISTS (SELECT 1 FROM users WHERE id = @id) OR EXISTS (SELECT 1 FROM ${history} WHERE id = @id)
+       OR EXISTS (SELECT 1 FROM mirror_suppressions WHERE user_id = @id)
+       OR EXISTS (SELECT 1 FROM emails WHERE user_id = @id)`,
+    )
+    .pluck();
+  const names = database.prepare<{ id: bigint }, Names>(
+    `SELECT ${nameFields.join(', ')} FROM users WHERE id = @id
+     UNION SELECT ${nameFields.map(old).join(', ')} FROM ${history} WHERE id = @id`,
+  );
+  return {
+    /** Ids of the users with that email or user name: those of now, or where there are none, those of the history. */
+    idsOf: (name: string): number[] => {
+      const now = live.all(name, name);
+      return now.length > 0 ? now : former.all(name, name);
+    },
+    /** Whether anything in the mirror is about that user. */
+    knows: (id: number): boolean => known.get({ id: BigInt(id) }) === 1,
+    person: (id: number): Person => {
+      const versions = names.all({ id: BigInt(id) });
+      const texts = (fields: readonly (keyof Names)[]): string[] => [
+        ...new Set(versions.flatMap((version) => fields.map((field) => version[field])).filter(isText)),
+      ];
+      return { id, addresses: texts(['email']), texts: texts(nameFields) };
+    },
+  };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value.trim() !== '';
+}
+
+/** Texts of the bookkeeping that may hold what a server said. */
+const texts = [
+  ['mirror_events', 'detail'],
+  ['mirror_runs', 'problem'],
+  ['mirror_run_resources', 'problem'],
+  ['mirror_windows', 'problem'],
+] as const;
+
+/** Counts rows removed, or without their text, and ids kept out from now on. Within the transaction at hand. */
+function personRemoval(
+  database: Database,
+  runner: Runner,
+  person: Person,
+  at: Timestamp,
+): { readonly removed: TableCounts; readonly suppressed: TableCounts } {
+  const mentions = mentionsOf(person.texts);
+  const isAddressed = addressesIn(person.addresses);
+  const removed: Record<string, number> = {};
+  const suppressed: Record<string, number> = {};
+  const user = BigInt(person.id);
+
+  function run(table: string, sql: string, ...values: readonly unknown[]): void {
+    const { changes } = database.prepare(sql).run(...values);
+    if (changes > 0) removed[table] = (removed[table] ?? 0) + changes;
+  }
+
+  function suppress(resource: ResourceName, id: number, day: string | null): void {
+    // Forgotten twice: what was known of it stays, since the rows that could show it again are gone.
+    const { changes } = database
+      .prepare(
+        `INSERT INTO mirror_suppressions (resource, id, user_id, since, seen_day) VALUES (?, ?, ?, ?, ?)
+         ON CONFLICT (resource, id) DO UPDATE SET seen_day = coalesce(excluded.seen_day, seen_day)`,
+      )
+      .run(resource, BigInt(id), user, at, day);
+    suppressed[resource] = (suppressed[resource] ?? 0) + changes;
+  }
+
+  const belongs = (record: Readonly<Record<string, unknown>>): boolean =>
+    ownersOf(record).includes(person.id) || isAddressed(record['receiver']);
+
+  /** Emails to the person, now or in the history: by the user they belong to, or by where they went. */
+  function suppressEmails(): void {
+    const rows = database.prepare<[], Readonly<Record<string, unknown>>>(
+      'SELECT id, user_id, receiver, created_at FROM emails',
+    );
+    const found = new Map<number, string | null>();
+    const versions = database.prepare<[], { id: number; record: string }>(
+      `SELECT id, record FROM ${historyTableOf('emails')}`,
+    );
+    for (const { id, record } of versions.iterate()) if (belongs(parsedObject(record) ?? {})) found.set(id, null);
+    for (const row of rows.iterate()) {
+      const id = recordId(row);
+      if (id !== undefined && (belongs(row) || found.has(id))) found.set(id, owningDay(row['created_at']));
+    }
+    for (const [id, day] of found) suppress('emails', id, day);
+  }
+
+  const ofPerson = (resource: ResourceName): string =>
+    `IN (SELECT id FROM mirror_suppressions WHERE resource = '${resource}' AND user_id = ${user})`;
+
+  function removeRelated(relation: RelationTable): void {
+    const { resource, relation: name, table, parentColumn } = relation;
+    const concerns = (text: unknown): number => {
+      const record = parsedObject(text);
+      if (record === undefined) return 0;
+      return belongs(record) || (name === 'user' && recordId(record) === person.id) ? 1 : 0;
+    };
+    database.function('concerns', concerns);
+    const ofParent = `${quoteName(parentColumn)} ${ofPerson(resource)}`;
+    run(table, `DELETE FROM ${quoteName(table)} WHERE ${ofParent} OR concerns("record")`);
+    const keys = flatKeys(runner, relation) ?? [];
+    const left = keys.filter((key) => !mentions(key));
+    if (left.length < keys.length) setFlatKeys(database, runner, relation, left);
+  }
+
+  const day = database
+    .prepare<[bigint], { created_at: unknown }>('SELECT created_at FROM users WHERE id = ?')
+    .get(user);
+  suppress('users', person.id, day === undefined ? null : owningDay(day.created_at));
+  suppressEmails();
+  for (const relation of relationsRead(runner)) removeRelated(relation);
+  for (const resource of ['users', 'emails'] as const) {
+    const ids = database.prepare<[], number>(`SELECT id FROM ${resource} WHERE id ${ofPerson(resource)}`).pluck();
+    // They hold the time at which the last record of a page was created.
+    pageForgetter(database, resource)(ids.all());
+    run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`);
+    const history = historyTableOf(resource);
+    run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
+  }
+  // With the salt gone, no certificate of before confirms a guess of what the person's rows were.
+  runner.run(build.deleteFrom('mirror_capabilities').where('name', 'in', [saltRecord, certifiedRecord]));
+  database.function('mentions', (text: unknown) => (mentions(text) ? 1 : 0));
+  for (const [table, column] of texts) {
+    run(table, `UPDATE ${table} SET ${column} = ? WHERE mentions(${column})`, takenOut);
+  }
+  run('mirror_events', `UPDATE mirror_events SET subject = 'event ' || event WHERE mentions(subject)`);
+  return { removed, suppressed };
+}
+
+type ForgetStore = ReturnType<typeof openForgetStore>;
+
+/** How long the last step waits for processes that read an older state: queries are short, an export may take minutes. */
+const readersMs = 10_000;
+
+/**
+ * Opens an existing mirror to forget people in it. Throws `FileError`. The caller closes it.
+ * @param waitMs how long to wait for readers of an older state
+ */
+export function openForgetStore(file: string, clock: Clock = systemClock, waitMs = readersMs) {
+  // A mirror that is not there must not be made.
+  openMirrorForReading(file).close();
+  const database = openMirrorFile(file, clock);
+  // What is deleted is overwritten with zeros.
+  database.pragma('secure_delete = ON');
+  const runner = new Runner(database);
+  const locks = mirrorLocks(database, clock);
+
+  const { explained, whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
+
+  return {
+    ...personSearch(database),
+    acquireLock: (name: string, run: string, command = name): void =>
+      whole(() => {
+        locks.acquire(name, run, command);
+        beginEpoch(database, timestampOf(clock.now()));
+      }),
+    releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
+    /** Removes everything about the person and keeps the ids from coming back. */
+    forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
+    /** Lets the person's records come back with the next sync. Counts by resource; none where nothing was kept out. */
+    undo: (id: number): TableCounts => step(() => undo(runner, id)),
+    /** No byte of it stays in the file, its log or its index. False where a reader of an older state prevents it. */
+    scrub: (): boolean => explained(() => scrub(database, waitMs)),
+    close: (): void => {
+      locks.close();
+      database.close();
+    },
+  };
+}
+
+/** The records come back when their windows are read again. */
+function undo(runner: Runner, id: number): Record<string, number> {
+  const kept = runner.all(
+    build.selectFrom('mirror_suppressions').select(['resource', 'seen_day']).where('user_id', '=', id),
+  );
+  runner.run(build.deleteFrom('mirror_suppressions').where('user_id', '=', id));
+  const counts: Record<string, number> = {};
+  for (const { resource, seen_day: day } of kept) {
+    counts[resource] = (counts[resource] ?? 0) + 1;
+    if (day !== null) resetWalks(runner, resource, day as Day);
+  }
+  // Their pages may hold related records of the person, which are found under no window of the person's.
+  const others = new Set(relationsRead(runner).map(({ resource }) => resource)).difference(
+    new Set(['users', 'emails']),
+  );
+  if (kept.length > 0) for (const resource of others) resetWalks(runner, resource);
+  return counts;
+}
+
+/**
+ * Rows that were changed before, without overwriting, may have left bytes in pages: only rewriting the file takes those
+ * out. The rewritten pages stand in the log, behind what it held before, until all of it is folded into the file.
+ */
+function scrub(database: Database, waitMs: number): boolean {
+  database.pragma(`busy_timeout = ${waitMs}`);
+  database.exec('VACUUM');
+  const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[];
+  return result?.busy === 0;
 }

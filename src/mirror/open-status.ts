@@ -7,7 +7,7 @@ import { capabilityStatus, type CapabilityStatus, mirrorStatus, type MirrorStatu
 import type { LockOwner } from '../store/lock.ts';
 import type { RunDetail, RunReport } from '../store/mirror-types.ts';
 import { rhythmOf } from './freshness-price.ts';
-import { syncLock } from './store/run-table.ts';
+import { syncLock } from './store/bookkeeping.ts';
 import { openMirrorStoreForReading } from './store/mirror-store.ts';
 
 /** The status of the mirror. Throws a FileError where there is none. */

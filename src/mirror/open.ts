@@ -14,8 +14,7 @@ import type { Settings, Surroundings } from '../settings/settings.ts';
 import type { FreeSpace } from '../store/files/disk-space.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { type Clock, dayMs, systemClock } from '../model/time.ts';
-import type { ForgetPorts } from './forget.ts';
-import { openForgetStore } from './store/forget-store.ts';
+import { type ForgetPorts, openForgetStore } from './forget.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { SyncProgress } from './progress.ts';
 import { runSync, type SyncRequest, type SyncResult } from './run.ts';
@@ -25,7 +24,7 @@ import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
 import { recordCapabilities, storedCapabilities } from './capability-record.ts';
-import { syncLock } from './store/run-table.ts';
+import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
 import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';

@@ -13,7 +13,7 @@ import {
   resourceNames,
   resourceOf,
 } from '../model/resources.ts';
-import { isObject, relatedList, relatedRows } from '../store/related-record.ts';
+import { isObject, relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced } from './store/page-rows.ts';
 

@@ -2,7 +2,7 @@
 import { counted } from '../model/text.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
-import { coverageOf, type DayRange, everything, outsideEra, outsideStart } from '../model/era.ts';
+import { coverageOf, type DayRange, everything, outsideEra, outsideStart, owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
@@ -11,12 +11,11 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { ContradictionError, noteForeign } from './failures.ts';
 import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
-import { requestedRange } from './source.ts';
+import { requestedRange, type Source } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
 import { Surplus } from './surplus.ts';
-import { unsentSteps } from './unsent-emails.ts';
 import { type VisitPorts, WindowVisitor } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
 
@@ -290,4 +289,61 @@ function forgetFutureReading({ store, clock, run, resource }: ResourcePorts): vo
   // In this order a stop in between reports it twice rather than never.
   store.recordEvent(run, { resource, kind: 'clock_set_back', subject: run, detail });
   forgetReading(store, resource);
+}
+
+interface UnsentPorts {
+  readonly run: string;
+  readonly source: Pick<Source, 'page'>;
+  readonly store: Pick<MirrorStore, 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Windows, of those not read by this run, with emails that no longer wait; none where the filter does not work. Emails that wait to
+ * be sent are the ones that change: what no longer waits has been sent or deleted since, and its window is read.
+ */
+async function unsentSteps(ports: UnsentPorts, capabilities: Capabilities, unread: readonly Window[]): Promise<Step[]> {
+  const settled = unread.filter(({ state }) => state === 'settled');
+  if (settled.length === 0) return [];
+  try {
+    const gone = await readWaiting(ports, capabilities, settled);
+    return settled
+      .filter((window) => gone.some((createdAt) => owns(window, createdAt)))
+      .map((window) => ({ window, reason: 'holds emails that no longer wait' }));
+  } catch (error) {
+    ports.signal.throwIfAborted();
+    if (error instanceof OperatorError) return [];
+    throw error;
+  }
+}
+
+/** Keeps what still waits; gives the creation times of the rows that wait here and no longer there. */
+async function readWaiting(
+  { run, source, store, signal }: UnsentPorts,
+  capabilities: Capabilities,
+  settled: readonly Window[],
+): Promise<unknown[]> {
+  const waiting = new Map(store.unsentEmails().map(({ id, createdAt }) => [id, createdAt]));
+  const paginate = capabilities.pageSize;
+  for (let number = 1, last = 1; number <= last; number += 1) {
+    const request = { page: number, paginate, range: null, unsent: true };
+    const rowsOf = settled.map((window) => owns.bind(null, window));
+    const wanted = { rowsOf, field: 'is_sent', keptOut: store.keptOut('emails') };
+    const page = await source.page('emails', request, capabilities, signal, wanted);
+    if (page.field.some((isSent) => Number(isSent) !== 0)) return [];
+    // A total may count what no page shows.
+    last = page.ids.length === 0 ? number : page.lastPage;
+    for (const part of page.parts ?? [page]) {
+      for (const [at, window] of settled.entries()) {
+        const rows = part.rows[at];
+        const received = part.createdAt.filter((createdAt) => owns(window, createdAt)).length;
+        if (rows === undefined || received === 0) continue;
+        // Its rows are no longer only those of its last walk.
+        store.forgetPages(window);
+        store.recordPage(run, window, rows, received);
+      }
+    }
+    for (const id of page.ids) if (id !== null) waiting.delete(id);
+  }
+  return [...waiting.values()];
 }

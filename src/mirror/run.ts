@@ -5,16 +5,15 @@ import { FileError, IncompleteError, InterruptedError, OperatorError } from '../
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { syncLock } from './store/run-table.ts';
+import { syncLock } from './store/bookkeeping.ts';
 import { type FreeSpace, freeSpace, requireSpace } from '../store/files/disk-space.ts';
 import type { RunReport, RunStatus } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import type { SyncProgress } from './progress.ts';
 import { Allowance } from './allowance.ts';
-import { noteClockDifference } from './clock-difference.ts';
 import { readIncludes, type Includes } from './includes.ts';
 import { endedBy, syncResource, type ResourceEnd, type ResourcePorts, type SyncOptions } from './resource-run.ts';
-import { checkServer, OtherServerError } from './server-check.ts';
+import { checkServer, noteClockDifference, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 import { setImmediate } from 'node:timers/promises';

@@ -1,7 +1,7 @@
-/** Is this the server that the mirror was read from? Section "The same server" of docs/architecture.md. */
+/** Is this the server that the mirror was read from, and what is its clock? Sections "The same server" and "Windows and walks" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { parseInstant } from '../model/time.ts';
+import { minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetCapabilities, forgetReading } from './capability-record.ts';
@@ -199,4 +199,29 @@ export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sig
   if (newest.includes('same')) return 'kept';
   if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';
   return newest.includes('other') ? 'gone' : 'unclear';
+}
+
+/** `Date` headers are cut to seconds, and responses take some time. */
+const noiseMs = 2 * secondMs;
+
+/** From here on the difference is reported. */
+const reportedMs = 2 * minuteMs;
+
+/** The time by whichever clock was behind. @param aheadMs by how much the server's is ahead */
+export function byEarlierClock(at: Timestamp, aheadMs: number): Timestamp {
+  return aheadMs < -noiseMs ? timestampOf(Date.parse(at) + aheadMs - noiseMs) : at;
+}
+
+/** Puts a difference that matters on record; gives the words for it, undefined where there is none. */
+export function noteClockDifference(
+  store: Pick<MirrorStore, 'recordEvent'>,
+  run: string,
+  aheadMs: number,
+): string | undefined {
+  if (Math.abs(aheadMs) < reportedMs) return undefined;
+  const side = aheadMs > 0 ? 'behind' : 'ahead of';
+  const minutes = Math.round(Math.abs(aheadMs) / minuteMs);
+  const detail = `this machine's clock is ${minutes} min ${side} the server's; how fresh the mirror is goes by the earlier of the two`;
+  store.recordEvent(run, { resource: null, kind: 'clock_differs', subject: run, detail });
+  return detail;
 }

@@ -5,7 +5,7 @@ import { earliest, type Timestamp } from '../model/time.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
 import type { rhythmOf } from './freshness-price.ts';
-import { syncLock } from './store/run-table.ts';
+import { syncLock } from './store/bookkeeping.ts';
 import { knownServer } from './server-check.ts';
 
 export type CapabilityStatus = ReturnType<typeof describeCapabilities>;

@@ -113,7 +113,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
   };
 }
 
-export interface Difference {
+interface Difference {
   readonly id: RecordKey;
   readonly fields: readonly string[];
 }

@@ -4,7 +4,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
-import { byEarlierClock } from './clock-difference.ts';
+import { byEarlierClock } from './server-check.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, timestampOf } from '../model/time.ts';

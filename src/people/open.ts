@@ -5,8 +5,7 @@ import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import { type Clock, systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { openPeopleOver } from './people.ts';
-import type { People } from './port.ts';
+import { openPeopleOver, type People } from './people.ts';
 
 /** The accounts in the journal file, which is made where there is none. Throws a FileError. The caller closes them. */
 export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {

@@ -1,6 +1,7 @@
 /**
  * Accounts over whatever database holds the journal, in statements that SQLite and PostgreSQL both understand: they are checked
- * in the journal's transactions, so they are in its database. Section "People" of docs/architecture.md.
+ * in the journal's transactions, so they are in its database. Every change is one durable step, which is appended to the chain in
+ * the same transaction. Section "People" of docs/architecture.md.
  */
 import type { Kysely } from 'kysely';
 import {
@@ -14,12 +15,64 @@ import {
 } from '../journal/chain.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/journal.ts';
 import { accountOf, type JournalTables } from '../journal/tables.ts';
-import { type Account, hasRole, type Role, roles as allRoles, type Actor } from '../model/actor.ts';
+import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Clock, dayMs, minuteMs, secondMs, timestampOf } from '../model/time.ts';
-import type { ListedAccount, People, RoleChange } from './port.ts';
-import { sessionsOf } from './sessions.ts';
+import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Sessions, sessionsOf } from './sessions.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
+
+export interface NewAccount {
+  /** As `accountName` gives it. */
+  readonly name: string;
+  readonly roles: readonly Role[];
+  readonly osUsers: readonly string[] | null;
+  /** As `hashPassword` gives it; null where nobody shall sign in by one yet. */
+  readonly password: string | null;
+}
+
+/** What is added and what is taken away; what is there, or is not, already stays as it is. */
+interface RoleChange {
+  readonly add: readonly Role[];
+  readonly remove: readonly Role[];
+}
+
+export interface ListedAccount extends Account {
+  /** Until when nobody can sign in, because of wrong passwords; null where that is not so. */
+  readonly blockedUntil: Timestamp | null;
+}
+
+export interface People {
+  /** The same accounts, changed by somebody else. */
+  by(actor: Actor): People;
+  readonly sessions: Sessions;
+  /** In the order of their names. */
+  accounts(): Promise<ListedAccount[]>;
+  account(name: string): Promise<Account | undefined>;
+
+  /**
+   * Each throws a UsageError where it may not be: the name is taken or not known, the last admin would go, or nobody has said
+   * of an approver which accounts of the system are the same person's.
+   */
+  add(account: NewAccount): Promise<Account>;
+  setState(name: string, state: AccountState): Promise<Account>;
+  changeRoles(name: string, roles: RoleChange): Promise<Account>;
+  /** The accounts of the system that the person uses, all of them; none where the person uses none. */
+  setOsUsers(name: string, users: readonly string[]): Promise<Account>;
+  /** Wrong tries of before are forgotten. */
+  setPassword(name: string, password: string): Promise<Account>;
+
+  /**
+   * Counts a try to sign in, before the password is looked at, so that tries side by side are all counted. `password` is the
+   * hash that is stored, null where there is none; `open` is false where the try fails whatever the password.
+   */
+  beginSignIn(name: string): Promise<{ readonly password: string | null; readonly open: boolean }>;
+  /**
+   * The password fitted. Undefined where the account was changed since the try began.
+   * @param renewed a stronger hash of the same password, to be kept in place of `password`
+   */
+  endSignIn(name: string, password: string, renewed: string | null): Promise<Account | undefined>;
+  close(): Promise<void>;
+}
 
 type Connection = Kysely<JournalTables>;
 type AccountRow = JournalTables['people_accounts'];

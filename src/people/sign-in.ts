@@ -1,9 +1,89 @@
-/** What is done with passwords: an account gets one, and somebody signs in by it. */
+/**
+ * What is done with passwords: an account gets one, and somebody signs in by it. Kept are hashes by scrypt, whose parameters stand
+ * with each, so that they can grow: who signs in by an older one gets a new one. Section "People" of docs/architecture.md.
+ */
 import type { Account } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Cost, currentCost, hashNewPassword, hashPassword, isPassword, isWeak } from './password.ts';
-import type { NewAccount, People } from './port.ts';
-import { nameTaken, normalName, refuseUnbound, unknownAccount } from './rules.ts';
+import type { NewAccount, People } from './people.ts';
+import { nameTaken, normalName, normalPassword, passwordProblem, refuseUnbound, unknownAccount } from './rules.ts';
+import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
+
+/** N = 2^logN. */
+export interface Cost {
+  readonly logN: number;
+  readonly r: number;
+  readonly p: number;
+}
+
+/** 128 MiB and some 0.3 s for each try, of whoever guesses as well. */
+const currentCost: Cost = { logN: 17, r: 8, p: 1 };
+
+/** No hash of ours has more: a file that was tampered with must not take all memory. */
+const mostCost: Cost = { logN: 20, r: 16, p: 4 };
+
+const saltBytes = 16;
+const keyBytes = 32;
+
+const base64 = (bytes: Buffer): string => bytes.toString('base64').replaceAll('=', '');
+
+function hashText({ logN, r, p }: Cost, salt: Buffer, key: Buffer): string {
+  return `$scrypt$ln=${logN},r=${r},p=${p}$${base64(salt)}$${base64(key)}`;
+}
+
+interface ReadHash {
+  readonly cost: Cost;
+  readonly salt: Buffer;
+  readonly key: Buffer;
+}
+
+function readHash(text: string): ReadHash | undefined {
+  const [, logN, r, p, salt = '', key = ''] =
+    /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([\w+/]+)\$([\w+/]+)$/.exec(text) ?? [];
+  const cost = { logN: Number(logN), r: Number(r), p: Number(p) };
+  const fits = cost.logN > 0 && cost.logN <= mostCost.logN && cost.r <= mostCost.r && cost.p <= mostCost.p;
+  const bytes = { salt: Buffer.from(salt, 'base64'), key: Buffer.from(key, 'base64') };
+  return fits && cost.r * cost.p > 0 && bytes.key.length === keyBytes ? { cost, ...bytes } : undefined;
+}
+
+function keyOf(password: string, salt: Buffer, { logN, r, p }: Cost): Promise<Buffer> {
+  const options: ScryptOptions = { N: 2 ** logN, r, p, maxmem: 2 * 128 * 2 ** logN * r };
+  return new Promise((resolve, reject) => {
+    scrypt(normalPassword(password), salt, keyBytes, options, (error, key) => {
+      if (error === null) resolve(key);
+      else reject(error);
+    });
+  });
+}
+
+/** The hash to be stored, with a salt of its own: `$scrypt$ln=17,r=8,p=1$…$…`. */
+export async function hashPassword(password: string, cost: Cost = currentCost): Promise<string> {
+  const salt = randomBytes(saltBytes);
+  return hashText(cost, salt, await keyOf(password, salt, cost));
+}
+
+/** The hash of a password that an account shall have. Throws a UsageError where the password is no good. */
+async function hashNewPassword(name: string, password: string, cost: Cost = currentCost): Promise<string> {
+  const problem = passwordProblem(password, name);
+  if (problem === undefined) return hashPassword(password, cost);
+  throw new UsageError(problem, { advice: 'Four or five words that nobody would guess make a good one.' });
+}
+
+/**
+ * Whether the password is the one of the hash. Where there is no hash, or none that can be read, it is not, and that takes as
+ * long to find out.
+ */
+export async function isPassword(password: string, hash: string | null, cost: Cost = currentCost): Promise<boolean> {
+  const stored = hash === null ? undefined : readHash(hash);
+  const compared = stored ?? { cost, salt: Buffer.alloc(saltBytes), key: Buffer.alloc(keyBytes) };
+  const fits = timingSafeEqual(await keyOf(password, compared.salt, compared.cost), compared.key);
+  return fits && stored !== undefined;
+}
+
+/** Whether the hash was made with less than is asked for today. */
+export function isWeak(hash: string, cost: Cost = currentCost): boolean {
+  const stored = readHash(hash)?.cost;
+  return stored === undefined || stored.logN < cost.logN || stored.r < cost.r || stored.p < cost.p;
+}
 
 /** The same for a name that is not known, a wrong password, a disabled account and too many tries. */
 export class SignInRefused extends UsageError {

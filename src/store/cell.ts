@@ -1,5 +1,10 @@
-/** From values as served to cells. A stray cannot be converted without loss: null, and whole in `_extra`. */
+/**
+ * From values as served to cells, and from related records to rows. A stray cannot be converted without loss: null, and whole in
+ * `_extra`.
+ */
 import type { Field, FieldType } from '../model/resources.ts';
+import { firstFree } from '../model/files.ts';
+import type { RelatedRow } from '../model/page-rows.ts';
 
 declare global {
   // In Node since 22, not yet in the language's own declarations.
@@ -112,4 +117,48 @@ export function cellOf(field: Field): (value: unknown) => Converted {
   const convert = converterOf(field.type);
   const nullCell: Converted = field.nullable ? { cell: null } : { cell: null, odd: 'null' };
   return (value) => (value === null ? nullCell : convert(value));
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+const idCell = cellOf({ name: 'id', type: 'any', nullable: true, note: '' });
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const place = /^(?:0|[1-9]\d*)$/;
+
+/** The related records, whether they come as a list, as one record, or as none. */
+export function relatedList(value: unknown): readonly unknown[] {
+  if (value === null || value === undefined) return [];
+  if (Array.isArray(value)) return value.filter((each) => each !== null);
+  if (!isObject(value)) return [value];
+  const keys = Object.keys(value);
+  // PHP writes a list that elements were taken out of as an object of places; an empty one is no record either.
+  if (keys.every((key) => place.test(key) && isObject(value[key]))) return Object.values(value);
+  return [value];
+}
+
+/** A row for each of a parent's related records. */
+export function relatedRows(list: readonly unknown[]): RelatedRow[] {
+  const taken = new Set<string>();
+  // A record can come twice under one parent, by way of two others.
+  const freeKey = (id: string): string => {
+    const key = firstFree(
+      (tried) => taken.has(tried),
+      (number) => (number === null ? id : `${id}#${number}`),
+    );
+    taken.add(key);
+    return key;
+  };
+  return list.map((each, index) => {
+    const { cell: id } = idCell(isObject(each) ? (each['id'] ?? null) : null);
+    return {
+      key: freeKey(id === null ? `#${index + 1}` : String(id)),
+      id,
+      record: jsonText(each),
+      keys: isObject(each) ? Object.keys(each) : [null],
+    };
+  });
 }

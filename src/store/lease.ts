@@ -19,7 +19,7 @@ export const usualLeaseMs = 45 * secondMs;
 /** Parts of a lease: when it is renewed, and again after that failed; how long a renewal may take; when to stop what it guards. */
 const parts = { renew: 2 / 9, retry: 1 / 15, patience: 1 / 9, stop: 1 / 3 };
 
-export interface Leases extends StoreLocks {
+interface Leases extends StoreLocks {
   /** The epoch of a lease of ours; undefined where it is none. */
   epoch(name: string): number | undefined;
   /** Renews all of ours now; false where that could not be done, or one of them was lost. */

@@ -2,7 +2,7 @@
  * What forgetting a person needs of stores that hold text about people, and finding a person in text: names and addresses as whole words,
  * however JSON or a URL spells them. Section "Forgetting a person" of docs/architecture.md.
  */
-import { isObject } from './related-record.ts';
+import { isObject } from './cell.ts';
 
 /** Rows that something was done to, by table; a table with none is left out. */
 export type TableCounts = Readonly<Record<string, number>>;

@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { systemClock, type Clock } from '../model/time.ts';
 import { type FileKind, newestVersion, openForReading, openForWriting } from './file-kind.ts';
-import { mirrorNumbering, numberInserts } from './numbering.ts';
+import { mirrorNumbering, numberInserts } from './cursor.ts';
 import { mirrorTables } from './schema.ts';
 
 /** What a mirror file is. */

@@ -20,11 +20,9 @@ import type {
   StatementFacts,
   StatementPart,
 } from './reading-types.ts';
-import { withTablesAsOf } from './as-of.ts';
 import { certifiedIn } from './certified.ts';
-import { type ChangedSelection, changedSql, cursorAt, lastSeq, seqOf } from './changed-rows.ts';
-import { beginningAfter, changesAfter, changesIn, historyReach } from './changes.ts';
-import { numberedTables } from './numbering.ts';
+import { beginningAfter, changesAfter, changesIn, historyReach, withTablesAsOf } from './changes.ts';
+import { type ChangedSelection, changedSql, cursorAt, lastSeq, numberedTables, seqOf } from './cursor.ts';
 import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';

@@ -44,7 +44,7 @@ export function typeOfColumn({ fields }: Resource, column: string): SqlType {
   return field === undefined ? 'TEXT' : sqlTypeOf(field.type);
 }
 
-/** The change number of a row: src/store/numbering.ts. */
+/** The change number of a row: src/store/cursor.ts. */
 export const numberColumn = '"_seq" INTEGER NOT NULL DEFAULT 0';
 
 function resourceTable(resource: ResourceName): string[] {

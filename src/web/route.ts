@@ -5,7 +5,7 @@ import type { Journal } from '../journal/port.ts';
 import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
 import { secondMs } from '../model/time.ts';
-import type { People } from '../people/port.ts';
+import type { People } from '../people/people.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import type { ByHand } from '../worker/by-hand.ts';

@@ -191,7 +191,7 @@ export function jitterOf(
  * come otherwise; where the clock is set back over it, it comes the first time. An expression that names each hour means
  * every hour that passes, and follows the clock through both.
  */
-export interface Occurrences {
+interface Occurrences {
   /** Those after the instant, in order. */
   readonly after: (instant: number) => Generator<number, undefined>;
   /** Those at or before the instant, the last one first. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
-import { hashPassword } from '../../src/people/password.ts';
+import { hashPassword } from '../../src/people/sign-in.ts';
 import { newUser } from '../support/bulk.ts';
 import { startConsole } from '../support/console.ts';
 import { projectFolder } from '../support/documents.ts';

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import type { Locator, Page } from 'playwright-core';
 import type { Sleep } from '../../src/api/rate.ts';
 import type { Role } from '../../src/model/actor.ts';
-import { hashPassword } from '../../src/people/password.ts';
+import { hashPassword } from '../../src/people/sign-in.ts';
 import { secondMs } from '../../src/model/time.ts';
-import type { People } from '../../src/people/port.ts';
+import type { People } from '../../src/people/people.ts';
 import { newAccount, quickCost } from '../support/people.ts';
 
 /** For a test that does what a person does in an hour, on a machine that has other work to do. */

@@ -10,7 +10,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import { FileError } from '../../src/model/errors.ts';
 import type { BulkEvent } from '../../src/bulk/sending.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
-import type { People } from '../../src/people/port.ts';
+import type { People } from '../../src/people/people.ts';
 import { bulkClient, send } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, creditFile } from '../support/bulk-cli.ts';
 import { anna, newJournal, policyOf } from '../support/journal.ts';

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { hashPassword } from '../../src/people/password.ts';
+import { hashPassword } from '../../src/people/sign-in.ts';
 import { bulkWorld, type BulkWorld, creditFile, made } from '../support/bulk-cli.ts';
 import { enter } from '../support/dialogue.ts';
 import { newAccount, newPeople, quickCost } from '../support/people.ts';

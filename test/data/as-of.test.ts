@@ -164,7 +164,7 @@ test('a table as of a time is read in the order of ids, and not sorted whole', a
     store.close();
   });
   const at = timestampOf(Date.now() - dayMs);
-  const { withTablesAsOf } = await import('../../src/store/as-of.ts');
+  const { withTablesAsOf } = await import('../../src/store/changes.ts');
   const plan = snapshot.query(`EXPLAIN QUERY PLAN ${withTablesAsOf(at)} SELECT id, email FROM users ORDER BY id`);
   const steps = [...plan.batches(() => 100)].flat().map((row) => row.at(-1));
   expect(steps.slice(0, 3)).toEqual(['MERGE (UNION ALL)', 'LEFT', 'SCAN main.users']);

@@ -5,7 +5,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicies } from '../../src/model/approval.ts';
 import { type Caps, noCaps } from '../../src/model/money.ts';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
-import type { People } from '../../src/people/port.ts';
+import type { People } from '../../src/people/people.ts';
 import { anna, newBatch, newIntent, policyOf } from '../support/journal.ts';
 import { newAccount } from '../support/people.ts';
 

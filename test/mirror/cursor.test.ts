@@ -2,10 +2,9 @@
 import { copyFileSync, rmSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import { forgetUser, undoForget } from '../../src/mirror/forget.ts';
-import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
+import { forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { dayMs, hourMs, systemClock } from '../../src/model/time.ts';
-import { startCursor } from '../../src/store/changed-rows.ts';
+import { startCursor } from '../../src/store/cursor.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { changedRows } from '../support/changed-rows.ts';
 import { consumerOf, cursorOf, refusalOf } from '../support/consumer.ts';

@@ -1,10 +1,9 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { findUser, forgetUser, undoForget, type ForgetPorts } from '../../src/mirror/forget.ts';
+import { findUser, type ForgetPorts, forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import type { Person } from '../../src/store/mentions.ts';
-import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { changePerson, helper, person, personalTexts, placePerson, textsIn } from '../support/forget.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';

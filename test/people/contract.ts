@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../src/journal/port.ts';
 import { dayMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
-import type { People } from '../../src/people/port.ts';
+import type { People } from '../../src/people/people.ts';
 import { newAccount, operator } from '../support/people.ts';
 
 /** Accounts of which there are none yet. The test that opened them need not close them. */

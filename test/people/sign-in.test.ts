@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { hashPassword, isPassword, isWeak } from '../../src/people/password.ts';
 import { accountName, normalName, osUserName, passwordProblem } from '../../src/people/rules.ts';
-import { authenticate } from '../../src/people/sign-in.ts';
+import { authenticate, hashPassword, isPassword, isWeak } from '../../src/people/sign-in.ts';
 import { newAccount, newPeople, quickCost } from '../support/people.ts';
 
 const password = 'tulip-Anchor 9 rivers';

@@ -8,7 +8,7 @@ import type { Actor } from '../../src/model/actor.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { openPeopleIn } from '../../src/people/open.ts';
-import type { People } from '../../src/people/port.ts';
+import type { People } from '../../src/people/people.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { bulkClient, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna, policyOf } from '../support/journal.ts';

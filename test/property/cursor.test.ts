@@ -7,8 +7,7 @@ import { array, assert, asyncProperty, boolean, constantFrom, integer, record } 
 import { test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs } from '../../src/model/time.ts';
-import { forgetUser, undoForget } from '../../src/mirror/forget.ts';
-import { openForgetStore } from '../../src/mirror/store/forget-store.ts';
+import { forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { consumerOf } from '../support/consumer.ts';
 import { sync, type SyncTry } from '../support/mirror.ts';

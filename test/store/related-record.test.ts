@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
-import { relatedList, relatedRows } from '../../src/store/related-record.ts';
+import { relatedList, relatedRows } from '../../src/store/cell.ts';
 import { flatViewSql, mostFlatKeys } from '../../src/store/relations.ts';
 
 describe('what stands under the name of a relation', () => {

@@ -1,5 +1,5 @@
 /** What changed of a table since a number, in batches, as somebody reads it who keeps a copy of the mirror elsewhere. */
-import type { NumberedTable } from '../../src/store/numbering.ts';
+import type { NumberedTable } from '../../src/store/cursor.ts';
 import type { Cell, ResultColumn, Row } from '../../src/store/reading-types.ts';
 import type { Snapshot } from '../../src/store/reading.ts';
 

@@ -2,8 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { type ChangeBatch, changedRows } from './changed-rows.ts';
-import type { NumberedTable } from '../../src/store/numbering.ts';
-import { CursorError, startCursor } from '../../src/store/changed-rows.ts';
+import { CursorError, type NumberedTable, startCursor } from '../../src/store/cursor.ts';
 import type { Cell, Row } from '../../src/store/reading-types.ts';
 import { withSnapshot } from './history.ts';
 

@@ -3,8 +3,8 @@ import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { openPeopleIn } from '../../src/people/open.ts';
-import type { Cost } from '../../src/people/password.ts';
-import type { NewAccount, People } from '../../src/people/port.ts';
+import type { Cost } from '../../src/people/sign-in.ts';
+import type { NewAccount, People } from '../../src/people/people.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

@@ -2,7 +2,7 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError } from '../../model/errors.ts';
-import { knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
+import { knownSeqOf, lastSeq } from '../../store/cursor.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { Database } from './database.ts';

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { FileError, UsageError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
-import { cursorAt, knownSeqOf, lastSeq } from '../../store/changed-rows.ts';
+import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import {

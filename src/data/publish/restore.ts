@@ -12,7 +12,7 @@ import { restoreBooks, insertSql, type PublishedTable, publishedTables, rawColum
 import { type Database, type Destination, withDatabase } from './database.ts';
 import type { PublishPorts } from './publish.ts';
 import { publicationIn } from './schema.ts';
-import { CursorError, seqOf } from '../../store/changed-rows.ts';
+import { CursorError, seqOf } from '../../store/cursor.ts';
 import { mirrorLocks, ownerWords } from '../../store/lock.ts';
 
 export type RestorePorts = Omit<PublishPorts, 'warn'>;

@@ -9,7 +9,7 @@ import { resourceNames, resourceOf, type Resource, type ResourceName } from '../
 import type { Timestamp } from '../../model/time.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/tables.ts';
-import { versionCell } from '../../store/as-of.ts';
+import { versionCell } from '../../store/changes.ts';
 
 /** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
 const extraPrefix = '_extra.';

@@ -33,11 +33,24 @@ import { knownRecordsIn, ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
 import { pageUpsert, twinGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
-import { addCounts, eventOf, insertRun, readRun, readRuns, updateRun, updateRunResource } from './run-table.ts';
-import { beginEpoch, deletionPruner, numbersIn } from '../../store/numbering.ts';
+import {
+  addCounts,
+  advanceWindow,
+  eventOf,
+  insertRun,
+  readRun,
+  readRuns,
+  readWindows,
+  replaceWindows,
+  resetWalks,
+  resetWindows,
+  updateRun,
+  updateRunResource,
+  updateWindow,
+} from './bookkeeping.ts';
+import { beginEpoch, deletionPruner, numbersIn } from '../../store/cursor.ts';
 import { build, Runner } from '../../store/tables.ts';
 import { suppressionsIn } from './suppressions.ts';
-import { advanceWindow, readWindows, replaceWindows, resetWalks, resetWindows, updateWindow } from './window-table.ts';
 import { busyMs } from '../../store/file-kind.ts';
 
 interface MirrorOptions {

@@ -12,7 +12,7 @@ import type { PageCounts } from '../../store/mirror-types.ts';
 import { releaseBytes } from '../../model/program.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
-import { numbersIn } from '../../store/numbering.ts';
+import { numbersIn } from '../../store/cursor.ts';
 import { quoteName } from '../../store/schema.ts';
 
 // Its bytes have memory of their own, which is given back once they are written.

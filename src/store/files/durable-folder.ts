@@ -8,7 +8,7 @@ import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file
 const manifestName = 'manifest.json';
 
 /** What every manifest says, whatever else. */
-export interface FolderManifest {
+interface FolderManifest {
   readonly program: string;
   readonly files: readonly { readonly file: string }[];
 }

@@ -1,6 +1,6 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
 import { type Account, isRole, type Role, roles, actorText } from '../../model/actor.ts';
-import type { ListedAccount } from '../../people/port.ts';
+import type { ListedAccount } from '../../people/people.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
 import { anchor, buttonForm, choiceTags, html, type Html, textField, stateTag, tableTag, timeTag } from '../html.ts';

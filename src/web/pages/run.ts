@@ -24,8 +24,7 @@ import {
 import { actorOf, type ConsolePorts, everySecond, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { checkTag } from './batch-checks.ts';
 import { jobState, runState, whoBegan } from './runs.ts';
-import type { VerifyReport } from '../../mirror/verify.ts';
-import type { ResourceVerdict } from '../../mirror/verify-resource.ts';
+import type { ResourceVerdict, VerifyReport } from '../../mirror/verify.ts';
 
 export async function stopRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { run = '' } = visit.params;

@@ -6,8 +6,7 @@ import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
 import { type FileKind, openForReading } from '../../store/file-kind.ts';
-import { batchLocks } from '../../journal/lock.ts';
-import { journalKind } from '../../journal/schema.ts';
+import { batchLocks, journalKind } from '../../journal/schema.ts';
 import { mirrorKind } from '../../store/open.ts';
 import { type Head, headOf } from '../../journal/chain.ts';
 import { isOpen } from '../../journal/claim-view.ts';
@@ -38,7 +37,7 @@ export interface MirrorHealth {
 }
 
 /** A row whose outcome is open. */
-export type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
+type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
 
 export interface OpenBatch {
   readonly batch: string;

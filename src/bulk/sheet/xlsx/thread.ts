@@ -8,10 +8,8 @@ import { counted } from '../../../model/text.ts';
 import { type Failure, failureOf } from '../../../model/errors.ts';
 import { openArchive } from './archive.ts';
 import { type PackedCell, packedCell } from '../rows.ts';
-import { readStyles } from './cells.ts';
-import { readSharedTexts } from './shared-texts.ts';
-import { chooseSheet, readWorkbook } from './workbook.ts';
-import { readWorksheet } from './worksheet.ts';
+import { readSharedTexts, readStyles } from './cells.ts';
+import { chooseSheet, readWorkbook, readWorksheet } from './worksheet.ts';
 
 export interface ThreadTask {
   readonly file: string;

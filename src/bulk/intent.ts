@@ -40,9 +40,10 @@ export const openStates = [
  * back to `planned`: a person decided to send again. From a verdict to another one: a later look saw more.
  */
 const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
-  // Without a request from here: the row is found on the server when it is looked at, or something moved since it was put off.
-  planned: ['sending', 'blocked', 'skipped', 'applied', 'unknown', 'needs_human'],
-  blocked: ['planned', 'skipped'],
+  // Without a request from here: the row is found on the server when it is looked at, something moved since it was put off, or a
+  // person wanted it sent again and it must not be.
+  planned: ['sending', 'blocked', 'skipped', 'not_applied', 'applied', 'unknown', 'needs_human'],
+  blocked: ['planned', 'skipped', 'not_applied'],
   sending: ['acknowledged', 'unknown', 'planned'],
   acknowledged: ['applied', 'rejected', 'not_applied', 'unknown', 'needs_human'],
   unknown: ['applied', 'rejected', 'not_applied', 'needs_human', 'planned'],

@@ -231,9 +231,15 @@ class Run {
       if (state === 'applied') return;
       // A row that is planned as before has stopped the run, or was to wait when it was stopped.
       if (state === 'planned' || state === 'skipped' || state === 'blocked') continue;
+      if (state === 'not_applied' && !(await this.#wasSent(intent))) continue;
       if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
       this.#stop ??= canaryFailed(this.#sending, intent);
     }
+  }
+
+  /** Whether the row has gone out since it was read. */
+  async #wasSent({ batch, row, attempts }: Intent): Promise<boolean> {
+    return (await this.#sending.journal.intent(batch, row))?.attempts !== attempts;
   }
 
   /** Sends the row, as often as the server asks to come back later. */

@@ -13,6 +13,7 @@ import {
   Unreachable,
   WriteOutcomeUnknown,
 } from '../api/errors.ts';
+import { unsentState } from '../journal/claim-view.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
@@ -180,14 +181,15 @@ export function decideSending(
   const again = planned.attempts > 0 ? decideAgain(action, planned, seen) : undefined;
   if (again !== undefined) return again;
   const before = action.shown(seen);
+  const unsent = unsentState(planned);
   if (late !== null) {
     // Whoever wanted it sent again did not know that.
     const note = `row ${late.row} of batch ${late.batch}, which does the same and counted as ${late.state.replace('_', ' ')}, was made after all`;
-    return { kind: 'move', to: 'skipped', fields: { before, problem: note }, note, late };
+    return { kind: 'move', to: unsent, fields: { before, problem: note }, note, late };
   }
   const why = otherUser(planned, seen) ?? action.failedPrecondition(targetOf(planned), seen, planned.plannedBefore);
   if (why === null) return { kind: 'send' };
-  return { kind: 'move', to: 'skipped', fields: { before, problem: why }, note: why };
+  return { kind: 'move', to: unsent, fields: { before, problem: why }, note: why };
 }
 
 /** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */

@@ -2,6 +2,7 @@
  * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence. Where
  * that is not enough, a person decides; and a sync may bring what was made late. Section "Settling" of docs/architecture.md.
  */
+import { unsentState } from '../journal/claim-view.ts';
 import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.ts';
@@ -220,9 +221,10 @@ export async function recordMade(
 
 /** Null where it is under way by now. */
 async function skip(journal: Journal, { batch, row }: RowPlace, problem: string): Promise<true | null> {
-  const from = (await journal.intent(batch, row))?.state;
-  if (from !== 'planned' && from !== 'blocked') return null;
-  await journal.move({ batch, row, from, to: 'skipped', fields: { problem }, note: problem });
+  const intent = await journal.intent(batch, row);
+  if (intent?.state !== 'planned' && intent?.state !== 'blocked') return null;
+  const { state: from } = intent;
+  await journal.move({ batch, row, from, to: unsentState(intent), fields: { problem }, note: problem });
   await noteRest(journal, batch);
   return true;
 }

@@ -7,7 +7,7 @@ import { changeByHand } from '../model/approval.ts';
 import type { PlannedChange } from '../model/money.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { JournalBackend } from './journal.ts';
-import type { ClaimedRow, ClaimTerms, ClaimView, NewBatch, SentRow } from './port.ts';
+import type { ClaimedRow, ClaimTerms, ClaimView, Intent, NewBatch, SentRow } from './port.ts';
 import { batchOf, type JournalTables } from './tables.ts';
 
 type Connection = Kysely<JournalTables>;
@@ -23,6 +23,11 @@ export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in (
  */
 export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
   or (http_status is not null and http_status not in (401, 403, 404)))`;
+
+/** Of a row that must not go out. What a person wanted sent again was sent before, and may still be made: it was not never sent. */
+export function unsentState({ attempts, evidence }: Pick<Intent, 'attempts' | 'evidence'>): 'not_applied' | 'skipped' {
+  return attempts > 0 && evidence === 'person' ? 'not_applied' : 'skipped';
+}
 
 export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {
   return connection

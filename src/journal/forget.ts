@@ -4,6 +4,7 @@
  */
 import { type Kysely, sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
+import { unsentState } from './claim-view.ts';
 import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
 import { type JournalTables, rowsOf } from './tables.ts';
 
@@ -108,7 +109,7 @@ async function skipRows(
   for (const before of await waiting.where('state', 'in', ['planned', 'blocked']).orderBy('state').execute()) {
     const { batch, row, state, salt } = before;
     const isSound = await isAsLeft(connection, 'journal_intents', { ...before });
-    const skipped = { state: 'skipped', problem: 'the user was forgotten' } as const;
+    const skipped = { state: unsentState(before), problem: 'the user was forgotten' } as const;
     const update = connection
       .updateTable('journal_intents')
       .set(skipped)
@@ -116,7 +117,7 @@ async function skipRows(
       .where('row', '=', row);
     await update.execute();
     const digest = isSound ? sealOf(salt, { ...before, ...skipped }) : null;
-    await append([{ batch, row, kind: 'skipped', data: { from: state }, note: null, digest }]);
+    await append([{ batch, row, kind: skipped.state, data: { from: state }, note: null, digest }]);
   }
 }
 

@@ -18,7 +18,7 @@ describe('the states of a row', () => {
       intentStates.map((from) => [from, intentStates.filter((to) => mayFollow(from, to))]),
     );
     expect(table).toEqual({
-      planned: ['sending', 'unknown', 'applied', 'needs_human', 'blocked', 'skipped'],
+      planned: ['sending', 'unknown', 'applied', 'not_applied', 'needs_human', 'blocked', 'skipped'],
       sending: ['planned', 'acknowledged', 'unknown'],
       acknowledged: ['rejected', 'unknown', 'applied', 'not_applied', 'needs_human'],
       rejected: ['planned', 'applied', 'needs_human'],
@@ -26,7 +26,7 @@ describe('the states of a row', () => {
       applied: ['needs_human'],
       not_applied: ['planned', 'applied', 'needs_human'],
       needs_human: ['planned', 'rejected', 'applied', 'not_applied'],
-      blocked: ['planned', 'skipped'],
+      blocked: ['planned', 'not_applied', 'skipped'],
       skipped: [],
       invalid: [],
     });

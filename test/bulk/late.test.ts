@@ -94,6 +94,29 @@ describe('a write that is made late', () => {
     expect([await states(one, other), (await journal.verifyChain()).status]).toEqual([['applied', 'applied'], 'whole']);
   });
 
+  test('is looked for, and known as sent, also where a person wanted it sent again and it must not go out', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const rows = [
+      [user, 'add', '5', '', '100'],
+      [newUser(sandbox, 100), 'add', '7'],
+    ];
+    const { batch } = await plan(journal, client, sheetOf(rows));
+    sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${user}/` } });
+    await send(journal, client, batch);
+    await send(journal, client, batch, { clock: later });
+    const found = await journal.batch(batch);
+    if (found === undefined) throw new Error('the batch is gone');
+    await resolveRow(journal, found, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+    sandbox.control.update('users', user, { balance: 90 });
+    await send(journal, client, batch, { clock: later });
+    expect(await states(batch)).toEqual(['not_applied', 'applied']);
+    expect((await intentsOf(journal, batch))[0]?.problem).toBe('the balance is 90.00, and the row expects 100.00');
+    await expect(plan(journal, client, sheetOf([[user, 'add', '5']]))).rejects.toThrow(/row was sent before/);
+    sandbox.control.commitLate();
+    await send(journal, client, batch, { clock: later });
+    expect([balance(), await states(batch)]).toEqual([95, ['applied', 'applied']]);
+  });
+
   test('before it was taken back again takes the place of that', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));

@@ -1,14 +1,15 @@
 /** Backups: mirror and journal in a folder named by the time; "Copies" of docs/architecture.md says in which order. */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
-import { explainFileError, firstFree, makeFolder, makeNewFolder, readRegularFile } from '../model/files.ts';
+import { firstFree, readRegularFile } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/program.ts';
-import { isRunning, syncFile, syncFolder } from '../store/files/durable-file.ts';
+import { partialName, removeStale, syncFile } from '../store/files/durable-file.ts';
+import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
@@ -76,38 +77,31 @@ export async function makeBackup(
   const isThere = (name: string): boolean => existsSync(join(folder, name));
   const name = firstFree(isThere, (number) => (number === null ? stamp : `${stamp}-${number}`));
   const final = join(folder, name);
-  const temporary = join(folder, `.${name}.${process.pid}${suffix}`);
-  try {
-    makeFolder(folder);
-    await removeLeft(folder);
-    requireSpace(
-      'make a backup',
-      folder,
-      sources.reduce((sum, source) => sum + (source.size() ?? 0), 0),
-    );
-    const made = await copyAll(sources, temporary, run);
-    const none = { removed: [], not_ours: [] };
-    const report = { folder: final, made_at: madeAt, of, ...made.files, ...none, problems: made.problems };
-    await writeManifest(temporary, report);
-    run.signal.throwIfAborted();
-    await rename(temporary, final);
-    await syncFolder(folder);
-    const complete = made.problems.length === 0;
-    const incomplete = new IncompleteError(`the backup ${final} is not whole: ${made.problems.join('; ')}`, {
-      advice: 'Older backups were left as they are.',
-    });
-    const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
-    return { report: { ...report, ...older }, error: complete ? null : incomplete };
-  } catch (error) {
-    await rm(temporary, { recursive: true, force: true });
-    const ofSystem = error instanceof Error && 'syscall' in error;
-    throw (ofSystem ? explainFileError(error, 'write the backup to', folder) : undefined) ?? error;
-  }
+  const fill = async (stage: string) => {
+    const total = sources.reduce((sum, source) => sum + (source.size() ?? 0), 0);
+    // First, so that what killed backups have left does not take the space of this one.
+    const left = (await readdir(folder)).map((each) => leftName.exec(each)?.[1]).filter((each) => each !== undefined);
+    for (const each of left) await removeStale(folder, each);
+    requireSpace('make a backup', folder, total);
+    const { files, problems } = await copyAll(sources, stage, run);
+    const made = [files.mirror, files.journal].filter((file) => file !== null);
+    return { program: manifestProgram, made_at: madeAt, version: version(), of, ...files, problems, files: made };
+  };
+  const { mirror, journal, problems } = await writeDurableFolder(final, manifestProgram, fill, run.signal);
+  const complete = problems.length === 0;
+  const none = { removed: [], not_ours: [] };
+  const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
+  const incomplete = new IncompleteError(`the backup ${final} is not whole: ${problems.join('; ')}`, {
+    advice: 'Older backups were left as they are.',
+  });
+  return {
+    report: { folder: final, made_at: madeAt, of, mirror, journal, ...older, problems },
+    error: complete ? null : incomplete,
+  };
 }
 
 /** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
-async function copyAll(sources: readonly CopySource[], temporary: string, run: CopyRun) {
-  makeNewFolder(temporary);
+async function copyAll(sources: readonly CopySource[], stage: string, run: CopyRun) {
   const files: Record<'mirror' | 'journal', BackedUpFile | null> = { mirror: null, journal: null };
   const problems: string[] = [];
   let lost: unknown;
@@ -118,7 +112,7 @@ async function copyAll(sources: readonly CopySource[], temporary: string, run: C
     const from = before;
     const progress = (share: number): void => run.progress((from + share * size) / Math.max(1, total));
     try {
-      const file = join(temporary, `${source.name}.db`);
+      const file = join(stage, `${source.name}.db`);
       await source.copy(file, { signal: run.signal, progress }, 'whole');
       await syncFile(file);
       const name = source.name === 'journal' ? 'journal' : 'mirror';
@@ -128,7 +122,7 @@ async function copyAll(sources: readonly CopySource[], temporary: string, run: C
       if (!(error instanceof OperatorError)) throw error;
       lost ??= error;
       problems.push(error.message);
-      await rm(join(temporary, `${source.name}.db`), { force: true });
+      await rm(join(stage, `${source.name}.db`), { force: true });
     }
     before += size;
   }
@@ -142,18 +136,10 @@ async function hashOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-async function writeManifest(folder: string, { made_at, of, mirror, journal, problems }: BackupReport): Promise<void> {
-  const manifest = { made_at, version: version(), of, mirror, journal, problems };
-  const file = join(folder, manifestName);
-  await writeFile(file, `${JSON.stringify(manifest, undefined, 2)}\n`, { mode: 0o600 });
-  await syncFile(file);
-  await syncFolder(folder);
-}
-
-const manifestName = 'manifest.json';
-const suffix = '.partial';
+const manifestProgram = 'admin-mirror backup';
 
 const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
+const leftName = /^\.(\d{8}T\d{6}Z(?:-\d+)?)\./;
 
 /** Removes the oldest of the owner's; each under another name first, so that one half removed does not pass for a backup. */
 async function removeOlder(
@@ -166,7 +152,7 @@ async function removeOlder(
   const ours = others.filter((_, index) => isOurs[index]);
   const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
   for (const name of removed) {
-    const leaving = join(folder, `.${name}.removed${suffix}`);
+    const leaving = join(folder, partialName(name));
     await rename(join(folder, name), leaving);
     await rm(leaving, { recursive: true, force: true });
   }
@@ -176,7 +162,7 @@ async function removeOlder(
 /** Whose the backup is, by its manifest; undefined where it does not say. */
 function ownerOf(backup: string): unknown {
   try {
-    const manifest: unknown = JSON.parse(readRegularFile(join(backup, manifestName)).bytes.toString('utf8'));
+    const manifest: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));
     return (manifest as { readonly of?: unknown } | null)?.of;
   } catch {
     return undefined;
@@ -186,13 +172,4 @@ function ownerOf(backup: string): unknown {
 function isSameOwner(owner: unknown, { profile, mirror, journal }: BackupOwner): boolean {
   const { ...found } = (owner ?? {}) as Partial<BackupOwner>;
   return found.profile === profile && found.mirror === mirror && found.journal === journal;
-}
-
-/** Removes what backups that were killed have left; another that is under way holds its own process's name. */
-async function removeLeft(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const [, owner] = /^\.\d{8}T\d{6}Z(?:-\d+)?\.(\d+|removed)\.partial$/.exec(name) ?? [];
-    if (owner === undefined || (owner !== 'removed' && isRunning(Number(owner)))) continue;
-    await rm(join(folder, name), { recursive: true, force: true });
-  }
 }

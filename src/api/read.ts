@@ -108,7 +108,9 @@ function lostError(error: TransportError, { request }: RequestName, tries: strin
     return new PageTooLarge(text, {
       cause: error,
       smallerMayHelp: true,
-      advice: 'Request smaller pages (--paginate, api.page_size).',
+      advice: request.includes('paginate=')
+        ? 'Request smaller pages (--paginate, api.page_size).'
+        : 'No record is as large as that: report it to whoever runs the server.',
     });
   }
   const advice =

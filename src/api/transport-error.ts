@@ -54,6 +54,10 @@ const words: Readonly<Record<string, string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
 };
 
+/** What undici calls `bad response`: bytes before a request, or `100 Continue`, which no request of ours asks for. */
+const unrequested =
+  'the server, or something in front of it, sent a response that was not requested, such as 100 Continue';
+
 const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'ETIMEDOUT']);
 
 function faultOf(code: string, sent: boolean): TransportFault {
@@ -72,7 +76,7 @@ export function transportErrorOf(
   const cause = causeOf(error, redact);
   // Not every error of undici's parser has a code.
   const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
-  const known = words[code];
+  const known = cause.message === 'bad response' ? unrequested : words[code];
   const text = known === undefined ? cause.message : `${known} (${code})`;
   return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
 }

@@ -1,11 +1,12 @@
 /** `users`, `packages`, `emails`, `coupons`: every operation of the live API, from the descriptors. */
 import type { Command } from 'commander';
 import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
+import { recordIn } from '../api/envelope.ts';
 import type { Response } from '../api/errors.ts';
-import { OperatorError, UsageError } from '../model/errors.ts';
+import { IncompleteError, OperatorError, UsageError } from '../model/errors.ts';
 import { suggestion } from '../model/nearest.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
-import { tooLargeToWrite, writtenId, type RecordKey } from '../model/records.ts';
+import { recordKey, tooLargeToWrite, writtenId, type RecordKey } from '../model/records.ts';
 import { type Resource, resourceNames, resourceOf, type UserRelation } from '../model/resources.ts';
 import { passwordsIn } from '../model/secret.ts';
 import { harmless } from '../model/text.ts';
@@ -125,6 +126,16 @@ async function runOperation(
     if (record !== undefined) context.sends();
     const response = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
     printResponse(context, response);
+    if (operation.name === 'users.get') checkShown(response, key);
+  });
+}
+
+/** Nobody must take the balance of somebody else for this user's. */
+function checkShown({ body }: Response, key: RecordKey): void {
+  const record = recordIn(body);
+  if (record === undefined || recordKey(record) === key) return;
+  throw new IncompleteError(`user ${key} was requested, and the response shows user ${String(record['id'])}`, {
+    advice: 'A route or a cache of the server is wrong: report it to whoever runs it.',
   });
 }
 

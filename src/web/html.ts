@@ -17,8 +17,36 @@ export type Html = SafeHtml;
 /** What may stand in a template. A truth value may not: it would be printed as a word. */
 export type Part = Html | string | number | null | undefined | readonly Part[];
 
-/** Markup; every value that is not markup itself is escaped. */
-export const html = template as (strings: TemplateStringsArray, ...parts: Part[]) => Html;
+/**
+ * Markup; every value that is not markup itself is escaped, and shown so that it neither hides nor turns round what stands beside it:
+ * servers, sheets and people may have written anything. What comes back to us stays as it is: attributes, and a text that is edited.
+ */
+export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
+  const shown = shownPlaces(strings);
+  return markup(strings, ...parts.map((part, at) => (shown[at] === true ? harmlessPart(part) : part)));
+}
+
+const markup = template as (strings: TemplateStringsArray, ...parts: Part[]) => Html;
+
+function harmlessPart(part: Part): Part {
+  if (typeof part === 'string') return harmless(part);
+  return Array.isArray(part) ? part.map((each: Part) => harmlessPart(each)) : part;
+}
+
+const shownOf = new WeakMap<TemplateStringsArray, readonly boolean[]>();
+
+/** Which values of the template are shown, rather than stand within a tag or in a field for text. */
+function shownPlaces(strings: TemplateStringsArray): readonly boolean[] {
+  const known = shownOf.get(strings);
+  if (known !== undefined) return known;
+  let text = '';
+  const places = strings.map((string) => {
+    text += string;
+    return text.lastIndexOf('<') <= text.lastIndexOf('>') && !/<textarea[^<>]*>$/.test(text);
+  });
+  shownOf.set(strings, places);
+  return places;
+}
 
 export const nothing = html``;
 
@@ -173,7 +201,7 @@ export function cellTag(cell: Cell, type: ColumnType | undefined, isWhole = fals
   if (typeof cell === 'number') return numberText(cell, type);
   if (typeof cell === 'bigint') return String(cell);
   if (type === 'time' && parseInstant(cell) !== undefined) return timeTag(cell);
-  return html`<bdi>${isWhole ? harmless(cell) : cutText(cell)}</bdi>`;
+  return html`<bdi>${isWhole ? cell : cutText(cell)}</bdi>`;
 }
 
 /** Amounts to the cent, and every digit of what has more. */

@@ -141,6 +141,16 @@ test('a connection that breaks is distinguished from one that was never made', a
   await expect(refused).rejects.toThrow(/refused \(ECONNREFUSED\)/);
 });
 
+test('a `100 Continue` that was not requested is named', async () => {
+  const early: Answerer = (_, response) => {
+    response.writeContinue();
+    response.end('{}');
+  };
+  const failure = await failureOf(early);
+  expect(failure).toMatchObject({ fault: 'reset', sent: true });
+  expect(String(failure)).toContain('a response that was not requested, such as 100 Continue');
+});
+
 test('TLS on a port that speaks none is named', async () => {
   const server = await startPlainServer((_, response) => response.end('{}'));
   const http = httpOf(server.url.replace('http:', 'https:'));

@@ -2,6 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke as invokeIn, type Invocation } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -220,6 +221,15 @@ describe('one user', () => {
     expect(JSON.parse(stdout)).toHaveProperty('message', expect.stringContaining('No query results'));
     expect(stderr).toMatch(/not found \(404\): No query results/);
   });
+});
+
+test('another user than the one requested is printed, and named as another', async () => {
+  const sandbox = await startSandbox();
+  const other = JSON.stringify({ id: 6, username: 'somebody-else' });
+  const liar = await behindProxy(sandbox, () => ({ body: other }));
+  const { code, stdout, stderr } = await invoke(liar, ['users', 'get', '5']);
+  expect([code, stdout]).toEqual([5, expect.stringContaining('somebody-else')]);
+  expect(stderr).toContain('user 5 was requested, and the response shows user 6');
 });
 
 describe('a write', () => {

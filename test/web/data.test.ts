@@ -1,4 +1,5 @@
 import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { createServer } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { openJournal } from '../support/journal-file.ts';
 import type { Role } from '../../src/model/actor.ts';
@@ -6,6 +7,7 @@ import { dayMs } from '../../src/model/time.ts';
 import { columnsOf } from '../support/history.ts';
 import { sync } from '../support/mirror.ts';
 import { startConsole } from '../support/console.ts';
+import { listening } from '../support/listening.ts';
 import { operator } from '../support/people.ts';
 
 const voids = new Set('meta link input br hr img col wbr'.split(' '));
@@ -265,6 +267,26 @@ describe('a record', () => {
     expect(faultsIn(page)).toEqual([]);
     expect(await (await post('/data/coupons/3/live')).text()).not.toContain('differs');
     expect(await (await post('/data/users/999999/live')).text()).toContain('The server has no such user.');
+  });
+
+  test('is called absent only where the server says so, and its words turn nothing round on the page', async () => {
+    const liar = createServer(({ url = '' }, response) => {
+      const isList = url.includes('?');
+      response.writeHead(url.includes('/users/4') ? 422 : 200, { 'content-type': 'application/json' });
+      if (url.includes('/users/4')) response.end(JSON.stringify({ message: 'turned \u202Eround<b>' }));
+      else if (!isList) response.end(JSON.stringify({ id: 6, username: 'somebody else' }));
+      else response.end(JSON.stringify({ current_page: 1, last_page: 1, per_page: 15, total: 9, data: [{ id: 6 }] }));
+    });
+    const { browser } = await startConsole({ environment: { ADMIN_MIRROR_BASE_URL: await listening(liar) } });
+    const { post } = await browser('anna', ['analyst']);
+    for (const path of ['/data/users/5/live', '/data/coupons/5/live']) {
+      const shown = await (await post(path)).text();
+      expect(shown).toMatch(/The server&#39;s response does not show this (user|coupon)/);
+      expect(shown).not.toMatch(/has no such|somebody else/);
+    }
+    const refused = await (await post('/data/users/4/live')).text();
+    expect(refused).toContain('turned \\u202eround&lt;b&gt;');
+    expect(refused).not.toContain('\u202E');
   });
 
   test('of a person leaves a step in the journal: who looked at whom', async () => {

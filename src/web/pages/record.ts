@@ -228,12 +228,17 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
   await noteView(visit, ports, resource, personIn({ resource, id }, held));
   const back = html`<p><a href="${visit.link(dataPath(resource, id))}">Back to the record in the mirror</a></p>`;
   const title = `${singular} ${id} on the server`;
-  if (served === null)
+  if (served === 'absent' || served === 'not shown') {
+    const words =
+      served === 'absent'
+        ? `The server has no such ${singular}.`
+        : `The server's response does not show this ${singular}, and says nothing of whether it has one.`;
     return page(
       title,
-      html`<p class="note">The server has no such ${singular}.</p>
+      html`<p class="note">${words}</p>
         ${back}`,
     );
+  }
   const known = new Set(fields.map(({ name }) => name));
   const others = Object.keys(served).filter((name) => !known.has(name));
   const rows = [
@@ -265,25 +270,28 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(title, body);
 }
 
-/** Null where the server says that there is none. */
+/** Somebody waits in front of a browser. */
+const patience = { attempts: 2 };
+
+/** `absent`: the server says that there is none. `not shown`: the response is about something else. */
 async function servedRecord(
   resource: ResourceName,
   id: RecordKey,
   signal: AbortSignal,
   { settings, log, clock }: ConsolePorts,
-): Promise<ServedRecord | null> {
+): Promise<ServedRecord | 'absent' | 'not shown'> {
   return withReleases(async (releases) => {
     const client = openApi({ settings, log, clock }, releases);
     if (resource !== 'users') {
       const filters = [{ key: 'id', value: id }] as const;
-      const { records } = await client.list(resource, { filters, paginate: 15 }, signal);
-      return records.find((each) => recordKey(each) === id) ?? null;
+      const { records, total } = await client.list(resource, { filters, paginate: 15 }, signal, patience);
+      return records.find((each) => recordKey(each) === id) ?? (total === 0 ? 'absent' : 'not shown');
     }
     try {
-      const record = recordIn((await client.getUser(id, [], signal)).body);
-      return isRecord(record) && recordKey(record) === id ? record : null;
+      const record = recordIn((await client.getUser(id, [], signal, patience)).body);
+      return isRecord(record) && recordKey(record) === id ? record : 'not shown';
     } catch (error) {
-      if (error instanceof NotFound) return null;
+      if (error instanceof NotFound) return 'absent';
       throw error;
     }
   });

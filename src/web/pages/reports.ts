@@ -6,7 +6,7 @@ import type { Preview } from '../../data/preview.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';
-import { counted, grouped, harmless } from '../../model/text.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { OperatorError } from '../../model/errors.ts';
 import { minuteMs, secondMs } from '../../model/time.ts';
 import {
@@ -295,7 +295,7 @@ function previewTag(
     ${tableTag<Preview['rows'][number]>(
       title,
       columns.map(({ name, isNumber }, at) => [
-        html`<bdi>${harmless(name)}</bdi>`,
+        html`<bdi>${name}</bdi>`,
         (row) => cellTag(row[at] ?? null, isNumber && money.has(name)),
         isNumber ? 'number' : undefined,
       ]),
@@ -307,5 +307,5 @@ function previewTag(
 function cellTag(cell: string | null, isMoney: boolean): Html {
   if (cell === null) return html`<span class="none">–</span>`;
   // A text cannot turn the direction of what stands beside it.
-  return isMoney ? html`${amounts.format(Number(cell))}` : html`<bdi>${harmless(cell)}</bdi>`;
+  return isMoney ? html`${amounts.format(Number(cell))}` : html`<bdi>${cell}</bdi>`;
 }

@@ -76,7 +76,8 @@ export function transportErrorOf(
   const cause = causeOf(error, redact);
   // Not every error of undici's parser has a code.
   const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
-  const known = cause.message === 'bad response' ? unrequested : words[code];
+  const isUnrequested = error instanceof Error && error.message === 'bad response';
+  const known = isUnrequested ? unrequested : words[code];
   const text = known === undefined ? cause.message : `${known} (${code})`;
   return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
 }

@@ -267,14 +267,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       window: Window,
       end: Pick<Window, 'serverTotal' | 'freshAsOf' | 'problem'> & {
         readonly state: 'settled' | 'unsettled';
-        readonly pages?: readonly RememberedPage[];
+        readonly pages?: readonly RememberedPage[] | 'as they are';
       },
     ): void =>
       step(() => {
         const { sums } = writerOf(window.resource);
         // Those of a first walk are compared once more before they are taken for granted: checksums would make it slower.
         const pages = window.state === 'settled' ? (end.pages ?? []) : [];
-        replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
+        if (pages !== 'as they are') {
+          replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
+        }
         updateWindow(runner, window, {
           state: end.state,
           server_total: end.serverTotal,

@@ -275,7 +275,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         // Those of a first walk are compared once more before they are taken for granted: checksums would make it slower.
         const pages = window.state === 'settled' ? (end.pages ?? []) : [];
         if (pages !== 'as they are') {
-          replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) => sums.of(of, ids));
+          replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) =>
+            sums.of(of, ids),
+          );
         }
         updateWindow(runner, window, {
           state: end.state,

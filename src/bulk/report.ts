@@ -133,6 +133,15 @@ export function totalWords(net: string, gross: string, users: number): string {
   return `${both}, ${counted(users, 'user')}`;
 }
 
+/** What the balances that were seen do not show; null where they show everything. */
+export function discrepancyWords({ discrepancies }: BatchReport): string | null {
+  if (discrepancies === 0) return null;
+  return (
+    `${counted(discrepancies, 'row')} whose balance shows something else, or made twice: ` +
+    'look at the users on the server before you send more'
+  );
+}
+
 /** A batch whose process died is stopped, whatever it wrote last. */
 async function stateOf(journal: ReportJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;

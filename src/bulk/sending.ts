@@ -34,6 +34,9 @@ export interface SendingOptions {
   readonly sendMarginMs?: number;
 }
 
+/** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
+export const defaultMaxErrors = 100;
+
 export interface Sending extends SendingPorts {
   readonly batch: Batch;
   readonly action: Action;

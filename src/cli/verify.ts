@@ -5,8 +5,7 @@ import { counted, grouped } from '../model/text.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import { systemClock } from '../model/time.ts';
-import type { ResourceVerdict, VerifyReport } from '../mirror/verify.ts';
-import type { DifferingCount } from '../mirror/verify-counts.ts';
+import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from '../mirror/verify.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, printResult } from './output.ts';
@@ -72,15 +71,11 @@ const styles = { equal: 'green', different: 'red', incomplete: 'yellow' } as con
 function linesOf(context: CliContext, report: VerifyReport): string[] {
   const lines = Object.entries(report.resources).flatMap(([name, each]) => [
     `${name.padEnd(9)} ${paint(context, styles[each.status], each.status.padEnd(10))}  ${sizes(each)}`,
-    ...detailsOf(each).map((line) => `  ${line}`),
+    ...findingsOf(each, shown).map((line) => `  ${line}`),
   ]);
-  const since =
-    report.fresh_as_of === null
-      ? 'Not all of the mirror was ever read whole.'
-      : `The mirror is as of ${report.fresh_as_of}: what changed on the server since then counts as a difference.`;
   return [
     ...lines,
-    ...(report.status === 'equal' ? [] : [since]),
+    ...(report.status === 'equal' ? [] : [sinceWords(report)]),
     `${report.status}, ${counted(report.requests, 'request')}`,
   ];
 }
@@ -89,32 +84,4 @@ function sizes({ live, server_total: total, windows, rough_windows: rough }: Res
   const server = total === null ? 'not counted on the server' : `${grouped(total)} on the server`;
   const roughly = rough === 0 ? '' : `, ${rough} of them roughly`;
   return `${grouped(live)} in the mirror, ${server}, ${counted(windows, 'window')} compared${roughly}`;
-}
-
-function detailsOf(each: ResourceVerdict): string[] {
-  const { missing, extra, different, differing_windows: counts, problem } = each;
-  const listed = missing.length + extra.length + different.length;
-  const unexplained = each.status === 'different' && listed === 0;
-  return [
-    ...listOf('windows whose numbers differ', counts.map(countWords), '; '),
-    ...listOf('missing, on the server only', missing.map(String)),
-    ...listOf('extra, in the mirror only', extra.map(String)),
-    ...listOf(
-      'different',
-      different.map(({ id, fields }) => `${id} (${fields.join(', ')})`),
-    ),
-    ...(unexplained ? ['the numbers differ, and no window shows by which record'] : []),
-    ...(problem === null ? [] : [`not compared: ${problem}`]),
-  ];
-}
-
-function listOf(title: string, items: readonly string[], separator = ', '): string[] {
-  if (items.length === 0) return [];
-  const rest = items.length > shown ? `${separator}and ${grouped(items.length - shown)} more` : '';
-  return [`${title} (${grouped(items.length)}): ${items.slice(0, shown).join(separator)}${rest}`];
-}
-
-function countWords({ from, to, server, mirror }: DifferingCount): string {
-  const rows = typeof mirror === 'number' ? grouped(mirror) : mirror.map((each) => grouped(each)).join(' to ');
-  return `${from}..${to} has ${grouped(server)} on the server, ${rows} in the mirror`;
 }

@@ -6,7 +6,7 @@ import { earliest, parseInstant, type Timestamp, timestampOf } from '../model/ti
 import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import { sharedFailure } from './failures.ts';
 import { type ComparePorts, compareWindow, Findings } from './verify-window.ts';
-import { counted } from '../model/text.ts';
+import { counted, grouped } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra, owns } from '../model/era.ts';
 import { storedCapabilities } from './capability-record.ts';
@@ -278,4 +278,39 @@ function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
     ...findings.listed(),
     problem: problems.length > 1 ? `${first} (and ${problems.length - 1} more)` : first,
   };
+}
+
+/** How old what was compared is. */
+export function sinceWords({ fresh_as_of: asOf }: VerifyReport): string {
+  return asOf === null
+    ? 'Not all of the mirror was ever read whole.'
+    : `The mirror is as of ${asOf}: what changed on the server since then counts as a difference.`;
+}
+
+/** What is wrong with the resource, a line for each kind. @param most ids and windows that are named of a kind */
+export function findingsOf(each: ResourceVerdict, most: number): string[] {
+  const listOf = (title: string, items: readonly string[], separator = ', '): string[] => {
+    if (items.length === 0) return [];
+    const rest = items.length > most ? `${separator}and ${grouped(items.length - most)} more` : '';
+    return [`${title} (${grouped(items.length)}): ${items.slice(0, most).join(separator)}${rest}`];
+  };
+  const { missing, extra, different, differing_windows: counts, problem } = each;
+  const listed = missing.length + extra.length + different.length;
+  const unexplained = each.status === 'different' && listed === 0;
+  return [
+    ...listOf('windows whose numbers differ', counts.map(countWords), '; '),
+    ...listOf('missing, on the server only', missing.map(String)),
+    ...listOf('extra, in the mirror only', extra.map(String)),
+    ...listOf(
+      'different',
+      different.map(({ id, fields }) => `${id} (${fields.join(', ')})`),
+    ),
+    ...(unexplained ? ['the numbers differ, and no window shows by which record'] : []),
+    ...(problem === null ? [] : [`not compared: ${problem}`]),
+  ];
+}
+
+function countWords({ from, to, server, mirror }: DifferingCount): string {
+  const rows = typeof mirror === 'number' ? grouped(mirror) : mirror.map((each) => grouped(each)).join(' to ');
+  return `${from}..${to} has ${grouped(server)} on the server, ${rows} in the mirror`;
 }

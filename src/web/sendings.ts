@@ -9,6 +9,7 @@ import { batchOf, checkServer, type Consent } from '../bulk/claim.ts';
 import { type BulkPorts, openBulkPorts } from '../bulk/open.ts';
 import { consentQuestion } from '../bulk/report.ts';
 import { checkSendable, sendBatch } from '../bulk/send-batch.ts';
+import { defaultMaxErrors } from '../bulk/sending.ts';
 import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { LockHeldError, OperatorError, UsageError } from '../model/errors.ts';
@@ -27,9 +28,6 @@ interface Running {
   /** Why it waits now, in words; null where it does not. */
   waits: string | null;
 }
-
-/** As many rows may fail as on the command line where nothing is said. */
-const maxErrors = 100;
 
 export class Sendings {
   readonly #surroundings: Surroundings;
@@ -136,8 +134,7 @@ export class Sendings {
     begin: () => void,
   ): Promise<void> {
     const { settings, log } = this.#surroundings;
-    const { settleAfterMs, concurrency, againWithinMs } = settings.bulk;
-    const options = { settleAfterMs, concurrency, maxErrors, againWithinMs, acceptJournal: null };
+    const options = { ...settings.bulk, maxErrors: defaultMaxErrors, acceptJournal: null };
     try {
       const problem = await this.#opened(actor, signal, async (ports) => {
         const { journal, rules } = ports;

@@ -141,7 +141,7 @@ describe('a comparison that is started in the console', () => {
     await followed(anna, path);
     const shown = await textOf(await anna.get(path));
     expect(shown).toContain('✗ different exit code 6');
-    expect(shown).toContain('In the mirror only (1): 7');
+    expect(shown).toContain('extra, in the mirror only (1): 7');
   });
 });
 

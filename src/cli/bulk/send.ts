@@ -185,12 +185,11 @@ async function sendWatched(
   emit: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
   const { signal } = ports;
-  const { settleAfterMs, concurrency, againWithinMs } = context.settings().bulk;
+  const { bulk } = context.settings();
   const options = {
-    settleAfterMs: flags.settleAfter ?? settleAfterMs,
-    concurrency,
+    ...bulk,
+    settleAfterMs: flags.settleAfter ?? bulk.settleAfterMs,
     maxErrors: flags.maxErrors,
-    againWithinMs,
     acceptJournal: acceptedOf(flags),
   };
   const drain = (): void => {

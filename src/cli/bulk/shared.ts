@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander';
 import type { Again } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
+import { defaultMaxErrors } from '../../bulk/sending.ts';
 import { openBulkPorts } from '../../bulk/open.ts';
 import type { BatchReport } from '../../bulk/report.ts';
 import type { DecimalMark } from '../../bulk/sheet/amount.ts';
@@ -32,9 +33,6 @@ export interface SendFlags extends AgainFlags {
   readonly settleAfter?: number;
   readonly maxErrors: number;
 }
-
-/** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
-const defaultMaxErrors = 100;
 
 export function addPlanFlags(command: Command): Command {
   return command

@@ -1,7 +1,14 @@
 /** A batch and its rows as a person reads them: in words, as a table, as a sheet; and every row in `--json`. */
 import { extname } from 'node:path';
 import type { Command } from 'commander';
-import { type BatchRecord, type BatchReport, countWords, totalWords, type TypeTotal } from '../../bulk/report.ts';
+import {
+  type BatchRecord,
+  type BatchReport,
+  countWords,
+  discrepancyWords,
+  totalWords,
+  type TypeTotal,
+} from '../../bulk/report.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -37,17 +44,13 @@ export function reportLines(context: CliContext, report: BatchReport): string[] 
 
 /** The money: what was applied, then what was planned, then what the balances seen do not show. */
 export function totalLines(context: CliContext, report: BatchReport): string[] {
-  const { state, net, gross, users, discrepancies } = report;
+  const { state, net, gross, users } = report;
+  const differs = discrepancyWords(report);
   if (state === 'planned') return [`net       ${totalWords(net, gross, users)}`];
   return [
     `applied   net ${totalWords(report.applied_net, report.applied_gross, report.applied_users)}`,
     `planned   net ${totalWords(net, gross, users)}`,
-    ...(discrepancies === 0
-      ? []
-      : [
-          `${paint(context, 'yellow', 'differs')}   ${counted(discrepancies, 'row')} whose balance shows something else, or ` +
-            'made twice: look at the users on the server before you send more',
-        ]),
+    ...(differs === null ? [] : [`${paint(context, 'yellow', 'differs')}   ${differs}`]),
   ];
 }
 

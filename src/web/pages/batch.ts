@@ -1,6 +1,13 @@
 /** One batch: its plan, what is wrong with it, what became of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates } from '../../bulk/intent.ts';
-import { type BatchRecord, type BatchReport, recordOf, totalWords, typeTotals } from '../../bulk/report.ts';
+import {
+  type BatchRecord,
+  type BatchReport,
+  discrepancyWords,
+  recordOf,
+  totalWords,
+  typeTotals,
+} from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { resultFiles, manifestText, resultChunks } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
@@ -49,7 +56,7 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
 }
 
 function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link }: Visit): Html {
-  const { file, action, net, gross, users, counts, discrepancies } = report;
+  const { file, action, net, gross, users, counts } = report;
   const wasSent = report.state !== 'planned';
   const part = (who: BatchRecord['planned_by']): string | null =>
     who.length === 0 ? null : who.map(actorText).join(', ');
@@ -60,12 +67,7 @@ function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link 
     ['Takes back', batch.undoOf === null ? null : anchor(link(`/batches/${batch.undoOf}`), batch.undoOf)],
     ['Planned net', totalWords(net, gross, users)],
     ['Applied net', wasSent ? totalWords(report.applied_net, report.applied_gross, report.applied_users) : null],
-    [
-      'Differs',
-      discrepancies === 0
-        ? null
-        : `${counted(discrepancies, 'row')} whose balance shows something else, or made twice: look at these users on the server before you send more`,
-    ],
+    ['Differs', discrepancyWords(report)],
     ['Planned by', html`${part(record.planned_by)}, ${timeTag(batch.createdAt)}`],
     ['Submitted by', part(record.submitted_by)],
     ['Approved by', part(record.approved_by)],

@@ -19,12 +19,11 @@ import {
   tableTag,
   timeTag,
   nothing,
-  type Part,
 } from '../html.ts';
 import { actorOf, type ConsolePorts, everySecond, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { checkTag } from './batch-checks.ts';
 import { jobState, runState, whoBegan } from './runs.ts';
-import type { ResourceVerdict, VerifyReport } from '../../mirror/verify.ts';
+import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from '../../mirror/verify.ts';
 
 export async function stopRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { run = '' } = visit.params;
@@ -216,12 +215,13 @@ export async function runEvents({ params, signal }: Visit, ports: ConsolePorts):
   };
 }
 
-const shown = 50;
+/** Ids and windows that are named of each kind. */
+const mostNamed = 50;
 
 /** The findings, where the report is that of a comparison; of any other, nothing. */
-export function verdictTag(report: unknown): Html {
+function verdictTag(report: unknown): Html {
   if (!isVerifyReport(report)) return nothing;
-  const { status, requests, fresh_as_of, resources, deep } = report;
+  const { status, requests, resources, deep } = report;
   const kind = status === 'equal' ? 'good' : status === 'different' ? 'bad' : 'wait';
   return html`<h2>What was found</h2>
     <p>
@@ -232,10 +232,7 @@ export function verdictTag(report: unknown): Html {
     ${
       status === 'equal'
         ? null
-        : html`<p class="note">
-            The mirror is as of ${timeTag(fresh_as_of)}: what changed on the server since then counts as a difference.
-            The next sync compares these windows again.
-          </p>`
+        : html`<p class="note">${sinceWords(report)} The next sync compares these windows again.</p>`
     }
     ${tableTag<[string, ResourceVerdict]>(
       'What was found, by resource',
@@ -248,7 +245,7 @@ export function verdictTag(report: unknown): Html {
         ['In the mirror', ([, { live }]) => grouped(live), 'number'],
         ['On the server', ([, { server_total: total }]) => (total === null ? 'not counted' : grouped(total)), 'number'],
         ['Windows', ([, { windows }]) => grouped(windows), 'number'],
-        ['Findings', ([, each]) => findingsOf(each)],
+        ['Findings', ([, each]) => findingsOf(each, mostNamed).map((line) => html`<p>${line}</p>`)],
       ],
       Object.entries(resources),
     )}`;
@@ -256,29 +253,4 @@ export function verdictTag(report: unknown): Html {
 
 function isVerifyReport(report: unknown): report is VerifyReport {
   return typeof report === 'object' && report !== null && 'deep' in report && 'resources' in report;
-}
-
-function findingsOf({ missing, extra, different, differing_windows: windows, problem }: ResourceVerdict): Part {
-  return [
-    listTag('On the server only', missing.map(String)),
-    listTag('In the mirror only', extra.map(String)),
-    listTag(
-      'Different',
-      different.map(({ id, fields }) => `${id} (${fields.join(', ')})`),
-    ),
-    listTag(
-      'Windows whose numbers differ',
-      windows.map(({ from, to, server, mirror }) => {
-        const rows = typeof mirror === 'number' ? grouped(mirror) : mirror.map((each) => grouped(each)).join(' to ');
-        return `${from}..${to}: ${grouped(server)} on the server, ${rows} in the mirror`;
-      }),
-    ),
-    problem === null ? null : html`<p>Not compared: ${problem}</p>`,
-  ];
-}
-
-function listTag(title: string, items: readonly string[]): Html | null {
-  if (items.length === 0) return null;
-  const rest = items.length > shown ? `, and ${grouped(items.length - shown)} more` : '';
-  return html`<p>${title} (${grouped(items.length)}): ${items.slice(0, shown).join(', ')}${rest}</p>`;
 }

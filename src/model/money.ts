@@ -26,10 +26,27 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
 // With a larger exponent, a few characters would be gigabytes of digits.
 const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 
-/** 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say; null for anything that is no plain number. */
+/** Of a larger double, the last places are no cents. */
+const largestDouble = 2 ** 43;
+const mostPlaces = 6;
+
+/** What a server that calculates with doubles makes of 0.1 + 0.2, which is 0.30000000000000004, is 0.3. */
+function withoutNoise(value: number): Big {
+  // The shortest text that reads back as the number is what the server wrote.
+  const written = new Big(String(value));
+  if (Math.abs(value) >= largestDouble) return written;
+  const rounded = written.round(Math.min(mostPlaces, 14 - Math.max(0, written.e)));
+  const noise = Math.max(1e-9, Math.abs(value) * 2 ** -50);
+  return written.minus(rounded).abs().lte(noise) ? rounded : written;
+}
+
+/**
+ * 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say, and a double without what calculating with doubles has left behind
+ * its sixth place; null for anything that is no plain number.
+ */
 export function decimalOf(value: unknown): Big | null {
-  // Of a number, the shortest text that reads back as it is what the server wrote.
-  const text = typeof value === 'number' || typeof value === 'bigint' ? String(value) : value;
+  if (typeof value === 'number') return Number.isFinite(value) ? withoutNoise(value) : null;
+  const text = typeof value === 'bigint' ? String(value) : value;
   if (typeof text !== 'string') return null;
   const trimmed = text.trim();
   return decimal.test(trimmed) ? new Big(trimmed) : null;

@@ -69,6 +69,26 @@ function failNext(sandbox: Sandbox, user: number | undefined, fault: Fault, time
 const writes = (sandbox: Sandbox): number => sandbox.control.ledger().length;
 
 describe('a batch where nothing goes wrong', () => {
+  test.each(['shown', 'hidden'] as const)(
+    'is verified on a server that calculates with doubles, where transactions are shown: %s',
+    async (transactions) => {
+      const rows = (users: readonly number[]): Cells[] => users.map((user) => [user, 'add', '0.2']);
+      const { sandbox, journal, client, batch, users } = await planned({ users: 2, rows, behaviour: { transactions } });
+      const doubles: Client = {
+        ...client,
+        getUser: async (...given) => {
+          const found = await client.getUser(...given);
+          const sum = (key: string, value: unknown) => (key === 'balance' && value === 0.3 ? 0.1 + 0.2 : value);
+          return { ...found, body: JSON.parse(JSON.stringify(found.body), sum) as unknown };
+        },
+      };
+      for (const user of users) sandbox.control.update('users', user, { balance: 0.1 });
+      const { report, error } = await send(journal, doubles, batch);
+      expect([error, report.counts.applied, report.discrepancies]).toEqual([null, 2, 0]);
+      expect((await intentsOf(journal, batch)).map(({ after }) => after)).toEqual(['0.30', '0.30']);
+    },
+  );
+
   test('is sent row by row, each with its token, and verified by it', async () => {
     const { sandbox, journal, batch, go, states, balance } = await planned({ users: 3 });
     expect(await go()).toMatchObject({ stop: null, error: null });

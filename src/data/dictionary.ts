@@ -81,7 +81,7 @@ mirror_windows | The windows of creation time that the records are read in, and 
 mirror_pages | The pages of each window as they were last read: one that comes again just so is not written again. | SELECT resource, count(*) AS pages FROM mirror_pages GROUP BY resource
   resource TEXT | users, packages, emails or coupons
   from_day TEXT | first day of the window
-  page TEXT | what was requested: range, page size and number
+  page TEXT | what was requested: range, page size and number; and the version of this program
   hash TEXT | hash of the bytes of the response
   total INTEGER | records that the server counted in the range
   last_page INTEGER | last page of the range

@@ -1,5 +1,6 @@
 /** Pages as a walk reads them: kept with the window's progress, and known again where they are as in the walk before. */
 import { takes } from '../model/era.ts';
+import { version } from '../model/program.ts';
 import { secondMs } from '../model/time.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { RememberedPage, Window } from '../store/mirror-types.ts';
@@ -8,9 +9,9 @@ import { type PageRequest, requestedRange } from './source.ts';
 import type { WalkPorts } from './walk.ts';
 import type { VisitPorts } from './window-visitor.ts';
 
-/** Where a page stands: two requests of one key are the same. */
+/** Where a page stands: two requests of one key are the same. Another version may make other rows of the same bytes. */
 function keyOf({ page, paginate, range }: PageRequest): string {
-  return [range?.from ?? '', range?.to ?? '', paginate, page].join(' ');
+  return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
 }
 
 interface SamePages {

@@ -1,7 +1,7 @@
 /** `audit`: who did what, from the journal's chain; and whether the chain and the tables are as they were. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
-import { listChunks, type TextList } from '../data/text-list.ts';
+import { listChunks, type TextList } from '../data/text-lines.ts';
 import { namedColumns } from '../data/text-table.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';

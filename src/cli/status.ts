@@ -1,12 +1,11 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
 import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
-import { capabilityWords } from './capability-words.ts';
+import { capabilityWords, type MirrorStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
 import { paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
 import { width } from '../data/text-table.ts';
 import { openStatus } from '../mirror/open-status.ts';
-import type { MirrorStatus } from '../mirror/status.ts';
 import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { worstOf } from '../model/errors.ts';

@@ -1,7 +1,6 @@
 /** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came or come. */
 import type { QueryFormat } from './formats.ts';
-import { jsonCell, mayHoldJson, header, rowLines } from './text-lines.ts';
-import { listChunks, type TextListForm } from './text-list.ts';
+import { jsonCell, mayHoldJson, header, rowLines, listChunks, type TextListForm } from './text-lines.ts';
 import { namedColumns } from './text-table.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';

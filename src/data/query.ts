@@ -4,7 +4,7 @@ import type { Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import type { QueryFormat } from './formats.ts';
 import { sourceOf } from './source.ts';
-import { textPieces } from './text-list.ts';
+import { textPieces } from './text-lines.ts';
 import { tableText } from './text-table.ts';
 
 export interface QueryRequest {

@@ -7,6 +7,7 @@ import { storedCapabilities } from './capability-record.ts';
 import type { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { knownServer } from './server-check.ts';
+import { counted } from '../model/text.ts';
 
 export type CapabilityStatus = ReturnType<typeof describeCapabilities>;
 
@@ -83,4 +84,36 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
     rate_limit: rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
     notes,
   };
+}
+
+/**
+ * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
+ * @param requested records on a page that were requested, where that is to be shown
+ */
+export function capabilityWords(status: CapabilityStatus, requested?: number): string {
+  const { sorts, rate_limit: rate } = status;
+  return [
+    sizeWords(status, requested),
+    `sorts ${sorts === 'unknown' ? 'not known' : sorts}`,
+    rangeWords(status),
+    ...(rate === null ? [] : [`${counted(rate.requests, 'request')} a window`]),
+  ].join(', ');
+}
+
+export function sizeWords({ page_size: size }: CapabilityStatus, requested = size): string {
+  return size < requested ? `pages of ${size} (${requested} were requested)` : `pages of ${size}`;
+}
+
+function rangeWords({ ranges, range_end: end, day_shift_minutes: shift }: CapabilityStatus): string {
+  if (ranges === null) return 'no date ranges';
+  const last = { inclusive: 'with', exclusive: 'without', unknown: 'perhaps with' }[end];
+  const zone = shift === 'unknown' ? 'in an unknown zone' : `of ${zoneName(shift)}`;
+  return `date ranges in ${ranges} ${last} their last day, days ${zone}`;
+}
+
+/** 330 → `UTC+5:30`. */
+function zoneName(minutes: number): string {
+  if (minutes === 0) return 'UTC';
+  const hours = Math.floor(Math.abs(minutes) / 60);
+  return `UTC${minutes < 0 ? '-' : '+'}${hours}:${String(Math.abs(minutes) % 60).padStart(2, '0')}`;
 }

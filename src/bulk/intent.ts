@@ -4,28 +4,32 @@
  */
 import type { AnswerKind, IntentState } from '../journal/port.ts';
 
-export const intentStates = [
-  'planned',
-  'sending',
-  'acknowledged',
-  'rejected',
-  'unknown',
-  'applied',
-  'not_applied',
-  'needs_human',
-  'blocked',
-  'skipped',
-  'invalid',
-] as const satisfies readonly IntentState[];
-
 /** What is counted of a batch, in the order in which it is shown. */
 export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
 
 type CountName = (typeof countNames)[number];
 export type Counts = Readonly<Record<CountName, number>>;
 
-/** The file of results in which a row stands. */
-export type ResultFile = 'applied' | 'rejected' | 'unknown' | 'unprocessed';
+/** As what a row in each of the states counts. */
+const countedAs = {
+  planned: 'planned',
+  sending: 'unknown',
+  acknowledged: 'unknown',
+  rejected: 'rejected',
+  unknown: 'unknown',
+  applied: 'applied',
+  not_applied: 'rejected',
+  needs_human: 'unknown',
+  blocked: 'blocked',
+  skipped: 'skipped',
+  invalid: 'invalid',
+} as const satisfies Readonly<Record<IntentState, CountName>>;
+
+export const intentStates = Object.keys(countedAs) as IntentState[];
+
+/** The files of results. */
+export const resultFiles = ['applied', 'rejected', 'unknown', 'unprocessed'] as const;
+export type ResultFile = (typeof resultFiles)[number];
 
 /** A row in one of these may be on its way, or its outcome is open: no other write for the same user goes out. */
 export const openStates = [
@@ -76,50 +80,18 @@ export function stateAfterResponse(kind: AnswerKind): 'acknowledged' | 'unknown'
 }
 
 export function countNameOf(state: IntentState): CountName {
-  switch (state) {
-    case 'sending':
-    case 'acknowledged':
-    case 'unknown':
-    case 'needs_human':
-      return 'unknown';
-    case 'rejected':
-    case 'not_applied':
-      return 'rejected';
-    case 'planned':
-    case 'applied':
-    case 'blocked':
-    case 'skipped':
-    case 'invalid':
-      return state;
-  }
+  return countedAs[state];
 }
 
+/** The file of results in which a row stands. */
 export function resultFileOf(state: IntentState): ResultFile {
-  const name = countNameOf(state);
-  switch (name) {
-    case 'applied':
-    case 'rejected':
-    case 'unknown':
-      return name;
-    case 'planned':
-    case 'blocked':
-    case 'skipped':
-    case 'invalid':
-      return 'unprocessed';
-  }
+  const name = countedAs[state];
+  return name === 'applied' || name === 'rejected' || name === 'unknown' ? name : 'unprocessed';
 }
 
 /** The counts of a batch; they sum to its rows. */
 export function countsOf(states: Readonly<Partial<Record<IntentState, number>>>): Counts {
-  const counts: Record<CountName, number> = {
-    planned: 0,
-    applied: 0,
-    rejected: 0,
-    unknown: 0,
-    blocked: 0,
-    skipped: 0,
-    invalid: 0,
-  };
+  const counts = Object.fromEntries(countNames.map((name) => [name, 0])) as Record<CountName, number>;
   for (const state of intentStates) counts[countNameOf(state)] += states[state] ?? 0;
   return counts;
 }

@@ -13,7 +13,7 @@ import { UsageError } from '../model/errors.ts';
 import { explainFileError, makeFolder, readRegularFile, refuseUnfit } from '../model/files.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
-import { intentStates, type ResultFile, resultFileOf } from './intent.ts';
+import { intentStates, type ResultFile, resultFileOf, resultFiles } from './intent.ts';
 import { factsOf, recordOf, reportOf } from './report.ts';
 import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
@@ -24,9 +24,6 @@ export const ourColumns: readonly string[] = (
   '_row _state _balance_before _balance_after _http_status _evidence _problem _discrepancy _token _user_id _sent_at ' +
   '_transaction_id'
 ).split(' ');
-
-/** The files of rows, by name. */
-export const resultFiles = ['applied', 'rejected', 'unknown', 'unprocessed'] as const satisfies readonly ResultFile[];
 
 interface WrittenFile {
   readonly name: string;

@@ -11,7 +11,7 @@ import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** The balance that the row should leave. */
 export function resultOf({ type, amount }: BalanceParameters, before: string): Big {
@@ -46,12 +46,7 @@ export function judgeBalance(
     }
     return { kind: 'unclear', after, note: `the transaction with ${target.token} has another amount or direction` };
   }
-  if (!now.found) {
-    const note = 'the user is not there any more';
-    return response === 'refused'
-      ? { kind: 'absent', evidence: 'answer', after, note }
-      : { kind: 'unclear', after, note };
-  }
+  if (!now.found) return judgeGone(response);
   const signs = signsOf(target.parameters, before, now);
   if (signs === undefined) return { kind: 'unclear', after, note: 'the balance cannot be read' };
   switch (response) {

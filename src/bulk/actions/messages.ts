@@ -7,11 +7,40 @@ import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { type NotificationType, notificationTypes } from '../../model/operations.ts';
 import { recordId } from '../../model/records.ts';
-import type { Action, Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
+import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, Target } from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/cell.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
 import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+
+/** What both are: nothing of the user changes, and what was sent is known by the list of it. */
+function messageAction<P extends Parameters>(
+  kind: 'email' | 'notification',
+  own: Pick<
+    Action<P, ListObservation>,
+    'name' | 'summary' | 'operation' | 'columns' | 'examples' | 'readRow' | 'identity' | 'look' | 'request'
+  >,
+): Action<P, ListObservation> {
+  return {
+    ...own,
+    target: 'user',
+    userFields: [],
+    typed: 'rows',
+    preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
+    marks: ({ hits, marks }) => ({ own: hits.length > 0, others: marks }),
+    shown: () => null,
+    failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+    judge: (target, before, now, response) => judgeList(target, before, now, response, kind),
+    unsettled: (seen) =>
+      !seen.found || seen.shown
+        ? null
+        : `this server does not show a user's ${kind}s: its success is believed as reported, and where a response is ` +
+          'lost, a person must find out what happened',
+    inverse: () => `${named(kind)} that was sent cannot be taken back`,
+  };
+}
+
+const named = (kind: string): string => (kind === 'email' ? 'an email' : `a ${kind}`);
 
 interface EmailParameters {
   readonly [name: string]: unknown;
@@ -19,7 +48,7 @@ interface EmailParameters {
   readonly content: string;
 }
 
-export const email: Action<EmailParameters, ListObservation> = {
+export const email = messageAction<EmailParameters>('email', {
   name: 'email',
   summary: 'send emails to users',
   operation: 'users.send-email',
@@ -31,34 +60,20 @@ export const email: Action<EmailParameters, ListObservation> = {
     { user_id: '42', subject: 'Credit for the outage', content: '<p>We have added 5.00 to your balance.</p>' },
     { user_id: '43', subject: 'Credit for the outage', content: '<p>We have added 7.50 to your balance.</p>' },
   ],
-  target: 'user',
-  userFields: [],
-  typed: 'rows',
 
   readRow: (row) => ({
     subject: row.withoutToken('subject', row.required('subject')),
     content: row.required('content'),
   }),
-  preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
   identity: ({ subject, content }) => JSON.stringify([subject, content]),
 
   look: lookAtEmails,
-  marks: marksOf,
-  shown: () => null,
-  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { subject, content }, token }) => ({
     operation: 'users.send-email',
     user: user ?? undefined,
     body: JSON.stringify({ subject, content: `${content}\n<!-- ${token} -->` }),
   }),
-  judge: (target, before, now, response) => judgeList(target, before, now, response, 'email'),
-  unsettled: (seen) =>
-    !seen.found || seen.shown
-      ? null
-      : 'this server does not show which emails a user was sent: its success is believed as reported, and where a ' +
-        'response is lost, a person must find out what happened',
-  inverse: () => 'an email that was sent cannot be taken back',
-};
+});
 
 /** The newest, of which any that was just sent is one. */
 const pageSize = 50;
@@ -128,7 +143,7 @@ interface NotifyParameters {
   readonly url: string | null;
 }
 
-export const notify: Action<NotifyParameters, ListObservation> = {
+export const notify = messageAction<NotifyParameters>('notification', {
   name: 'notify',
   summary: 'show notifications to users',
   operation: 'users.send-notification',
@@ -148,31 +163,17 @@ export const notify: Action<NotifyParameters, ListObservation> = {
       url: 'https://status.example.com',
     },
   ],
-  target: 'user',
-  userFields: [],
-  typed: 'rows',
 
   readRow: readNotification,
-  preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
   identity: ({ type, icon, message, url }) => JSON.stringify([type, icon, message, url]),
 
   look: lookAtNotifications,
-  marks: marksOf,
-  shown: () => null,
-  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { type, icon, message, url } }) => ({
     operation: 'users.send-notification',
     user: user ?? undefined,
     body: JSON.stringify({ type, icon, message, ...(url === null ? {} : { url }) }),
   }),
-  judge: (target, before, now, response) => judgeList(target, before, now, response, 'notification'),
-  unsettled: (seen) =>
-    !seen.found || seen.shown
-      ? null
-      : "this server does not show a user's notifications: its success is believed as reported, and where a response " +
-        'is lost, a person must find out what happened',
-  inverse: () => 'a notification that was sent cannot be taken back',
-};
+});
 
 function readNotification(row: RowReader): NotifyParameters {
   const url = row.text('url') ?? null;
@@ -216,10 +217,6 @@ interface ListObservation extends Observation {
 }
 
 const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
-
-function marksOf({ hits, marks }: Pick<ListObservation, 'hits' | 'marks'>): Marks {
-  return { own: hits.length > 0, others: marks };
-}
 
 function sortedOut(
   records: readonly ApiRecord[],
@@ -279,8 +276,13 @@ function judgeList(
 }
 
 function overApplied(evidence: 'token' | 'record', note: string, kind: string): Judgement {
-  const reversal = `an ${kind} that was sent cannot be taken back`.replace(/^an (?=[^aeiou])/, 'a ');
-  return { kind: 'over_applied', evidence, after: null, note, reversal };
+  return {
+    kind: 'over_applied',
+    evidence,
+    after: null,
+    note,
+    reversal: `${named(kind)} that was sent cannot be taken back`,
+  };
 }
 
 /** Those that were not there; a list that is cut to its newest shows an older one again where another one went. */

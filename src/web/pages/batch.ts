@@ -1,5 +1,5 @@
 /** One batch: its plan, what is wrong with it, what became of each row, and its files. */
-import { countNameOf, countNames, intentStates, openStates } from '../../bulk/intent.ts';
+import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
 import {
   type BatchRecord,
   type BatchReport,
@@ -9,7 +9,7 @@ import {
   typeTotals,
 } from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
-import { resultFiles, manifestText, resultChunks } from '../../bulk/results.ts';
+import { manifestText, resultChunks } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';

@@ -83,7 +83,7 @@ describe('email', () => {
   test('is said at plan time to need a person where emails are not shown', async () => {
     const { bench, user } = await start({ behaviour: { forbidden: 'emails' } });
     const batch = await bench.plan('email', [email(user)]);
-    expect(batch.warnings).toContainEqual(expect.stringContaining('does not show which emails a user was sent'));
+    expect(batch.warnings).toContainEqual(expect.stringContaining("does not show a user's emails"));
     expect(await bench.send(batch)).toBe(0);
     expect(await bench.row(batch)).toMatchObject({ state: 'applied', evidence: 'answer' });
   });

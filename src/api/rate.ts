@@ -3,8 +3,7 @@
  * grows by one for every few good responses and is halved on 429, 503 and timeouts. Time is passed in. Section "Requests"
  * of docs/architecture.md.
  */
-import { once } from 'node:events';
-import { type Clock, hourMs, secondMs } from '../model/time.ts';
+import { type Clock, hourMs, secondMs, unlessAborted } from '../model/time.ts';
 import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
@@ -309,17 +308,4 @@ export function openGate(options: GateOptions): Gate {
     allowed: () => Math.floor(allowed),
     close: disarm,
   };
-}
-
-/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  signal.throwIfAborted();
-  const done = new AbortController();
-  const aborted = once(signal, 'abort', { signal: done.signal }).then(() => Promise.reject(signal.reason as Error));
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    done.abort();
-  }
 }

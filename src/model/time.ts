@@ -1,4 +1,5 @@
 /** Days and instants as the API writes them. Arithmetic is in UTC; a server's own time zone is a capability. */
+import { once } from 'node:events';
 import { counted } from './text.ts';
 
 declare const brand: unique symbol;
@@ -180,4 +181,17 @@ export function instantMicroseconds(text: string): bigint | undefined {
   const shifted = Date.parse(`${day}T${time}${zone}`);
   if (Number.isNaN(seconds) || Number.isNaN(shifted)) return undefined;
   return BigInt(shifted) * 1_000n + BigInt(fraction.padEnd(6, '0'));
+}
+
+/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const done = new AbortController();
+  const aborting = signal.aborted ? Promise.resolve() : once(signal, 'abort', { signal: done.signal });
+  const aborted = aborting.then(() => Promise.reject(signal.reason as Error));
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    done.abort();
+  }
 }

@@ -7,6 +7,7 @@ import { UsageError } from '../model/errors.ts';
 import type { NewAccount, People } from './people.ts';
 import { nameTaken, normalName, normalPassword, passwordProblem, refuseUnbound, unknownAccount } from './rules.ts';
 import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
 
 /** N = 2^logN. */
 export interface Cost {
@@ -45,14 +46,12 @@ function readHash(text: string): ReadHash | undefined {
   return fits && cost.r * cost.p > 0 && bytes.key.length === keyBytes ? { cost, ...bytes } : undefined;
 }
 
+const derive: (password: string, salt: Buffer, bytes: number, options: ScryptOptions) => Promise<Buffer> =
+  promisify(scrypt);
+
 function keyOf(password: string, salt: Buffer, { logN, r, p }: Cost): Promise<Buffer> {
   const options: ScryptOptions = { N: 2 ** logN, r, p, maxmem: 2 * 128 * 2 ** logN * r };
-  return new Promise((resolve, reject) => {
-    scrypt(normalPassword(password), salt, keyBytes, options, (error, key) => {
-      if (error === null) resolve(key);
-      else reject(error);
-    });
-  });
+  return derive(normalPassword(password), salt, keyBytes, options);
 }
 
 /** The hash to be stored, with a salt of its own: `$scrypt$ln=17,r=8,p=1$…$…`. */

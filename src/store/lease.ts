@@ -10,7 +10,7 @@
 import { hostname } from 'node:os';
 import { type QueryExecutorProvider, sql } from 'kysely';
 import { LockHeldError } from '../model/errors.ts';
-import { secondMs } from '../model/time.ts';
+import { secondMs, unlessAborted } from '../model/time.ts';
 import { heldError, type LockOwner, type LockWords, ownerWords, type StoreLocks } from './lock.ts';
 import type { SharedDatabase } from './postgres.ts';
 
@@ -85,10 +85,9 @@ export function openLeases(
 
   async function renewSoon(): Promise<void> {
     // Where the database does not answer, time goes on.
-    const tooLate = new Promise<false>((resolve) => {
-      setTimeout(() => resolve(false), leaseMs * parts.patience).unref();
-    });
-    const isDone = await Promise.race([renew(), tooLate]);
+    const isDone = await unlessAborted(renew(), AbortSignal.timeout(Math.ceil(leaseMs * parts.patience))).catch(
+      () => false,
+    );
     for (const [name, { lost }] of owned) if (remainingMs(name) < leaseMs * parts.stop) lost.abort();
     schedule(leaseMs * (isDone ? parts.renew : parts.retry));
   }

@@ -2,9 +2,8 @@
  * One limit for all machines that send requests with the same key: a row in the store that they share says when the next request
  * may go. Section "Several workers" of docs/architecture.md.
  */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '../model/log.ts';
-import { minuteMs, secondMs } from '../model/time.ts';
+import { minuteMs, secondMs, unlessAborted } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';
 
 export interface RequestBudget {
@@ -120,16 +119,6 @@ export function openRequestBudget(
 }
 
 /** Rejects where it takes too long: whoever wants to send a request, or to end, does not wait for a store that is away. */
-async function soon<T>(work: Promise<T>, ms = patienceMs): Promise<T> {
-  const done = new AbortController();
-  try {
-    return await Promise.race([work, tooLate(ms, done.signal)]);
-  } finally {
-    done.abort();
-  }
-}
-
-async function tooLate(ms: number, signal: AbortSignal): Promise<never> {
-  await wait(ms, undefined, { signal });
-  throw new Error('the shared store does not answer');
+function soon<T>(work: Promise<T>, ms = patienceMs): Promise<T> {
+  return unlessAborted(work, AbortSignal.timeout(ms));
 }

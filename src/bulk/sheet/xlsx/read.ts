@@ -1,6 +1,7 @@
 /** Reads an .xlsx in a thread of its own; src/bulk/sheet/xlsx/thread.ts is its other side. */
 import { Buffer } from 'node:buffer';
 import { type UsageError, errorOf } from '../../../model/errors.ts';
+import { unlessAborted } from '../../../model/time.ts';
 import { Budget, refusal, threadLimits } from '../limits.ts';
 import { cellOf, headersOf, type SheetContent, SheetRows } from '../rows.ts';
 import type { FromThread, ThreadRow, ThreadTask } from './thread.ts';
@@ -56,9 +57,6 @@ export async function readXlsx(
     resourceLimits: threadLimits,
   });
   const content = new Rows(file);
-  const aborted = Promise.withResolvers<never>();
-  const abort = (): void => aborted.reject(signal.reason as Error);
-  signal.addEventListener('abort', abort, { once: true });
   const read = new Promise<SheetContent>((resolve, reject) => {
     thread.on('message', (message: FromThread) => {
       try {
@@ -80,10 +78,8 @@ export async function readXlsx(
     thread.on('exit', () => reject(new Error('the thread of an .xlsx ended before its work')));
   });
   try {
-    signal.throwIfAborted();
-    return await Promise.race([read, aborted.promise]);
+    return await unlessAborted(read, signal);
   } finally {
-    signal.removeEventListener('abort', abort);
     await thread.terminate();
   }
 }

@@ -3,9 +3,19 @@ import { type Role, roles, seesPeople } from '../model/actor.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
 import { comparePage, startAdopting, startComparing } from './pages/batch-checks.ts';
-import { batchEvents } from './pages/batch-next.ts';
+import {
+  batchEvents,
+  approve,
+  deny,
+  goOn,
+  resolve,
+  rowPage,
+  sendPlanned,
+  stopSending,
+  submit,
+  undo,
+} from './pages/batch-acts.ts';
 import { batchPage, receiptFile, resultsFile, sheetFile } from './pages/batch.ts';
-import { approve, deny, goOn, resolve, rowPage, sendPlanned, stopSending, submit, undo } from './pages/batch-acts.ts';
 import { batchesPage, decideMark, questionPage, templateFile, uploadSheet } from './pages/batches.ts';
 import { homePage } from './pages/home.ts';
 import { accountPage, addPerson, changePerson, peoplePage } from './pages/people.ts';

@@ -11,7 +11,7 @@ import {
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks } from '../../bulk/results.ts';
 import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
-import type { Batch, Intent, IntentState } from '../../journal/port.ts';
+import type { Batch, Intent } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { tableFormats, type TableFormat } from '../../model/table.ts';
@@ -22,7 +22,6 @@ import {
   html,
   type Html,
   type Part,
-  stateTag,
   tableTag,
   timeTag,
   inBrowser,
@@ -30,8 +29,8 @@ import {
 } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
-import { approvalTag, nextTag } from './batch-next.ts';
-import { batchIn, batchState, reportNow, textChunks } from './batches.ts';
+import { approvalTag, nextTag } from './batch-acts.ts';
+import { batchIn, batchState, intentTag, reportNow, textChunks, userTag } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
 import { openJournalForReading } from '../../journal/open.ts';
@@ -167,13 +166,6 @@ async function taken<T>(all: AsyncIterable<T>, most: number): Promise<T[]> {
   return some;
 }
 
-export function intentTag(state: IntentState): Html {
-  const kinds = { applied: 'good', planned: 'plain', blocked: 'wait', sending: 'wait', acknowledged: 'wait' } as const;
-  const words = { needs_human: 'needs a person', not_applied: 'not applied' } as const;
-  const kind = state in kinds ? kinds[state as keyof typeof kinds] : 'bad';
-  return stateTag(state in words ? words[state as keyof typeof words] : state, kind);
-}
-
 async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts, rows }: BatchReport): Promise<Html> {
   const { link, query } = visit;
   const show = countNames.find((name) => name === query.get('show'));
@@ -216,10 +208,6 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
       'There is no such row.',
     )}
     ${next === undefined ? null : html`<p><a class="button quiet" href="${link(here, { show: show ?? null, after: next })}#rows">Next rows</a></p>`}`;
-}
-
-export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {
-  return user === null ? subject?.replace(/^new:/, 'new: ') : anchor(link(`/data/users/${user}`), user);
 }
 
 function filesTag({ link, offers }: Visit, { batch, state, action }: BatchReport): Html {

@@ -212,14 +212,18 @@ class Run {
     const rows = journal.intents(batch.batch, ['planned']);
     await this.#canary(rows);
     const queue = openKeyedQueue(options.concurrency);
-    while (!this.#stopped) {
-      const { value: intent, done } = await rows.next();
-      if (done === true) break;
-      await queue.give(intent.subject ?? `row:${intent.row}`, async () => {
-        if (!this.#stopped) await this.#one(intent);
-      });
+    try {
+      while (!this.#stopped) {
+        const { value: intent, done } = await rows.next();
+        if (done === true) break;
+        await queue.give(intent.subject ?? `row:${intent.row}`, async () => {
+          if (!this.#stopped) await this.#one(intent);
+        });
+      }
+    } finally {
+      // Whatever ended it: the lock stays until no request is under way.
+      await queue.end();
     }
-    await queue.end();
   }
 
   /** One row alone, looked at to its end, before any other goes out. */

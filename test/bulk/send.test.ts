@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
@@ -122,6 +123,42 @@ describe('a batch where nothing goes wrong', () => {
     await send(journal, watching, batch);
     expect(seen).toEqual(['sending', true, '100.00', true, 'sending', true, '100.00', true]);
     expect(writes(sandbox)).toBe(2);
+  });
+
+  test('keeps its lock until the last request under way has ended, though the journal could not be read on', async () => {
+    const { journal, client, batch, users, states } = await planned({ users: 3 });
+    const seen: string[] = [];
+    const failed = Promise.withResolvers<void>();
+    const torn: Journal = {
+      ...journal,
+      intents: async function* (...given) {
+        let left = 2;
+        for await (const each of journal.intents(...given)) {
+          if ((left -= 1) >= 0) yield each;
+          else {
+            failed.resolve();
+            throw new FileError('the store is away');
+          }
+        }
+        return undefined;
+      },
+      releaseLock: (name) => (seen.push('released'), journal.releaseLock(name)),
+    };
+    const slow: Client = {
+      ...client,
+      sendExactly: async (operation, user, ...given) => {
+        if (user === users[1]) await failed.promise.then(() => setImmediate());
+        const response = await client.sendExactly(operation, user, ...given);
+        seen.push('answered');
+        return response;
+      },
+    };
+    const { stop } = await send(torn, slow, batch, { concurrency: 2 });
+    expect([seen, stop?.message]).toEqual([
+      ['answered', 'answered', 'released'],
+      expect.stringContaining('the store is away'),
+    ]);
+    expect(await states()).toEqual(['applied', 'applied', 'planned']);
   });
 
   test('sends rows of one user in the order of the file, whatever goes on beside them', async () => {

@@ -18,7 +18,7 @@ import type { Window } from '../store/mirror-types.ts';
 import { relationsIncluded } from '../store/relations.ts';
 import { build, Runner } from '../store/tables.ts';
 
-export const certificateKind = 'admin-mirror certificate 1';
+const certificateKind = 'admin-mirror certificate 1';
 
 export const certificateForm: DocumentForm = { kind: 'certificate', parts: 'windows' };
 

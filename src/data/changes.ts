@@ -32,7 +32,7 @@ export interface ReportedChange {
   readonly fields: readonly FieldChange[];
 }
 
-export interface ChangesRequest {
+interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
   readonly ignore: readonly string[];

@@ -230,7 +230,7 @@ export interface CopyRun {
 }
 
 /** `opened`, and of the right length; `rows`, every page and row; `whole`, each index against its table as well. */
-export type Thoroughness = 'opened' | 'rows' | 'whole';
+type Thoroughness = 'opened' | 'rows' | 'whole';
 
 /** Bytes copied before signals are heard. */
 const chunkBytes = 8 * 1024 * 1024;
@@ -244,7 +244,7 @@ const logHeaderBytes = 32;
  * its log on top is a state that there was. Only a log that was in the file already can be begun anew meanwhile, and only once: a copy that saw that happen
  * could hold the old beginning alone, and is made again.
  */
-export async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {
+async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {
   const [sourceLog, targetLog] = [logOf(source), logOf(target)];
   const bytes = sizeOf(source) + sizeOf(sourceLog);
   progress(0);
@@ -324,7 +324,7 @@ function systemError(error: unknown): unknown {
   return message === undefined ? error : Object.assign(new Error(message), { code, syscall: 'copyfile' });
 }
 
-export const logOf = (file: string): string => `${file}-wal`;
+const logOf = (file: string): string => `${file}-wal`;
 
 export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;

@@ -14,7 +14,7 @@ import {
 import { isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 
 /** `in_file` is null where there is no file to look into. */
-export type InventoryColumn = Omit<ColumnEntry, 'source'> & {
+type InventoryColumn = Omit<ColumnEntry, 'source'> & {
   /** `file`: not of this program's making. */
   readonly source: ColumnEntry['source'] | 'file';
   readonly in_file: boolean | null;

@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
 
 /** A time as a clock shows it, as if the clock were one of UTC: ms since 1970. */
-export type WallTime = number;
+type WallTime = number;
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 

@@ -18,7 +18,7 @@ const applicationId = 0x41645362;
 const schemaVersion = 1;
 
 /** Columns stored beside the text because an index holds them; the others are computed. */
-export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = {
+const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['created_at', 'username', 'email'],
   packages: ['created_at'],
   emails: ['created_at', 'user_id'],

@@ -36,7 +36,7 @@ import { hourMs } from '../model/time.ts';
 
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
-export interface SheetJob {
+interface SheetJob {
   readonly kind: 'sheet';
   readonly file: string;
   /** As it was called where it came from. */
@@ -50,7 +50,7 @@ export interface SheetJob {
 }
 
 /** What somebody must say before the sheet can be planned. */
-export type PlanQuestion = Pick<MarkQuestion, 'row' | 'text' | 'count'> & {
+type PlanQuestion = Pick<MarkQuestion, 'row' | 'text' | 'count'> & {
   readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: string }[];
 };
 

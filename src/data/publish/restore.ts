@@ -15,7 +15,7 @@ import { publicationIn } from './schema.ts';
 import { CursorError, seqOf } from '../../store/cursor.ts';
 import { mirrorLocks, ownerWords } from '../../store/lock.ts';
 
-export type RestorePorts = Omit<PublishPorts, 'warn'>;
+type RestorePorts = Omit<PublishPorts, 'warn'>;
 
 export interface RestoreReport {
   readonly file: string;
@@ -151,7 +151,7 @@ async function restoreTable(
  * `current`: it has everything that is published. `behind`: something is published that it lacks; `other`: by another mirror.
  * `absent`: there is none. `unpublished`: nothing is published, and there is none.
  */
-export type WorkingCopy = 'current' | 'behind' | 'other' | 'absent' | 'unpublished';
+type WorkingCopy = 'current' | 'behind' | 'other' | 'absent' | 'unpublished';
 
 /** Throws an UnreachableError, and a UsageError where the database refuses. */
 export async function workingCopyOf(file: string, destination: Destination, signal: AbortSignal): Promise<WorkingCopy> {

@@ -238,7 +238,7 @@ export async function makeFlatViews(database: Database, mirror: Mirror, warn: (t
 }
 
 /** Puts the view in the place of another one. False where something of others stands on that and needs its columns. */
-export async function putView(database: Database, view: string, definition: string): Promise<boolean> {
+async function putView(database: Database, view: string, definition: string): Promise<boolean> {
   const make = (before: string) => database.part(() => database.query(`${before} VIEW ${view} ${definition}`));
   try {
     await make('CREATE OR REPLACE');
@@ -269,7 +269,7 @@ function shortName(name: string, taken: Set<string>): string {
 }
 
 /** Makes the role where it is missing. Warns, and gives false, where this user may not. */
-export async function makeRole(database: Database, role: string, warn: (text: string) => void): Promise<boolean> {
+async function makeRole(database: Database, role: string, warn: (text: string) => void): Promise<boolean> {
   const [found] = await database.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [role]);
   if (found !== undefined) return true;
   try {

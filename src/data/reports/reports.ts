@@ -232,7 +232,7 @@ function twice(what: string, named: readonly { readonly name: string }[]): strin
 }
 
 /** A file that is no report, and why; it stands in nobody's way. */
-export interface BrokenReport extends Pick<Report, 'name' | 'file' | 'origin'> {
+interface BrokenReport extends Pick<Report, 'name' | 'file' | 'origin'> {
   readonly problems: readonly string[];
 }
 

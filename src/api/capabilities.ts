@@ -82,23 +82,21 @@ export async function measureCapabilities(
       return page;
     },
   };
-  const oldest = await largestPage('asc', measured, resource, Math.min(first, sampleSize), reach, signal);
+  const list: Measured = { client: measured, resource, reach, signal };
+  const oldest = await largestPage(list, 'asc', Math.min(first, sampleSize));
   const most = Math.min(first, room.records, reach.size);
-  const newest = await largestPage('desc', measured, resource, most, reach, signal);
+  const newest = await largestPage(list, 'desc', most);
   const now = clock.now();
   const clockDifferenceMs = serverAheadOf(newest, now);
-  const readable =
-    reach.size === Infinity ? pageSizeOf(newest) : await largestReadable(client, resource, reach, signal);
+  const readable = reach.size === Infinity ? pageSizeOf(newest) : await largestReadable({ ...list, client });
   const pageSize = Math.min(readable, room.records);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
+    ...list,
     client,
-    resource,
-    signal,
     sorted: sorts === 'kept',
     total: newest.total,
     pageSize,
-    reach,
     now: now + (clockDifferenceMs ?? 0),
     seen: [...observationsIn(newest), ...observationsIn(oldest)],
   };
@@ -120,32 +118,28 @@ function ordered(direction: 'asc' | 'desc', paginate: number): ListOptions {
   return { sorts: [{ key: 'created_at', direction }], paginate };
 }
 
-/** The first page in that order, in parts and without what cannot be read where the server cannot make it whole. */
-function pageIn(
+/** One list of the server, while it is measured. */
+interface Measured {
+  readonly client: MeasuredClient;
+  readonly resource: ResourceName;
+  readonly reach: Reach;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * The records at that end of the list, on the largest page that the server gives, in parts and without what cannot be read where it
+ * cannot make it whole: a refused one is halved.
+ */
+async function largestPage(
+  { client, resource, reach, signal }: Measured,
   direction: 'asc' | 'desc',
-  client: MeasuredClient,
-  resource: ResourceName,
-  size: number,
-  reach: Reach,
-  signal: AbortSignal | undefined,
+  first: number,
 ): Promise<Page> {
   const requestOne: RequestPage = (page, paginate, patience) =>
     client.list(resource, { ...ordered(direction, paginate), page }, signal, patience);
-  return readPage(readingRecords(requestOne), 1, size, reach);
-}
-
-/** The records at that end of the list, on the largest page that the server gives: a refused one is halved. */
-async function largestPage(
-  direction: 'asc' | 'desc',
-  client: MeasuredClient,
-  resource: ResourceName,
-  first: number,
-  reach: Reach,
-  signal: AbortSignal | undefined,
-): Promise<Page> {
   for (let size = first; ; size = Math.floor(size / 2)) {
     try {
-      return await pageIn(direction, client, resource, size, reach, signal);
+      return await readPage(readingRecords(requestOne), 1, size, reach);
     } catch (error) {
       if (!(error instanceof RefusedInput) || size <= 1) throw error;
     }
@@ -156,12 +150,7 @@ async function largestPage(
 const sizesBetween = 2;
 
 /** Halving has found a size of pages that the host can make; it may well make larger ones. */
-async function largestReadable(
-  client: MeasuredClient,
-  resource: ResourceName,
-  reach: Reach,
-  signal: AbortSignal | undefined,
-): Promise<number> {
+async function largestReadable({ client, resource, reach, signal }: Measured): Promise<number> {
   let fails = reach.fails;
   for (let tried = 0; tried < sizesBetween && fails - reach.size > 1; tried += 1) {
     const size = Math.floor((reach.size + fails) / 2);
@@ -219,14 +208,10 @@ function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
   return falls && rises && (rising[0] ?? 0) < (falling[0] ?? 0) ? 'kept' : 'ignored';
 }
 
-interface Survey {
-  readonly client: MeasuredClient;
-  readonly resource: ResourceName;
-  readonly signal: AbortSignal | undefined;
+interface Survey extends Measured {
   readonly sorted: boolean;
   readonly total: number;
   readonly pageSize: number;
-  readonly reach: Reach;
   readonly now: number;
   /** Every record whose creation time was seen. */
   readonly seen: Observation[];

@@ -168,15 +168,6 @@ const largestBody = 16 * 1_048_576;
 /** Of all bodies that are under way at once. */
 const largestBodies = 128 * 1_048_576;
 
-/** The client's retry limits; fewer tries or a shorter deadline where one read sets them. */
-function limitsOf(options: ClientOptions): RetryLimits {
-  return {
-    ...defaultRetryLimits,
-    attempts: options.attempts,
-    deadlineMs: options.deadlineMs ?? defaultRetryLimits.deadlineMs,
-  };
-}
-
 function checkServer({ baseUrl, key }: ClientOptions): void {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol) || url.username !== '') {
@@ -201,7 +192,8 @@ function checkedId<Id extends RecordKey>(user: Id): Id {
 export function openClient(options: ClientOptions): Client {
   checkServer(options);
   const { clock, log, random = Math.random, sleep = realSleep } = options;
-  const limits = limitsOf(options);
+  const { attempts, deadlineMs = defaultRetryLimits.deadlineMs } = options;
+  const limits: RetryLimits = { ...defaultRetryLimits, attempts, deadlineMs };
   const maxBodyBytes = options.maxBodyBytes ?? Math.min(largestBody, Math.floor(largestBodies / options.concurrency));
   const http = openHttp({
     baseUrl: options.baseUrl,
@@ -223,8 +215,14 @@ export function openClient(options: ClientOptions): Client {
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
 
-  const listAs: Client['listAs'] = async (resource, requested, parse, signal, { mayRetry, ...patience } = {}) =>
-    read(line, listPath(resource, requested), parse, { limits: { ...limits, ...patience }, random, signal, mayRetry });
+  const reading = (signal: AbortSignal | undefined, { mayRetry, ...patience }: Patience = {}) => ({
+    limits: { ...limits, ...patience },
+    random,
+    signal,
+    mayRetry,
+  });
+  const listAs: Client['listAs'] = async (resource, requested, parse, signal, patience) =>
+    read(line, listPath(resource, requested), parse, reading(signal, patience));
   const list: Client['list'] = async (resource, requested = {}, signal, patience) =>
     listAs(resource, requested, (response) => pageOf(response, requested.page ?? 1, resource), signal, patience);
 
@@ -233,15 +231,10 @@ export function openClient(options: ClientOptions): Client {
     user: RecordKey | undefined,
     signal?: AbortSignal,
     query = '',
-    { mayRetry, ...patience }: Patience = {},
+    patience?: Patience,
   ): Promise<Response> => {
     const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
-    return read(line, `${path}${query}`, checkedResponse, {
-      limits: { ...limits, ...patience },
-      random,
-      signal,
-      mayRetry,
-    });
+    return read(line, `${path}${query}`, checkedResponse, reading(signal, patience));
   };
 
   const sendExactly: Client['sendExactly'] = async (name, user, body, signal, mayBegin) => {
@@ -263,7 +256,7 @@ export function openClient(options: ClientOptions): Client {
         log,
       }),
     auth: async (signal, patience) => get('users.auth', undefined, signal, '', patience),
-    getUser: async (user, relations = [], signal, patience = {}) => {
+    getUser: async (user, relations = [], signal, patience) => {
       const query = relations.map((each) => `${each}=1`).join('&');
       return get('users.get', user, signal, query === '' ? '' : `?${query}`, patience);
     },

@@ -4,6 +4,7 @@
  * fails here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
  */
 import { randomUUID } from 'node:crypto';
+import pLimit from 'p-limit';
 import { OperatorError } from '../model/errors.ts';
 import type { Head } from '../journal/chain.ts';
 import type { Log } from '../model/log.ts';
@@ -56,8 +57,8 @@ export class Alerts {
   #book: AlertBook;
   #isSaved = true;
   #isClosed = false;
-  /** The step that was begun last: each changes the book and saves it before the next one does. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** One step after the other: each changes the book and saves it before the next one does. */
+  readonly #alone = pLimit(1);
 
   constructor(ports: AlertPorts, book: AlertBook) {
     this.#ports = ports;
@@ -106,12 +107,6 @@ export class Alerts {
     const idle = channelNames.filter((name) => !this.#underWay.has(name));
     const firsts = idle.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
     return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
-  }
-
-  #alone<T>(step: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(step);
-    this.#last = done.catch(() => {});
-    return done;
   }
 
   #change(book: AlertBook): void {

@@ -9,11 +9,13 @@ import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
 import { FileError, UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
+import type { RecordKey } from '../model/records.ts';
 import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Person } from '../store/mentions.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
 import type { StoreLocks } from '../store/lock.ts';
-import { auditEntries } from './audit.ts';
+import { type AuditFilter, auditEntries } from './audit.ts';
 import {
   type Acting,
   approvalIn,
@@ -34,6 +36,7 @@ import {
 import {
   appendSteps,
   canonical,
+  type Head,
   headOf,
   identityOf,
   isAsSealed,
@@ -47,15 +50,23 @@ import {
 import { canBeClaimed, claimable, isOpen, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
 import type {
+  AdoptedRow,
   Batch,
   BatchPeople,
+  BatchState,
+  ClaimNote,
+  ClaimTerms,
+  ClaimView,
+  ClaimedRow,
   DeletionRequest,
   IntentFields,
-  Journal,
+  IntentState,
   JournalRules,
   Move,
   NewBatch,
   NewIntent,
+  NewWrite,
+  WriteEnd,
 } from './port.ts';
 import { verifyChain } from './verify-chain.ts';
 import { batchNamed, batchOf, intentColumns, intentOf, type JournalTables, parametersIn } from './tables.ts';
@@ -175,7 +186,13 @@ function atOneMomentOf<
   return transaction.setIsolationLevel('repeatable read').setAccessMode('read only');
 }
 
-function journalOf(open: OpenJournal, actor: Actor | null): Journal {
+/**
+ * What sending needs of the journal: batches, their rows as intents, and every write sent. Every method that changes something is one
+ * durable step: it is on the disk when its promise is kept, or has not happened.
+ */
+export interface Journal extends ReturnType<typeof journalOf> {}
+
+function journalOf(open: OpenJournal, actor: Actor | null) {
   const { backend, db, id, clock, rules, owner } = open;
   const { locks } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
@@ -203,14 +220,22 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
     db.selectFrom('journal_intents').where('batch', '=', batch).where('row', '>', row).orderBy('row').limit(chunk);
 
   return {
+    /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
     id,
-    by: (other) => journalOf(open, other),
+    /** The same open journal, in which somebody else acts. It is closed once, by whoever opened it. */
+    by: (other: Actor): Journal => journalOf(open, other),
+    /** The newest step of the chain; undefined where there is none. */
     head: () => headOf(db),
-    verifyChain: (head) =>
+    /** Walks the chain, and compares the tables with it, as they are at one moment. @param head that must be in the chain */
+    verifyChain: (head?: string) =>
       db.isTransaction
         ? verifyChain(db, head)
         : atOneMomentOf(db.transaction()).execute((each) => verifyChain(each, head)),
-    atOneMoment: async function* (read) {
+    /**
+     * What is read of the journal as it is at one moment, however long the reading takes. Of a journal that is open for more
+     * than reading, nothing else is done until it ends.
+     */
+    atOneMoment: async function* <T>(read: (journal: Journal) => AsyncIterable<T>) {
       const transaction = await atOneMomentOf(db.startTransaction()).execute();
       try {
         yield* read(journalOf({ ...open, db: transaction }, null));
@@ -218,8 +243,9 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await transaction.rollback().execute();
       }
     },
-    audit: (filter) => auditEntries(db, filter),
-    addBatch: (batch, rows) =>
+    audit: (filter: AuditFilter) => auditEntries(db, filter),
+    /** The plan, whole or not at all; so nothing of it where the rows end with an error. */
+    addBatch: (batch: NewBatch, rows: Iterable<NewIntent> | AsyncIterable<NewIntent>) =>
       step(async (connection) => {
         await tellPolicy(connection, acting());
         try {
@@ -228,12 +254,14 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
         }
       }),
-    batch: (name) => batchNamed(db, name),
+    batch: (name: string) => batchNamed(db, name),
+    /** Newest first. */
     batches: async () => {
       const rows = db.selectFrom('journal_batches').selectAll();
       return (await rows.orderBy('createdAt', 'desc').orderBy('batch', 'desc').execute()).map(batchOf);
     },
-    steps: async (batch, only) => {
+    /** In their order. @param only those about the whole batch, and those by which a person decided about a row */
+    steps: async (batch: string, only?: 'decisions') => {
       let steps = db.selectFrom('journal_steps').select(['step', 'at', 'actor', 'row', 'kind', 'note']);
       steps = steps.where('batch', '=', batch);
       // The data of a step is canonical JSON, so that there is one way in which it can stand there.
@@ -243,7 +271,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       const found = await steps.orderBy('step').execute();
       return found.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }));
     },
-    sentUntil: async (batch, row) => {
+    /** When it was known that the row's last request had gone out, or never would: the step after the last `sending`. */
+    sentUntil: async (batch: string, row: number) => {
       const steps = () => db.selectFrom('journal_steps').where('batch', '=', batch).where('row', '=', row);
       const begun = await steps()
         .where('kind', '=', 'sending')
@@ -254,19 +283,25 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
       const next = await steps().where('step', '>', begun.step).select('at').orderBy('step').executeTakeFirst();
       return next?.at ?? null;
     },
-    rowsAfter: async (batch, step) => {
+    /** The rows of the batch that a later step than this one is about. */
+    rowsAfter: async (batch: string, step: number) => {
       const steps = db.selectFrom('journal_steps').select('row').distinct().where('batch', '=', batch);
       const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
       return new Set(rows.flatMap(({ row }) => row ?? []));
     },
-    people: (batch) => peopleOf(db, batch),
-    hasStep: async ({ step: number, hash }) => {
+    /** Who added the batch, who approved it, and who sent rows of it, each once. */
+    people: (batch: string) => peopleOf(db, batch),
+    hasStep: async ({ step: number, hash }: Head) => {
       const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);
       return (await steps.executeTakeFirst())?.hash === hash;
     },
+    /** Number of the first step that does not follow the one before it, since the journal was last accepted; null where all do. */
     gap: () => gapIn(db),
-    accept: (reason, instead) => step((connection) => acceptJournal(connection, reason, instead, acting())),
-    adopt: (batch, rows) =>
+    /** Records that a person takes this journal for the right one, although `instead` was the newest step known elsewhere. */
+    accept: (reason: string, instead: Head | null) =>
+      step((connection) => acceptJournal(connection, reason, instead, acting())),
+    /** A batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied. */
+    adopt: (batch: NewBatch, rows: readonly AdoptedRow[]) =>
       step(async (connection) => {
         const at = now();
         const done = { state: 'done' as const, appliedAt: at, finishedAt: at };
@@ -289,46 +324,50 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         }
         await appendSteps(connection, steps);
       }),
-    setBatchState: (batch, state) =>
+    setBatchState: (batch: string, state: BatchState) =>
       step(async (connection) => {
         const at = now();
         const digest = await setBatch(connection, batch, stateColumns(state, at));
         await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
       }),
 
-    intents: (batch, states, first) =>
+    /** In the order of the file; of some states, or all; those after that row. */
+    intents: (batch: string, states?: readonly IntentState[], first?: number) =>
       inChunks(async (after) => {
         const rows = chunkAfter(batch, after).select(intentColumns);
         return (await (states === undefined ? rows : rows.where('state', 'in', states)).execute()).map(intentOf);
       }, first),
-    notedIntents: (batch) =>
+    /** Those of them that deserve a look before they are approved. */
+    notedIntents: (batch: string) =>
       inChunks(async (after) => {
         const rows = chunkAfter(batch, after).select(intentColumns).where('notes', 'is not', null);
         return (await rows.execute()).map(intentOf);
       }),
-    changes: (batch) =>
+    /** What each valid row would change, and did: all that the totals of a batch need. */
+    changes: (batch: string) =>
       inChunks((after) =>
         chunkAfter(batch, after)
           .select(['row', 'state', 'subject', 'plannedBefore', 'plannedAfter', 'before', 'after', 'discrepancy'])
           .where('state', '<>', 'invalid')
           .execute(),
       ),
-    parameters: (batch) =>
+    /** What each row asks for, in the order of the file: all that a sum needs. */
+    parameters: (batch: string) =>
       inChunks(async (after) => {
         const found = await chunkAfter(batch, after).select(['row', 'parameters']).execute();
         return found.map(({ row, parameters }) => ({ row, parameters: parametersIn(parameters) }));
       }),
-    intent: async (batch, row) => {
+    intent: async (batch: string, row: number) => {
       const rows = db.selectFrom('journal_intents').select(intentColumns).where('batch', '=', batch);
       const found = await rows.where('row', '=', row).executeTakeFirst();
       return found === undefined ? undefined : intentOf(found);
     },
-    counts: async (batch) => {
+    counts: async (batch: string) => {
       const counted = db.selectFrom('journal_intents').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
       const counts = await counted.where('batch', '=', batch).groupBy('state').execute();
       return Object.fromEntries(counts.map(({ state, count }) => [state, count]));
     },
-    openRow: (subject) =>
+    openRow: (subject: string) =>
       db
         .selectFrom('journal_intents')
         .select(['batch', 'row', 'state'])
@@ -336,7 +375,11 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .where(isOpen)
         .executeTakeFirst(),
 
-    move: async (move) => {
+    /**
+     * One step of one row. False where the row would become open while another one of its subject is: nothing was
+     * changed then. Throws where the row is not in the state `from`: a bug, or two processes at one batch.
+     */
+    move: async (move: Move) => {
       try {
         await step(async (connection) => {
           const { batch, from, to } = move;
@@ -354,7 +397,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         throw error;
       }
     },
-    takeUp: (batch) =>
+    /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
+    takeUp: (batch: string) =>
       step(async (connection) => {
         const at = now();
         const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch);
@@ -393,9 +437,19 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         return { interrupted: interrupted.length, freed: freed.length };
       }),
 
-    claimView: (batch, rows, terms) => viewOf(db, backend, batch, rows, terms),
-    claimable: (batch) => claimable(db, batch),
-    claim: (batch, terms, decide) =>
+    /** What a claim of those rows, stored already or not, would be decided on. */
+    claimView: (
+      batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
+      rows: readonly ClaimedRow[],
+      terms: ClaimTerms,
+    ) => viewOf(db, backend, batch, rows, terms),
+    claimable: (batch: string) => claimable(db, batch),
+    /**
+     * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
+     * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
+     * Throws a UsageError where an approval is missing: so does `move` to `sending`, at that moment.
+     */
+    claim: (batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]) =>
       step(async (connection) => {
         const found = await batchNamed(connection, batch);
         if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
@@ -424,39 +478,49 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
           stepOf(at, { batch, kind: 'claimed', data, digest }),
         ]);
       }),
-    rowOfToken: (fingerprint, token) => {
+    /** The claimed row of this journal with that fingerprint that carries the token. */
+    rowOfToken: (fingerprint: string, token: string) => {
       // By the index on fingerprints: one on tokens would make every plan dearer.
       const rows = db.selectFrom('journal_intents').select(['batch', 'row', 'state']);
       const claimed = rows.where('fingerprint', '=', fingerprint).where('claimedAt', 'is not', null);
       return claimed.where('token', '=', token).limit(1).executeTakeFirst();
     },
-    setBehind: (batch, why) =>
+    /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
+    setBehind: (batch: string, why: string | null) =>
       step(async (connection) => {
         const digest = await setBatch(connection, batch, { behind: why });
         const kind = why === null ? 'reconciled' : 'behind';
         await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
       }),
-    undoneRows: async (batch) => {
+    /** The rows of the batch that another one takes back, or may, and which row of it does. */
+    undoneRows: async (batch: string) => {
       const rows = db.selectFrom('journal_intents').select(['undoOfRow', 'batch', 'row', 'state']);
       const undone = await rows.where('undoOf', '=', batch).where(takesBack).execute();
       return new Map(undone.flatMap(({ undoOfRow, ...by }) => (undoOfRow === null ? [] : [[undoOfRow, by]])));
     },
 
-    approval: async (batch, sending) => {
+    /** Null where no policy is about it. @param sending as whoever acts would send it; left out, as whoever made it */
+    approval: async (batch: string, sending?: { readonly reason: string | null }) => {
       const found = await batchNamed(db, batch);
       if (found === undefined) return null;
       const meant = { ...found, againReason: sending?.reason ?? found.againReason };
       return approvalIn(db, meant, { rules, now: now() }, sending === undefined ? null : actor);
     },
-    submit: (batch, words) => step((connection) => submit(connection, batch, words, acting())),
-    approve: (batch, hash) => step((connection) => approve(connection, batch, hash, acting())),
-    deny: (batch, reason) => step((connection) => deny(connection, batch, reason, acting())),
-    requestDeletions: (request) =>
+    /** Each of these throws a UsageError where it may not be done. @param again null where that is not to change */
+    submit: (batch: string, words: { readonly note: string | null; readonly again: string | null }) =>
+      step((connection) => submit(connection, batch, words, acting())),
+    /** The acting account approves what has that hash. Whoever calls it has seen the account's password. */
+    approve: (batch: string, hash: string) => step((connection) => approve(connection, batch, hash, acting())),
+    /** The acting account denies what the batch is now: earlier approvals of it hold no longer. */
+    deny: (batch: string, reason: string) => step((connection) => deny(connection, batch, reason, acting())),
+    /** Whether the rows may go; where a person must approve that, a batch waits for it. Null without a policy. */
+    requestDeletions: (request: DeletionRequest) =>
       step(async (connection) => {
         await tellPolicy(connection, acting());
         return deletionsRequested(connection, backend, request, acting());
       }),
-    claimDeletions: (batch) =>
+    /** Uses the approval up, before the first row goes. Throws a UsageError where it does not hold. */
+    claimDeletions: (batch: string) =>
       step(async (connection) => {
         const found = await batchNamed(connection, batch);
         if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
@@ -468,8 +532,10 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
       }),
 
-    checkWrite: async (write) => checkWrite(db, write, acting()),
-    beginWrite: (write) =>
+    /** Throws what `beginWrite` would, before anybody is asked. */
+    checkWrite: async (write: NewWrite) => checkWrite(db, write, acting()),
+    /** A write outside of any batch, before its first byte; gives its number. Throws a UsageError where it needs approval. */
+    beginWrite: (write: NewWrite) =>
       step(async (connection) => {
         await tellPolicy(connection, acting());
         await checkWrite(connection, write, acting());
@@ -486,7 +552,7 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write', data, digest })]);
         return row.write;
       }),
-    endWrite: (write, { state, httpStatus, answer, problem }) =>
+    endWrite: (write: number, { state, httpStatus, answer, problem }: WriteEnd) =>
       step(async (connection) => {
         const at = now();
         const writes = connection.selectFrom('journal_writes').selectAll().where('write', '=', write);
@@ -502,7 +568,8 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         const digest = isSound ? sealOf(row.salt, row) : null;
         await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
       }),
-    rowsOfUser: async (user, limit) => {
+    /** The rows of the user, of whatever batch; those of the newest batch first. */
+    rowsOfUser: async (user: number, limit: number) => {
       const rows = await db
         .selectFrom('journal_intents as i')
         .innerJoin('journal_batches as b', 'b.batch', 'i.batch')
@@ -516,14 +583,16 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .execute();
       return rows.map(({ parameters, ...row }) => ({ ...row, parameters: parametersIn(parameters) }));
     },
-    viewed: (user, what) =>
+    /** Puts on record that the actor looked at what is kept of the user. @param what of it: `record`, `emails`, `live` */
+    viewed: (user: RecordKey, what: 'record' | 'emails' | 'live') =>
       step(async (connection) => {
         // Beyond 2^53 a number would not be exact.
         const data = { user: typeof user === 'bigint' ? String(user) : user, what };
         await appendSteps(connection, [stepOf(now(), { batch: null, kind: 'viewed', data })]);
       }),
 
-    writes: (limit) =>
+    /** Newest first. */
+    writes: (limit: number) =>
       db
         .selectFrom('journal_writes')
         .select(['write', 'at', 'operation', 'user', 'body', 'state', 'httpStatus', 'problem'])
@@ -531,12 +600,14 @@ function journalOf(open: OpenJournal, actor: Actor | null): Journal {
         .limit(limit)
         .execute(),
 
-    acquireLock: (batch) => whole((connection) => locks.acquire(connection, batch, owner, 'bulk')),
-    releaseLock: (batch) => whole((connection) => locks.release(connection, batch, owner)),
-    lockOwner: (batch) => locks.owner(db, batch),
-    lockRemainingMs: (batch) => locks.remainingMs(batch),
+    /** From a dead owner if need be. Throws LockHeldError; so does every later step once another process has it. */
+    acquireLock: (batch: string) => whole((connection) => locks.acquire(connection, batch, owner, 'bulk')),
+    releaseLock: (batch: string) => whole((connection) => locks.release(connection, batch, owner)),
+    lockOwner: (batch: string) => locks.owner(db, batch),
+    /** How long the lock of the batch surely stays this process's, ms; Infinity in a file, where the kernel keeps it. */
+    lockRemainingMs: (batch: string) => locks.remainingMs(batch),
 
-    forget: async (person) => {
+    forget: async (person: Person) => {
       const counts = await whole((connection) =>
         takeOutPerson(connection, person, (each) =>
           appendSteps(

@@ -1,18 +1,8 @@
-/**
- * What sending needs of the journal: batches, their rows as intents, and every write sent. Every method that changes
- * something is one durable step: it is on the disk when its promise is kept, or has not happened. Section "Writing" of
- * docs/architecture.md.
- */
+/** What stands in the journal: batches, their rows as intents, approvals, and every write sent. Section "Writing" of docs/architecture.md. */
 import type { Actor } from '../model/actor.ts';
 import type { ApprovalPolicies, ApprovalPolicy, PlanTotals } from '../model/approval.ts';
 import type { Caps, PlannedChange } from '../model/money.ts';
-import type { RecordKey } from '../model/records.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { ForgetJournal } from '../store/mentions.ts';
-import type { LockOwner } from '../store/lock.ts';
-import type { AuditEntry, AuditFilter } from './audit.ts';
-import type { Head } from './chain.ts';
-import type { ChainReport } from './verify-chain.ts';
 
 /**
  * `planned`: to be sent. `sending`: the request may be on its way. `acknowledged`: the server reported success, and that
@@ -343,118 +333,4 @@ export interface UserRow extends Pick<
   readonly createdAt: Timestamp;
 }
 
-export interface Journal extends ForgetJournal {
-  /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
-  readonly id: string;
-  /** The same open journal, in which somebody else acts. It is closed once, by whoever opened it. */
-  by(actor: Actor): Journal;
-  /** The newest step of the chain; undefined where there is none. */
-  head(): Promise<Head | undefined>;
-  /** Walks the chain, and compares the tables with it, as they are at one moment. @param head that must be in the chain */
-  verifyChain(head?: string): Promise<ChainReport>;
-  /**
-   * What is read of the journal as it is at one moment, however long the reading takes. Of a journal that is open for more
-   * than reading, nothing else is done until it ends.
-   */
-  atOneMoment<T>(read: (journal: Journal) => AsyncIterable<T>): AsyncIterable<T>;
-  audit(filter: AuditFilter): AsyncIterable<AuditEntry>;
-  /** The plan, whole or not at all; so nothing of it where the rows end with an error. */
-  addBatch(batch: NewBatch, intents: Iterable<NewIntent> | AsyncIterable<NewIntent>): Promise<void>;
-  batch(id: string): Promise<Batch | undefined>;
-  /** Newest first. */
-  batches(): Promise<Batch[]>;
-  /** In their order. @param only those about the whole batch, and those by which a person decided about a row */
-  steps(batch: string, only?: 'decisions'): Promise<JournalStep[]>;
-  /** When it was known that the row's last request had gone out, or never would: the step after the last `sending`. */
-  sentUntil(batch: string, row: number): Promise<Timestamp | null>;
-  /** The rows of the batch that a later step than this one is about. */
-  rowsAfter(batch: string, step: number): Promise<ReadonlySet<number>>;
-  /** Who added the batch, who approved it, and who sent rows of it, each once. */
-  people(batch: string): Promise<BatchPeople>;
-  hasStep(head: Head): Promise<boolean>;
-  /** Number of the first step that does not follow the one before it, since the journal was last accepted; null where all do. */
-  gap(): Promise<number | null>;
-  /** Records that a person takes this journal for the right one, although `instead` was the newest step known elsewhere. */
-  accept(reason: string, instead: Head | null): Promise<void>;
-  /** A batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied. */
-  adopt(batch: NewBatch, rows: readonly AdoptedRow[]): Promise<void>;
-  setBatchState(batch: string, state: BatchState): Promise<void>;
-
-  /** In the order of the file; of some states, or all; those after that row. */
-  intents(batch: string, states?: readonly IntentState[], after?: number): AsyncGenerator<Intent, undefined>;
-  /** Those of them that deserve a look before they are approved. */
-  notedIntents(batch: string): AsyncGenerator<Intent, undefined>;
-  /** What each valid row would change, and did: all that the totals of a batch need. */
-  changes(batch: string): AsyncIterable<RowChange>;
-  /** What each row asks for, in the order of the file: all that a sum needs. */
-  parameters(batch: string): AsyncIterable<Pick<Intent, 'parameters'>>;
-  intent(batch: string, row: number): Promise<Intent | undefined>;
-  counts(batch: string): Promise<Readonly<Partial<Record<IntentState, number>>>>;
-  openRow(subject: string): Promise<Pick<Intent, 'batch' | 'row' | 'state'> | undefined>;
-
-  /**
-   * One step of one row. False where the row would become open while another one of its subject is: nothing was
-   * changed then. Throws where the row is not in the state `from`: a bug, or two processes at one batch.
-   */
-  move(move: Move): Promise<boolean>;
-  /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
-  takeUp(batch: string): Promise<{ readonly interrupted: number; readonly freed: number }>;
-
-  /** What a claim of those rows, stored already or not, would be decided on. */
-  claimView(
-    batch: Pick<NewBatch, 'batch' | 'fileHash' | 'rowsDigest'>,
-    rows: readonly ClaimedRow[],
-    terms: ClaimTerms,
-  ): Promise<ClaimView>;
-  claimable(batch: string): Promise<ClaimedRow[]>;
-  /**
-   * The one way to a send: in one transaction over the whole journal, `decide` looks at what there is, and the planned and
-   * blocked rows of the batch are claimed. Nothing is changed where `decide` throws. No row becomes `sending` without it.
-   * Throws a UsageError where an approval is missing: so does `move` to `sending`, at that moment.
-   */
-  claim(
-    batch: string,
-    terms: ClaimTerms,
-    decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[],
-  ): Promise<void>;
-  /** The claimed row of this journal with that fingerprint that carries the token. */
-  rowOfToken(fingerprint: string, token: string): Promise<RowPlace | undefined>;
-  /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
-  setBehind(batch: string, why: string | null): Promise<void>;
-  /** The rows of the batch that another one takes back, or may, and which row of it does. */
-  undoneRows(batch: string): Promise<ReadonlyMap<number, RowPlace>>;
-
-  /** Null where no policy is about it. @param sending as whoever acts would send it; left out, as whoever made it */
-  approval(batch: string, sending?: { readonly reason: string | null }): Promise<Approval | null>;
-  /** Each of these throws a UsageError where it may not be done. @param again null where that is not to change */
-  submit(batch: string, words: { readonly note: string | null; readonly again: string | null }): Promise<void>;
-  /** The acting account approves what has that hash. Whoever calls it has seen the account's password. */
-  approve(batch: string, hash: string): Promise<void>;
-  /** The acting account denies what the batch is now: earlier approvals of it hold no longer. */
-  deny(batch: string, reason: string): Promise<void>;
-  /** Whether the rows may go; where a person must approve that, a batch waits for it. Null without a policy. */
-  requestDeletions(request: DeletionRequest): Promise<{ readonly batch: string; readonly approval: Approval } | null>;
-  /** Uses the approval up, before the first row goes. Throws a UsageError where it does not hold. */
-  claimDeletions(batch: string): Promise<void>;
-
-  /** Throws what `beginWrite` would, before anybody is asked. */
-  checkWrite(write: NewWrite): Promise<void>;
-  /** A write outside of any batch, before its first byte; gives its number. Throws a UsageError where it needs approval. */
-  beginWrite(write: NewWrite): Promise<number>;
-  endWrite(write: number, end: WriteEnd): Promise<void>;
-  /** Newest first. */
-  writes(limit: number): Promise<SentWrite[]>;
-
-  /** The rows of the user, of whatever batch; those of the newest batch first. */
-  rowsOfUser(user: number, limit: number): Promise<UserRow[]>;
-  /** Puts on record that the actor looked at what is kept of the user. @param what of it: `record`, `emails`, `live` */
-  viewed(user: RecordKey, what: 'record' | 'emails' | 'live'): Promise<void>;
-
-  /** From a dead owner if need be. Throws LockHeldError; so does every later step once another process has it. */
-  acquireLock(batch: string): Promise<void>;
-  releaseLock(batch: string): Promise<void>;
-  lockOwner(batch: string): Promise<LockOwner | undefined>;
-  /** How long the lock of the batch surely stays this process's, ms; Infinity in a file, where the kernel keeps it. */
-  lockRemainingMs(batch: string): number;
-  close(): Promise<void>;
-}
+export type { Journal } from './journal.ts';

@@ -8,7 +8,7 @@ import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, type Cl
 import type { IntentState } from './port.ts';
 import { type JournalTables, rowsOf } from './tables.ts';
 
-export interface ChainReport {
+interface ChainReport {
   readonly status: 'whole' | 'broken';
   readonly steps: number;
   /** The newest step as it stands; null where there is none. */

@@ -13,8 +13,7 @@ import {
 } from '../settings/settings.ts';
 import { Releases } from '../model/releases.ts';
 import { Secret, SecretWords } from '../model/secret.ts';
-import { keyOf } from '../settings/server.ts';
-import { sharedStoreOf } from '../settings/network.ts';
+import { keyOf, sharedStoreOf } from '../settings/server.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './sieve.ts';
 

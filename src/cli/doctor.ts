@@ -22,8 +22,7 @@ import { FileError, LockHeldError } from '../model/errors.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { systemClock } from '../model/time.ts';
-import { networkOf } from '../settings/network.ts';
-import { keyOf } from '../settings/server.ts';
+import { networkOf, keyOf } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 import { mirrorKind } from '../store/open.ts';
 

@@ -14,7 +14,7 @@ import { resourceNames } from '../model/resources.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
-import { networkOf } from '../settings/network.ts';
+import { networkOf } from '../settings/server.ts';
 import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
 import { tryServer } from './doctor/server-checks.ts';
 import {

@@ -10,7 +10,7 @@ import { oneNamed } from '../model/nearest.ts';
 import { runId, version } from '../model/program.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
 import { wallText } from '../model/cron.ts';
-import { networkOf } from '../settings/network.ts';
+import { networkOf } from '../settings/server.ts';
 import { payloadOf } from '../worker/alerts.ts';
 import { channelsOf } from '../worker/channels.ts';
 import { occurrencesOf } from '../worker/decide.ts';

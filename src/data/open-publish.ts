@@ -1,6 +1,6 @@
 /** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
 import { UsageError } from '../model/errors.ts';
-import { networkOf, passwordIn } from '../settings/network.ts';
+import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { check } from './publish/check.ts';
 import type { Destination } from './publish/database.ts';

@@ -5,7 +5,7 @@ import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { sharedStoreOf } from '../settings/network.ts';
+import { sharedStoreOf } from '../settings/server.ts';
 import { type JournalBackend, openJournalOver } from './journal.ts';
 import type { Journal, JournalRules } from './port.ts';
 import { stateOfFile, openBackend, openBackendForReading } from './sqlite.ts';

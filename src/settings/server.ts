@@ -1,10 +1,11 @@
-/** The server to talk to: the address and the key, which every command that sends requests needs and no other. */
-import { createHash } from 'node:crypto';
+/** How other machines are reached: the server and its key, the proxy, certificates, and the store that several machines share. */
 import { UsageError } from '../model/errors.ts';
 import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
+import { createHash, X509Certificate } from 'node:crypto';
+import type { SharedStore } from '../model/address.ts';
 
 /** The address and the key. Throws a UsageError that names every place where a missing one can be set. */
 export function serverOf(settings: Settings) {
@@ -78,19 +79,18 @@ function readKeyFile(file: string): { text: string; mode: number } {
       advice: 'Run it as the service that has LoadCredential, or set ADMIN_MIRROR_API_KEY_FILE to another file.',
     });
   }
-  let text: string;
-  let mode: number;
+  const advice = 'Correct ADMIN_MIRROR_API_KEY_FILE or api.key_file, or set ADMIN_MIRROR_API_KEY.';
+  return readSecretFile(file, 'key file', advice);
+}
+
+/** Throws a UsageError. @param what the file is, in words */
+function readSecretFile(file: string, what: string, advice: string): { text: string; mode: number } {
   try {
-    const read = readRegularFile(file);
-    text = read.bytes.toString('utf8').trim();
-    mode = read.mode;
+    const { bytes, mode } = readRegularFile(file);
+    return { text: bytes.toString('utf8').trim(), mode };
   } catch (error) {
-    throw new UsageError(`the key file ${file} cannot be read: ${fileReason(error)}`, {
-      advice: 'Correct ADMIN_MIRROR_API_KEY_FILE or api.key_file, or set ADMIN_MIRROR_API_KEY.',
-      cause: error,
-    });
+    throw new UsageError(`the ${what} ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }
-  return { text, mode };
 }
 
 /** The key that was typed, or stands where `where` says. Throws a UsageError where it cannot be one. */
@@ -110,4 +110,56 @@ function checked(key: Secret, where: string): Secret {
   const slip = slips.find(([pattern]) => pattern.test(key.reveal()));
   if (slip === undefined) return key;
   throw new UsageError(`${where} ${slip[1]}`, { advice: slip[2] });
+}
+
+/** How other machines are reached, the certificates read now. Throws a UsageError. */
+export function networkOf({ network }: Pick<Settings, 'network'>): {
+  readonly proxy: string | undefined;
+  readonly noProxy: string | undefined;
+  readonly ca: string | undefined;
+} {
+  const { proxy, noProxy, caFile } = network;
+  return { proxy: proxy?.reveal(), noProxy, ca: caFile === undefined ? undefined : certificatesIn(caFile).join('\n') };
+}
+
+/** The certificates of the file, each as PEM. Throws a UsageError where there is none that can be read. */
+export function certificatesIn(file: string): readonly string[] {
+  const advice = 'Correct network.ca_file or ADMIN_MIRROR_CA_FILE: a file of certificates in PEM.';
+  let found: readonly string[];
+  try {
+    found =
+      readRegularFile(file)
+        .bytes.toString()
+        .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+    for (const each of found) void new X509Certificate(each);
+  } catch (error) {
+    throw new UsageError(`the certificates in ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
+  }
+  if (found.length === 0) throw new UsageError(`there is no certificate in ${file}`, { advice });
+  return found;
+}
+
+/** The store that several machines share; undefined where there is none. The password is read now. Throws a UsageError where its file cannot be read. */
+export function sharedStoreOf(settings: Settings): SharedStore | undefined {
+  const { shared: address } = settings.store;
+  if (address === undefined) return undefined;
+  const { profile } = settings;
+  return {
+    address,
+    password: passwordOf(settings),
+    ca: networkOf(settings).ca,
+    leaseMs: settings.store.sharedLeaseMs,
+    schema: profile === undefined ? 'admin_mirror_store' : `admin_mirror_store_${profile}`,
+  };
+}
+
+function passwordOf({ store: { sharedPassword, sharedPasswordFile: file } }: Settings): Secret | undefined {
+  if (sharedPassword !== undefined || file === undefined) return sharedPassword;
+  const advice = 'Correct store.shared_password_file, or set ADMIN_MIRROR_STORE_SHARED_PASSWORD.';
+  return passwordIn(file, 'file of the password of the shared store', advice);
+}
+
+/** The one password of the file. Throws a UsageError. @param what the file is, in words */
+export function passwordIn(file: string, what: string, advice: string): Secret {
+  return new Secret(readSecretFile(file, what, advice).text);
 }

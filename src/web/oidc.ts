@@ -11,7 +11,7 @@ import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Secret } from '../model/secret.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
-import { networkOf, passwordIn } from '../settings/network.ts';
+import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** Who is asked for again, before an approval: only the same person, in the same session, confirms. */

@@ -8,7 +8,7 @@ import { UsageError } from '../model/errors.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { sharedStoreOf } from '../settings/network.ts';
+import { sharedStoreOf } from '../settings/server.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { migrateShared, openShared } from '../store/postgres-schema.ts';

@@ -4,7 +4,7 @@ import { refuseMovedFile } from '../journal/open.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { sharedStoreOf } from '../settings/network.ts';
+import { sharedStoreOf } from '../settings/server.ts';
 import type { FleetPlace } from './fleet.ts';
 import { type HealthStore, openHealthStore } from './store/health.ts';
 import type { WorkerStore } from './store/store.ts';

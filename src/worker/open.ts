@@ -4,7 +4,7 @@ import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
 import { version } from '../model/program.ts';
-import { networkOf } from '../settings/network.ts';
+import { networkOf } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
 import { openMetricsOfAll } from './metrics.ts';

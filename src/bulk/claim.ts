@@ -38,7 +38,7 @@ export function decideClaim(
   found: Pick<Batch, 'batch' | 'state' | 'fileHash' | 'undoOf' | 'againReason'>,
   consent: Pick<Consent, 'caps' | 'again' | 'approved'>,
 ): ClaimNote[] {
-  if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found.batch);
+  if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found);
   // A reason that was given for the plan holds for it.
   const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
   checkClaim(view, found, consent, { reason });
@@ -61,9 +61,12 @@ export async function checkClaimable(
   await checkApproved(journal, batch, { reason });
 }
 
-export function approvedBefore(batch: string): UsageError {
+export function approvedBefore({ batch, state }: Pick<Batch, 'batch' | 'state'>): UsageError {
   return new UsageError(`batch ${batch} was approved before`, {
-    advice: `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
+    advice:
+      state === 'done'
+        ? `It is done: see what became of its rows with \`admin-mirror bulk results ${batch}\`.`
+        : `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
   });
 }
 

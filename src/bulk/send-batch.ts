@@ -123,7 +123,7 @@ export async function checkSendable(
 ): Promise<void> {
   const { journal, client, rules, clock, signal } = ports;
   await checkFree(journal, batch);
-  if (batch.state !== 'planned') throw approvedBefore(batch.batch);
+  if (batch.state !== 'planned') throw approvedBefore(batch);
   const { planned = 0 } = await journal.counts(batch.batch);
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, file);

@@ -75,7 +75,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
 function againTag(): Html {
   return html`<details>
     <summary>It was sent before</summary>
-    ${reasonField('Why it shall be sent again; it stays on record', 'again')}
+    ${reasonField('Reason to send it again. It stays on record', 'again')}
   </details>`;
 }
 

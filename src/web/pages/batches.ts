@@ -176,7 +176,7 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
       <details>
         <summary>More</summary>
         ${textField('Sheet of an .xlsx file, where it has several', 'sheet', html`maxlength="100"`)}
-        ${reasonField('Why what was sent before shall be sent again; it stays on record. Empty: it is refused', 'again')}
+        ${reasonField('Reason to send again what was sent before. It stays on record; without one, that is refused', 'again')}
         <p>
           <label class="choice"
             ><input type="checkbox" name="rehearse" value="yes" /> rehearse it: send it to a sandbox on this machine
@@ -185,8 +185,8 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
         </p>
         <p>
           <label class="choice"
-            ><input type="checkbox" name="force" value="yes" /> rows of delete whose column force says yes delete in
-            spite of orders and punishments</label
+            ><input type="checkbox" name="force" value="yes" /> for the action delete: rows with yes in the column force
+            are deleted in spite of orders and punishments</label
           >
         </p>
       </details>

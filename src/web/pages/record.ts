@@ -41,7 +41,9 @@ function namedIn({ params }: Visit): Named {
   const { relation = '', id: text = '' } = params;
   const id = writtenId(text);
   if (!isResourceName(relation)) {
-    throw notFound(`only records of users, packages, emails and coupons have a page, and ${relation} is none of them`);
+    throw notFound(
+      `only records of users, packages, emails and coupons have a page, and "${relation}" is none of them`,
+    );
   }
   if (id === undefined) throw notFound(`"${text}" is no id`);
   return { resource: relation, id };

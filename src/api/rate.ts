@@ -52,16 +52,6 @@ export class ClosedForLong extends Error {
   }
 }
 
-export interface Gate {
-  /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
-  enter(signal?: AbortSignal): Promise<Pass>;
-  /** The server's limit where it announces one. */
-  limit(): RateLimit | undefined;
-  /** Requests allowed at once at present. */
-  allowed(): number;
-  close(): void;
-}
-
 export interface RateLimit {
   readonly limit: number;
 }
@@ -186,8 +176,10 @@ function keptWaitOf(headers: HttpHeaders, now: number): number | undefined {
   return waitMs === undefined ? undefined : Math.min(waitMs, longestKeptMs);
 }
 
+export type Gate = ReturnType<typeof openGate>;
+
 /** Opens the gate; it holds no timer while nobody waits. */
-export function openGate(options: GateOptions): Gate {
+export function openGate(options: GateOptions) {
   const { clock, sleep, budget } = options;
   const pace = new Pace(options.requestsPerSecond);
   const queue: Waiter[] = [];
@@ -280,10 +272,11 @@ export function openGate(options: GateOptions): Gate {
   }
 
   return {
-    enter: async (signal) => {
+    /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
+    enter: async (signal?: AbortSignal) => {
       if (budget !== undefined) await wait(budget, signal);
       if (signal?.aborted) throw signal.reason;
-      return new Promise((resolve, reject) => {
+      return new Promise<Pass>((resolve, reject) => {
         const onAbort = () => {
           queue.splice(queue.indexOf(waiter), 1);
           reject(signal?.reason as Error);
@@ -304,7 +297,9 @@ export function openGate(options: GateOptions): Gate {
         pump();
       });
     },
+    /** The server's limit where it announces one. */
     limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),
+    /** Requests allowed at once at present. */
     allowed: () => Math.floor(allowed),
     close: disarm,
   };

@@ -132,21 +132,12 @@ async function lacks(journal: Journal, known: RememberedJournal): Promise<boolea
   return known.journal !== journal.id || !(await journal.hasStep(known));
 }
 
-export interface JournalMemory {
-  /** Null where nothing was ever sent. Throws a FileError where the mirror cannot be read. */
-  recall(): RememberedJournal | null;
-  /**
-   * In the place of what was recalled; false where something else stands there by now. Throws a FileError where the mirror
-   * cannot be written.
-   */
-  remember(newest: RememberedJournal, recalled: RememberedJournal | null): boolean;
-  close(): void;
-}
-
 const name = 'journal';
 
+export type JournalMemory = ReturnType<typeof openJournalMemory>;
+
 /** Of an existing mirror. A mirror that this user may only read remembers nothing new. */
-export function openJournalMemory(file: string, clock: Clock): JournalMemory {
+export function openJournalMemory(file: string, clock: Clock) {
   const reading = openMirrorForReading(file);
   const recall = reading
     .prepare<[string], string>("SELECT value FROM mirror_capabilities WHERE name = ? AND resource = ''")
@@ -162,6 +153,7 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
   }
 
   return {
+    /** Null where nothing was ever sent. Throws a FileError where the mirror cannot be read. */
     recall: () =>
       explained('read', () => {
         const value = recall.get(name);
@@ -169,7 +161,11 @@ export function openJournalMemory(file: string, clock: Clock): JournalMemory {
         // What was remembered before there was a chain says nothing of it.
         return known?.hash === undefined ? null : known;
       }),
-    remember: (newest, recalled) =>
+    /**
+     * In the place of what was recalled; false where something else stands there by now. Throws a FileError where the mirror
+     * cannot be written.
+     */
+    remember: (newest: RememberedJournal, recalled: RememberedJournal | null) =>
       explained('write to', () => {
         if (writing === undefined && !mayAccess(file, constants.W_OK)) return true;
         writing ??= openMirrorFile(file, clock);

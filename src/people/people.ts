@@ -18,7 +18,7 @@ import { accountOf, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { type Sessions, sessionsOf } from './sessions.ts';
+import { sessionsOf } from './sessions.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
 export interface NewAccount {
@@ -39,39 +39,6 @@ interface RoleChange {
 export interface ListedAccount extends Account {
   /** Until when nobody can sign in, because of wrong passwords; null where that is not so. */
   readonly blockedUntil: Timestamp | null;
-}
-
-export interface People {
-  /** The same accounts, changed by somebody else. */
-  by(actor: Actor): People;
-  readonly sessions: Sessions;
-  /** In the order of their names. */
-  accounts(): Promise<ListedAccount[]>;
-  account(name: string): Promise<Account | undefined>;
-
-  /**
-   * Each throws a UsageError where it may not be: the name is taken or not known, the last admin would go, or nobody has said
-   * of an approver which accounts of the system are the same person's.
-   */
-  add(account: NewAccount): Promise<Account>;
-  setState(name: string, state: AccountState): Promise<Account>;
-  changeRoles(name: string, roles: RoleChange): Promise<Account>;
-  /** The accounts of the system that the person uses, all of them; none where the person uses none. */
-  setOsUsers(name: string, users: readonly string[]): Promise<Account>;
-  /** Wrong tries of before are forgotten. */
-  setPassword(name: string, password: string): Promise<Account>;
-
-  /**
-   * Counts a try to sign in, before the password is looked at, so that tries side by side are all counted. `password` is the
-   * hash that is stored, null where there is none; `open` is false where the try fails whatever the password.
-   */
-  beginSignIn(name: string): Promise<{ readonly password: string | null; readonly open: boolean }>;
-  /**
-   * The password fitted. Undefined where the account was changed since the try began.
-   * @param renewed a stronger hash of the same password, to be kept in place of `password`
-   */
-  endSignIn(name: string, password: string, renewed: string | null): Promise<Account | undefined>;
-  close(): Promise<void>;
 }
 
 type Connection = Kysely<JournalTables>;
@@ -96,7 +63,9 @@ export async function openPeopleOver(backend: JournalBackend, actor: Actor | nul
   return peopleOf({ backend, ...(await openDatabase(backend)), clock }, actor);
 }
 
-function peopleOf(open: OpenPeople, actor: Actor | null): People {
+export interface People extends ReturnType<typeof peopleOf> {}
+
+function peopleOf(open: OpenPeople, actor: Actor | null) {
   const { backend, db, clock } = open;
   const whole = transactionsOf(open);
   const now = () => timestampOf(clock.now());
@@ -140,8 +109,10 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
   }
 
   return {
-    by: (other) => peopleOf(open, other),
+    /** The same accounts, changed by somebody else. */
+    by: (other: Actor): People => peopleOf(open, other),
     sessions: sessionsOf(open),
+    /** In the order of their names. */
     accounts: async () => {
       const records = await accountRecords(db);
       const tries = await db.selectFrom('people_tries').select(['name', 'blockedUntil']).execute();
@@ -151,9 +122,13 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         return { ...account, blockedUntil: until !== null && until > now() ? until : null };
       });
     },
-    account: async (name) => (await accountRecords(db, name))[0]?.account,
+    account: async (name: string) => (await accountRecords(db, name))[0]?.account,
 
-    add: ({ name, roles, osUsers, password }) =>
+    /**
+     * This and what changes an account throw a UsageError where it may not be: the name is taken or not known, the last admin would go, or nobody has said
+     * of an approver which accounts of the system are the same person's.
+     */
+    add: ({ name, roles, osUsers, password }: NewAccount) =>
       whole(async (connection) => {
         const [there] = await accountRecords(connection, name);
         if (there !== undefined) throw nameTaken(there.account);
@@ -178,11 +153,11 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         await addStep(connection, row, 'account-added', data, acting());
         return accountOf(row);
       }),
-    setState: (name, state) =>
+    setState: (name: string, state: AccountState) =>
       change(name, state === 'active' ? 'account-enabled' : 'account-disabled', (account) =>
         account.state === state ? undefined : { state },
       ),
-    changeRoles: (name, difference) =>
+    changeRoles: (name: string, difference: RoleChange) =>
       change(
         name,
         'account-roles',
@@ -192,7 +167,8 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         },
         { add: [...difference.add], remove: [...difference.remove] },
       ),
-    setOsUsers: (name, users) =>
+    /** The accounts of the system that the person uses, all of them; none where the person uses none. */
+    setOsUsers: (name: string, users: readonly string[]) =>
       change(
         name,
         'account-os-users',
@@ -202,15 +178,25 @@ function peopleOf(open: OpenPeople, actor: Actor | null): People {
         },
         { os_users: [...users] },
       ),
-    setPassword: (name, password) => change(name, 'account-password', () => ({ password, passwordAt: now() })),
+    /** Wrong tries of before are forgotten. */
+    setPassword: (name: string, password: string) =>
+      change(name, 'account-password', () => ({ password, passwordAt: now() })),
 
-    beginSignIn: (name) =>
+    /**
+     * Counts a try to sign in, before the password is looked at, so that tries side by side are all counted. `password` is the
+     * hash that is stored, null where there is none; `open` is false where the try fails whatever the password.
+     */
+    beginSignIn: (name: string) =>
       whole(async (connection) => {
         const [found] = name === nobody ? [] : await accountRecords(connection, name);
         const isBlocked = await countTry(connection, found?.row.name ?? nobody, clock.now());
         return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
       }),
-    endSignIn: (name, password, renewed) =>
+    /**
+     * The password fitted. Undefined where the account was changed since the try began.
+     * @param renewed a stronger hash of the same password, to be kept in place of `password`
+     */
+    endSignIn: (name: string, password: string, renewed: string | null) =>
       whole(async (connection) => {
         const [found] = await accountRecords(connection, name);
         if (found?.account.state !== 'active' || found.row.password !== password) return undefined;

@@ -22,24 +22,6 @@ export interface Session {
   readonly endsAt: Timestamp;
 }
 
-export interface Sessions {
-  /** Begins one; gives the token for the browser. */
-  begin(
-    account: Account,
-    from: { readonly method: SignInMethod; readonly address: string },
-    actor: Actor,
-  ): Promise<string>;
-  /** Whoever the token belongs to; null where its session has ended, or the account was disabled or changed its password since. */
-  find(token: string): Promise<{ readonly account: Account; readonly session: Session } | null>;
-  /** Those of the account, or of all, that have not ended; the newest first. */
-  list(account?: string): Promise<Session[]>;
-  /** Ends the session of that id, or all of the account but one. */
-  end(
-    which: { readonly id: string } | { readonly account: string; readonly except?: string },
-    actor: Actor,
-  ): Promise<number>;
-}
-
 export const sessionLimits = {
   /** Without a request. */
   idleMs: hourMs,
@@ -51,8 +33,10 @@ export const sessionLimits = {
 
 const tokenBytes = 32;
 
+export type Sessions = ReturnType<typeof sessionsOf>;
+
 /** The sessions in the database of the accounts. */
-export function sessionsOf(open: OpenPeople): Sessions {
+export function sessionsOf(open: OpenPeople) {
   const { db, clock } = open;
   const whole = transactionsOf(open);
   const live = () => {
@@ -64,7 +48,12 @@ export function sessionsOf(open: OpenPeople): Sessions {
       .where('seenAt', '>', timestampOf(now - sessionLimits.idleMs));
   };
   return {
-    begin: (account, { method, address }, actor) => {
+    /** Begins one; gives the token for the browser. */
+    begin: (
+      account: Account,
+      { method, address }: { readonly method: SignInMethod; readonly address: string },
+      actor: Actor,
+    ) => {
       const token = randomBytes(tokenBytes).toString('base64url');
       const now = clock.now();
       const at = timestampOf(now);
@@ -86,7 +75,8 @@ export function sessionsOf(open: OpenPeople): Sessions {
         return token;
       });
     },
-    find: async (token) => {
+    /** Whoever the token belongs to; null where its session has ended, or the account was disabled or changed its password since. */
+    find: async (token: string) => {
       const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
       if (row === undefined) return null;
       const [{ account } = {}] = await accountRecords(db, row.account);
@@ -105,11 +95,13 @@ export function sessionsOf(open: OpenPeople): Sessions {
       }
       return { account, session: sessionOf(row) };
     },
-    list: async (account) => {
+    /** Those of the account, or of all, that have not ended; the newest first. */
+    list: async (account?: string) => {
       const rows = account === undefined ? live() : live().where('account', '=', account);
       return (await rows.orderBy('createdAt', 'desc').execute()).map(sessionOf);
     },
-    end: (which, actor) =>
+    /** Ends the session of that id, or all of the account but one. */
+    end: (which: { readonly id: string } | { readonly account: string; readonly except?: string }, actor: Actor) =>
       whole(async (connection) => {
         const all = connection.deleteFrom('people_sessions');
         const some = 'id' in which ? all.where('id', '=', which.id) : all.where('account', '=', which.account);

@@ -6,15 +6,6 @@ import type { Log } from '../model/log.ts';
 import { minuteMs, secondMs, unlessAborted } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';
 
-export interface RequestBudget {
-  /** ms until the next request may go; 0 where nobody knows. */
-  next(): Promise<number>;
-  /** The server refused a request: nobody sends one within so many ms. */
-  refused(waitMs: number): void;
-  /** Ends what is under way. */
-  close(): Promise<void>;
-}
-
 export interface BudgetOptions {
   readonly address: string;
   /** Stands for the key, of which nothing can be read from it. */
@@ -35,6 +26,8 @@ const closingMs = 2 * secondMs;
 /** PostgreSQL's code for a table that is not there: nobody has written anything to the store yet. */
 const noTable = '42P01';
 
+export type RequestBudget = ReturnType<typeof openRequestBudget>;
+
 /**
  * The budget of one key at one server. Where the store is away, requests go by what this process knows alone. The caller closes
  * it, which closes the database.
@@ -42,7 +35,7 @@ const noTable = '42P01';
 export function openRequestBudget(
   { query, schema, close }: Pick<SharedDatabase, 'query' | 'schema' | 'close'>,
   { address, keyMark, requestsPerSecond, log, elapsed = () => performance.now() }: BudgetOptions,
-): RequestBudget {
+) {
   const name = `${keyMark} ${address}`;
   const spacingMs = requestsPerSecond === undefined ? 0 : secondMs / requestsPerSecond;
   const permits = spacingMs === 0 ? 0 : Math.max(1, Math.floor(takenForMs / spacingMs));
@@ -95,12 +88,14 @@ export function openRequestBudget(
   }
 
   return {
+    /** ms until the next request may go; 0 where nobody knows. */
     next: () => {
       const mine = turn.then(place);
       turn = mine;
       return mine;
     },
-    refused: (waitMs) => {
+    /** The server refused a request: nobody sends one within so many ms. */
+    refused: (waitMs: number) => {
       if (elapsed() < awayUntil) return;
       lookAgain = Number.NEGATIVE_INFINITY;
       const told = query(
@@ -111,6 +106,7 @@ export function openRequestBudget(
       );
       turn = turn.then(() => soon(told)).catch(away);
     },
+    /** Ends what is under way. */
     close: async () => {
       // A line that was cut is left to the system: whoever is told to stop has some seconds for all of it.
       await soon(turn.then(close), closingMs).catch(() => {});

@@ -20,17 +20,12 @@ interface Snapshot {
   readonly alerts: readonly Alert[];
 }
 
-export interface Metrics {
-  onEvent(event: WorkerEvent): void;
-  onDelivery(delivery: Delivery): void;
-  /** All of them, with what the snapshot says. */
-  set(snapshot: Snapshot): Registry;
-}
-
 const prefix = 'admin_mirror_';
 
+export type Metrics = ReturnType<typeof openMetrics>;
+
 /** @param profile a label of each metric where there are workers for several servers; the process is left out then */
-export function openMetrics(version: string, profile?: string): Metrics {
+export function openMetrics(version: string, profile?: string) {
   const registry = new Registry();
   if (profile === undefined) collectDefaultMetrics({ register: registry });
   else registry.setDefaultLabels({ profile });
@@ -85,12 +80,13 @@ export function openMetrics(version: string, profile?: string): Metrics {
   }
 
   return {
-    onEvent: (event) => {
+    onEvent: (event: WorkerEvent) => {
       if (event.kind === 'run_ended') onRunEnd(event.run);
       else if (event.kind === 'not_run') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
     },
-    onDelivery: ({ channel, result }) => deliveries.inc({ channel, result }),
-    set: ({ view, mirror, journal, freshness, alerts }) => {
+    onDelivery: ({ channel, result }: Delivery) => deliveries.inc({ channel, result }),
+    /** All of them, with what the snapshot says. */
+    set: ({ view, mirror, journal, freshness, alerts }: Snapshot) => {
       readable.set({ file: 'worker' }, Number(view !== undefined));
       readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));
       readable.set({ file: 'journal' }, Number(!('problem' in journal)));

@@ -191,7 +191,7 @@ async function namesIn(folder: string): Promise<string[]> {
 }
 
 /** Whether there is a process of that number on this machine. */
-export function isRunning(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

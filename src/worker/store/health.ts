@@ -57,13 +57,6 @@ export interface JournalHealth {
 /** What a look at a file came to: `absent` where there is none, and else why it could not be read. */
 export type Look<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
 
-/** Looks at the files as they are at that moment, also where they were replaced; does not wait, and never throws. */
-export interface HealthStore {
-  mirror(): Promise<Look<MirrorHealth>>;
-  journal(): Promise<Look<JournalHealth>>;
-  close(): Promise<void>;
-}
-
 export interface JournalLooks {
   look(): Promise<Look<JournalHealth>>;
   close(): Promise<void>;
@@ -72,12 +65,15 @@ export interface JournalLooks {
 /** Callers look again soon, so they need not wait for a file that is locked. */
 const patienceMs = 250;
 
+/** Looks at the files as they are at that moment, also where they were replaced; does not wait, and never throws. */
+export type HealthStore = ReturnType<typeof openHealthStore>;
+
 /** None of the files has to exist. The caller closes it. @param shared where the journal is in no file */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock = systemClock,
   shared?: () => Promise<JournalLooks>,
-): HealthStore {
+) {
   const ofMirror = lookAt(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
   const ofJournal = lookAt(journalKind, journal, (database) => {
     const db = tablesOver<JournalTables>(sqliteDialect(database));

@@ -35,7 +35,7 @@ export async function workAsMember(
 
   async function mirror(isWorking: boolean): Promise<MirrorState> {
     // Whoever works is ahead of what is published.
-    if (isWorking || settings.publish.address === undefined) {
+    if (isWorking || settings.publish.url === undefined) {
       compared = undefined;
       return existsSync(file) ? 'current' : 'absent';
     }
@@ -59,7 +59,7 @@ export async function workAsMember(
 
   /** The mirror as it was published last: nothing of it is read from the server again. */
   async function prepare(stop: AbortSignal): Promise<void> {
-    if (settings.publish.address === undefined) return;
+    if (settings.publish.url === undefined) return;
     const publisher = await openPublisher(member, stop);
     const found = await publisher.compare();
     if (found === 'current' || found === 'unpublished') return;

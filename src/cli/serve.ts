@@ -55,7 +55,7 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
 }
 
 function addressOf(
-  { serve: { listen, behindProxy, certificate, key, readOnly } }: Settings,
+  { serve: { listen, behindProxy, tlsCertificate: certificate, tlsKey: key, readOnly } }: Settings,
   flags: Flags,
 ): ConsoleAddress {
   const { host, port } = flagValue('serve.listen', '--listen', flags.listen) ?? listen ?? nowhere();

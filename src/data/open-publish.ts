@@ -35,7 +35,7 @@ export function openPublisher({ settings, clock, signal, log }: Surroundings, pr
 }
 
 function destinationOf(settings: Settings): Destination {
-  const { address, password, passwordFile, schema, reader, servers } = settings.publish;
+  const { url: address, password, passwordFile, schema, reader, servers } = settings.publish;
   if (address === undefined) {
     throw new UsageError('no database is set to publish to', {
       advice: 'Set publish.url, as in postgresql://publisher@db.example.com/analytics: docs/publish.md.',

@@ -1,11 +1,12 @@
 /** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
+import { resolve } from 'node:path';
 import { parseDatabaseAddress, isLoopback } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
 import { parseDuration } from '../model/time.ts';
-import { type SettingKey, settingOf, type settingTable } from './table.ts';
+import { allSettings, type SettingKey, settingOf, type settingTable } from './table.ts';
 
 interface ListenAddress {
   readonly host: string;
@@ -213,6 +214,34 @@ export type SettingValues = {
     | KindValue<S['kind']>
     | (S['default'] extends null ? undefined : never);
 };
+
+type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
+  ? `${First}${Capitalize<Camel<Rest>>}`
+  : Name;
+
+type NameIn<Section extends string, Key extends string> = Key extends `${Section}.${infer Name}`
+  ? Exclude<Name, `${string}.${string}`>
+  : never;
+
+/** The settings of a section as the program has them: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
+type Section<Name extends string> = {
+  readonly [
+    S in (typeof settingTable)[number] as `${Camel<NameIn<Name, S['key']>>}${S['kind'] extends 'duration' | 'wait' ? 'Ms' : ''}`
+  ]: SettingValues[S['key']];
+};
+
+/** The settings of the section, paths absolute. */
+export function sectionOf<Name extends string>(values: SettingValues, section: Name, folder: string): Section<Name> {
+  const own = allSettings.flatMap(({ key, kind }) => {
+    const written = key.slice(section.length + 1);
+    if (key !== `${section}.${written}` || written.includes('.')) return [];
+    const name = written.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    const value = values[key];
+    const inForce = kind === 'path' && typeof value === 'string' ? resolve(folder, value) : value;
+    return [[kind === 'duration' || kind === 'wait' ? `${name}Ms` : name, inForce] as const];
+  });
+  return Object.freeze(Object.fromEntries(own)) as Section<Name>;
+}
 
 /** The value of the setting, which was given as text, number or list; undefined where it is refused. */
 export function readValue<K extends SettingKey>(key: K, given: unknown) {

@@ -14,7 +14,16 @@ import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
 import { isLoopback } from '../model/address.ts';
 import { readJobs, type WrittenJob } from './jobs.ts';
-import { addressProblem, expectedOf, fromText, namesIn, namesOf, readValue, type SettingValues } from './kinds.ts';
+import {
+  addressProblem,
+  expectedOf,
+  fromText,
+  namesIn,
+  namesOf,
+  readValue,
+  sectionOf,
+  type SettingValues,
+} from './kinds.ts';
 import {
   chooseProfile,
   filesOf,
@@ -343,107 +352,42 @@ function settingsOf(
   { folder, environment }: SettingsSources,
   keyIsOpen: boolean,
 ) {
-  const absolute = (path: string) => resolve(folder, path);
-  const pathOf = (path: string | undefined) => (path === undefined ? undefined : absolute(path));
-  const [keyFile, logFile, caFile] = [values['api.key_file'], values['log.file'], values['network.ca_file']];
-  const key = keyFile === undefined ? undefined : absolute(withCredentials(keyFile, environment));
+  const { profile, 'api.key_file': written } = values;
+  const known = { ...values, 'api.key_file': written && withCredentials(written, environment) };
+  const section = <Name extends string>(name: Name) => sectionOf(known, name, folder);
+  const [api, publish] = [section('api'), section('publish')];
+  const schema = publish.schema ?? profile ?? 'mirror';
   return Object.freeze({
     /** Which of the servers of the config file this is; undefined where it has no profiles. */
-    profile: values.profile,
+    profile,
+    /** `serverOf` requires the address, and the key, of which it also looks into the file. */
     api: Object.freeze({
-      /** Without its last slash. `serverOf` requires it, and the key, of which it also looks into the file. */
-      baseUrl: values['api.base_url'],
-      key: values['api.key'],
+      ...api,
       /** The key stands in a `.env` that other users can read. */
       keyIsOpen,
-      keyFile: key,
       /** The key file is a credential that systemd made: who may read it is its business. */
-      keyIsCredential: key !== undefined && isCredential(key, environment),
-      insecureHttp: values['api.insecure_http'],
-      timeoutMs: values['api.timeout'],
-      concurrency: values['api.concurrency'],
-      attempts: values['api.attempts'],
-      requestsPerSecond: values['api.requests_per_second'],
-      pageSize: values['api.page_size'],
+      keyIsCredential: api.keyFile !== undefined && isCredential(api.keyFile, environment),
     }),
-    network: Object.freeze({
-      proxy: values['network.proxy'],
-      /** Hosts without it, separated by commas. */
-      noProxy: values['network.no_proxy'],
-      caFile: caFile === undefined ? undefined : absolute(caFile),
-    }),
-    store: Object.freeze({
-      mirror: absolute(values['store.mirror']),
-      journal: absolute(values['store.journal']),
-      /** Undefined where journal, accounts, jobs and alerts are in files; `sharedStoreOf` looks into the file of the password. */
-      shared: values['store.shared'],
-      sharedPassword: values['store.shared_password'],
-      sharedPasswordFile: pathOf(values['store.shared_password_file']),
-      sharedLeaseMs: values['store.shared_lease'],
-    }),
-    backup: Object.freeze({ folder: absolute(values['backup.folder']), keep: values['backup.keep'] }),
-    sync: Object.freeze({
-      requestsPerRun: values['sync.requests_per_run'],
-      windowPages: values['sync.window_pages'],
-      /** Rows that may go at once, of the resources for which the operator says it. */
-      brake: values['sync.brake'],
-    }),
+    network: section('network'),
+    /** `sharedStoreOf` looks into the file of the password. */
+    store: section('store'),
+    backup: section('backup'),
+    sync: section('sync'),
     resources: Object.freeze({
-      users: Object.freeze({ include: values['resources.users.include'] }),
-      packages: Object.freeze({ include: values['resources.packages.include'] }),
-      emails: Object.freeze({ include: values['resources.emails.include'] }),
+      users: section('resources.users'),
+      packages: section('resources.packages'),
+      emails: section('resources.emails'),
     }),
-    /** Fields whose change alone makes no version; `_extra.name` for one that the reference does not know. */
-    history: Object.freeze({ ignore: values['history.ignore'], keepMs: values['history.keep'] }),
-    bulk: Object.freeze({
-      decimals: values['bulk.decimals'],
-      concurrency: values['bulk.concurrency'],
-      settleAfterMs: values['bulk.settle_after'],
-      maxRow: values['bulk.max_row'],
-      maxTotal: values['bulk.max_total'],
-      maxDay: values['bulk.max_day'],
-      maxRows: values['bulk.max_rows'],
-      againWithinMs: values['bulk.again_within'],
-      /** What needs a second person, and above which thresholds; from the config file alone. */
-      approval,
-    }),
-    export: Object.freeze({ reports: absolute(values['export.reports']) }),
-    publish: Object.freeze({
-      address: values['publish.url'],
-      password: values['publish.password'],
-      passwordFile: pathOf(values['publish.password_file']),
-      /** A schema for each profile. */
-      schema: values['publish.schema'] ?? values.profile ?? 'mirror',
-      reader: values['publish.reader'] ?? `${values['publish.schema'] ?? values.profile ?? 'mirror'}_reader`,
-      /** The schema of views over all servers. */
-      servers: values['publish.servers'],
-    }),
-    serve: Object.freeze({
-      listen: values['serve.listen'],
-      behindProxy: values['serve.behind_proxy'],
-      certificate: pathOf(values['serve.tls_certificate']),
-      key: pathOf(values['serve.tls_key']),
-      readOnly: values['serve.read_only'],
-      /** Nobody signs in by it where there is no issuer. */
-      oidc: Object.freeze({
-        issuer: values['serve.oidc.issuer'],
-        clientId: values['serve.oidc.client_id'],
-        clientSecret: values['serve.oidc.client_secret'],
-        clientSecretFile: pathOf(values['serve.oidc.client_secret_file']),
-        claim: values['serve.oidc.claim'],
-      }),
-    }),
-    worker: Object.freeze({
-      listen: values['worker.listen'],
-      token: values['worker.token'],
-      maxStalenessMs: values['worker.max_staleness'],
-    }),
-    alerts: Object.freeze({
-      webhook: values['alerts.webhook'],
-      command: values['alerts.command'],
-      ping: values['alerts.ping'],
-    }),
-    log: Object.freeze({ level: values['log.level'], file: logFile === undefined ? undefined : absolute(logFile) }),
+    history: section('history'),
+    /** What needs a second person, and above which thresholds, is from the config file alone. */
+    bulk: Object.freeze({ ...section('bulk'), approval }),
+    export: section('export'),
+    /** A schema for each profile. */
+    publish: Object.freeze({ ...publish, schema, reader: publish.reader ?? `${schema}_reader` }),
+    serve: Object.freeze({ ...section('serve'), oidc: section('serve.oidc') }),
+    worker: section('worker'),
+    alerts: section('alerts'),
+    log: section('log'),
     /** What the worker does, in the order of the config file; from nowhere else. */
     jobs: Object.freeze(jobs),
   });

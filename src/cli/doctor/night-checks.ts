@@ -48,7 +48,7 @@ const logPlaces = '--log-file, ADMIN_MIRROR_LOG_FILE or log.file';
 /** Connects, and looks; writes nothing. */
 function checkPublishing({ signal }: CliContext, settings: Settings): Promise<Check[]> {
   return checking('publish', async () => {
-    if (settings.publish.address === undefined) return [];
+    if (settings.publish.url === undefined) return [];
     const { openPublisher } = await import('../../data/open-publish.ts');
     const at = await openPublisher({ settings, clock: systemClock, signal, log: silentLog }, () => {}).publishedAt();
     return [ok('publish', at === null ? 'the database answers; nothing is published there yet' : `published ${at}`)];

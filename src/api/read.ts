@@ -7,7 +7,7 @@ import { type HttpResponse, requestedWaitOf } from './http.ts';
 import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
 import { counts, decideRetry, type Failure, type RetryLimits } from './retry.ts';
 import { type Line, nameOf, placeOf, transmit } from './transmission.ts';
-import { TransportError } from './transport-error.ts';
+import { adviceFor, TransportError } from './transport-error.ts';
 
 interface Reading {
   readonly limits: RetryLimits;
@@ -113,12 +113,8 @@ function lostError(error: TransportError, { request }: RequestName, tries: strin
         : 'No record is as large as that: report it to whoever runs the server.',
     });
   }
-  const advice =
-    error.fault === 'tls'
-      ? 'Check the base address and its port. To trust a certificate of your own, set NODE_EXTRA_CA_CERTS.'
-      : 'Check the base address, that the server is running, and that it can be reached from this machine.';
   const smallerMayHelp = ['timeout', 'reset', 'protocol'].includes(error.fault);
-  return new Unreachable(text, { cause: error, advice, smallerMayHelp });
+  return new Unreachable(text, { cause: error, advice: adviceFor(error), smallerMayHelp });
 }
 
 function unreadableError(error: UnreadableResponse, response: HttpResponse, name: RequestName, tries: string): Error {

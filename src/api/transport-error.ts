@@ -90,3 +90,20 @@ export function wasTimeout(ms: number, { sent }: Circumstances): TransportError 
 export function tooLarge(bytes: number, { sent }: Circumstances): TransportError {
   return new TransportError(`the response is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
 }
+
+/** What to do about it. */
+export function adviceFor({ fault, message }: TransportError): string {
+  const address = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
+  if (fault !== 'tls') {
+    return (
+      `Check ${address}, that the server is running, and that it can be reached from this machine; ` +
+      '`admin-mirror doctor` shows the proxy, where one is used.'
+    );
+  }
+  if (message.includes('CERT_HAS_EXPIRED'))
+    return "Whoever runs the server must renew it. Check this machine's clock, too.";
+  if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
+    return 'If you trust it, name the file of the certificate that it is signed with in network.ca_file or ADMIN_MIRROR_CA_FILE.';
+  }
+  return `Check ${address}: its name and its port.`;
+}

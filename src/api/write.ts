@@ -10,7 +10,7 @@ import { type Line, type Message, nameOf, transmit } from './transmission.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { passwordsIn } from '../model/secret.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
-import { TransportError } from './transport-error.ts';
+import { adviceFor, TransportError } from './transport-error.ts';
 
 const readBack = 'It may have been done. Read the user back before you send it again.';
 /** Statuses under which a write may have been made, besides 5xx: the server gave up waiting, or met a conflict. */
@@ -43,7 +43,7 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
     }
     throw new Unreachable(`${name.request}: ${error.message}; nothing was sent`, {
       cause: error,
-      advice: 'Check the base address, that the server is running, and that it can be reached from this machine.',
+      advice: adviceFor(error),
     });
   }
   return judged(response, message, name, line.clock.now());

@@ -297,7 +297,7 @@ export function settingsFrom(reading: SettingsReading): Settings {
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = isSecret(settingOf(key)) ? 'the value' : JSON.stringify(shownOf(settingOf(key), value));
+  const shown = isSecret(settingOf(key)) ? 'a value that is not shown' : JSON.stringify(shownOf(settingOf(key), value));
   const { default: preset } = settingOf(key);
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];

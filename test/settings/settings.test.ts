@@ -192,7 +192,7 @@ describe('the settings of the worker', () => {
     expect((key === 'alerts.webhook' ? webhook : ping)?.reveal()).toBe(hook);
     const words = problemOf({ environment: { [variable]: hook.replace('https', 'http') } });
     expect(words).toContain(
-      `${key} is the value (environment ${variable}): expected an address that begins with https`,
+      `${key} is a value that is not shown (environment ${variable}): expected an address that begins with https`,
     );
     expect(words).not.toContain('hidden');
   });

@@ -9,7 +9,7 @@ import type { Client } from '../../api/client.ts';
 import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../../api/errors.ts';
 import { dateRange, type ListOptions } from '../../api/list-query.ts';
 import type { Network } from '../../api/network.ts';
-import { TransportError } from '../../api/transport-error.ts';
+import { adviceFor, TransportError } from '../../api/transport-error.ts';
 import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -73,9 +73,8 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   } catch (error) {
     server.signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
-    const advice = 'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url), and the network.';
     const unreachable = new Unreachable(`${http.address} cannot be reached: ${error.message}`, {
-      advice,
+      advice: adviceFor(error),
       cause: error,
     });
     return { checks: [failed('server', unreachable), skipped('key on the server', 'not requested')], usable: false };

@@ -10,7 +10,7 @@ import type { Clock } from '../model/time.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { type JournalMemory, openJournalMemory as openMemory } from './journal-memory.ts';
 import type { PlanPorts } from './plan.ts';
-import { openUserDirectory, type UserDirectory } from './user-directory.ts';
+import { openUserDirectory, type UserDirectory } from './find-users.ts';
 
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;

@@ -12,7 +12,7 @@ import { batchOf, checkNotRepeated, repeatLines, type Rules, termsOf } from './c
 import { noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
-import { findTaken, findUsers, type FoundUsers, Users } from './find-users.ts';
+import { findTaken, findUsers, type FoundUsers, type UserDirectory, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import {
   mostWarnings,
@@ -27,7 +27,6 @@ import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import { newToken } from './token.ts';
-import type { UserDirectory } from './user-directory.ts';
 
 export interface PlanPorts extends PreparePorts {
   readonly journal: Journal;

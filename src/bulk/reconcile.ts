@@ -28,7 +28,7 @@ import {
 } from './differences.ts';
 import { pageOfUsers } from './live-users.ts';
 import type { PlanPorts } from './plan.ts';
-import type { UserDirectory } from './user-directory.ts';
+import type { UserDirectory } from './find-users.ts';
 
 export interface ReconcilePorts extends Pick<PlanPorts, 'journal' | 'client' | 'clock' | 'signal' | 'pageSize'> {
   readonly directory: Pick<UserDirectory, 'ids'> | null;

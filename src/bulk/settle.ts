@@ -12,7 +12,7 @@ import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
 import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
-import type { UserDirectory } from './user-directory.ts';
+import type { UserDirectory } from './find-users.ts';
 import {
   agree,
   laterVerdictOf,

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Money } from '../../src/model/money.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openUserDirectory } from '../../src/bulk/user-directory.ts';
+import { openUserDirectory } from '../../src/bulk/find-users.ts';
 import { bulkClient, intentsOf, plan, type PlanTry, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { sync } from '../support/mirror.ts';

@@ -12,7 +12,7 @@ import {
   settleOpen,
   settleRow,
 } from '../../src/bulk/settle.ts';
-import type { UserDirectory } from '../../src/bulk/user-directory.ts';
+import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';

@@ -9,7 +9,7 @@ import { readRows } from '../../src/bulk/read-rows.ts';
 import { sendBatch, type SendingEnd } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingOptions, SendingPorts } from '../../src/bulk/sending.ts';
 import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
-import type { UserDirectory } from '../../src/bulk/user-directory.ts';
+import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';

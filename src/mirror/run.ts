@@ -1,4 +1,7 @@
-/** The sync: brings the mirror up to date with the server, one run, under one lock; with related records, which a server may refuse or ignore. */
+/**
+ * The sync: brings the mirror up to date with the server, one run, under one lock. Related records come with it, which a server may
+ * refuse or ignore.
+ */
 import pLimit from 'p-limit';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';

@@ -82,7 +82,9 @@ async function sendAll(sending: Sending, consent: Consent): Promise<OperatorErro
     return ended(sending, error);
   }
   const claimed = (await journal.batch(batch.batch)) ?? batch;
-  return ended(sending, await new Run({ ...sending, batch: claimed }).all());
+  // A reason for the plan was given by what this journal knows; only whoever goes on has been told of what it does not.
+  const areMarksMeant = consent.approved === null && consent.again.reason !== null;
+  return ended(sending, await new Run({ ...sending, batch: claimed, areMarksMeant }).all());
 }
 
 /** Looks for every row of the batch on the server and records what is found; sends nothing. */

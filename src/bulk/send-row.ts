@@ -132,7 +132,7 @@ const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
  * not made; null where there is none that matters.
  */
 async function markBeside(
-  { action, journal, batch, clock, options }: Sending,
+  { action, journal, batch, clock, options, areMarksMeant }: Sending,
   { fingerprint }: Intent,
   seen: Observation,
 ): Promise<RowPlace | { readonly token: string } | null> {
@@ -141,8 +141,7 @@ async function markBeside(
     if ((parseInstant(at) ?? Infinity) < since) continue;
     const known = await journal.rowOfToken(fingerprint ?? '', token);
     if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) return known;
-    // A person who said that it shall be sent again has been told what was known.
-    if (known === undefined && batch.againReason === null) return { token };
+    if (known === undefined && areMarksMeant !== true) return { token };
   }
   return null;
 }
@@ -234,7 +233,7 @@ function unknownMarkError({ row }: Intent, token: string): OperatorError {
     {
       advice:
         'Another journal has sent it, or this one is older than the server. `admin-mirror bulk reconcile --adopt` records ' +
-        'what this journal lacks. To send the rest all the same: admin-mirror bulk resume with --again --reason "…".',
+        'what this journal lacks. To send it and the rest all the same: admin-mirror bulk resume with --again --reason "…".',
     },
   );
 }

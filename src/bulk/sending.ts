@@ -41,6 +41,8 @@ export interface Sending extends SendingPorts {
   readonly batch: Batch;
   readonly action: Action;
   readonly options: SendingOptions;
+  /** Whoever goes on with the batch wants it sent although the server shows marks that this journal does not know. */
+  readonly areMarksMeant?: boolean;
 }
 
 export interface RowEnd {

@@ -7,14 +7,14 @@ import { setImmediate } from 'node:timers/promises';
 import { type Dialect, type Kysely, type RawBuilder, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import { noTotals, withRow } from '../model/approval.ts';
-import { FileError, UsageError } from '../model/errors.ts';
+import { FileError, LockHeldError, UsageError } from '../model/errors.ts';
 import { changeOf } from '../model/money.ts';
 import type { RecordKey } from '../model/records.ts';
 import { storable } from '../model/text.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Person } from '../store/mentions.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
-import type { StoreLocks } from '../store/lock.ts';
+import { ownerWords, type StoreLocks } from '../store/lock.ts';
 import { type AuditFilter, auditEntries } from './audit.ts';
 import {
   type Acting,
@@ -608,14 +608,15 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     lockRemainingMs: (batch: string) => locks.remainingMs(batch),
 
     forget: async (person: Person) => {
-      const counts = await whole((connection) =>
-        takeOutPerson(connection, person, (each) =>
+      const counts = await whole(async (connection) => {
+        await checkNotSent(connection, locks, person.id);
+        return takeOutPerson(connection, person, (each) =>
           appendSteps(
             connection,
             each.map((step) => stepOf(now(), step)),
           ),
-        ),
-      );
+        );
+      });
       await db.connection().execute(() => backend.scrub());
       return counts;
     },
@@ -699,6 +700,18 @@ async function deletionsRequested(
   await submit(connection, name, { note: null, again: null }, acting);
   const after = await found();
   return after === null ? null : { batch: name, approval: after };
+}
+
+/** What a batch is being sent with is read already, and the response of the server would bring the person back. */
+async function checkNotSent(connection: Connection, locks: StoreLocks, user: number): Promise<void> {
+  const rows = connection.selectFrom('journal_intents').select('batch').distinct().where('user', '=', user);
+  for (const { batch } of await rows.execute()) {
+    const owner = await locks.owner(connection, batch);
+    if (owner === undefined) continue;
+    throw new LockHeldError(`batch ${batch}, which has rows of user ${user}, is being sent: ${ownerWords(owner)}`, {
+      advice: 'Nobody was forgotten. Wait for its end, or stop it; then run it again.',
+    });
+  }
 }
 
 function replaced(name: string): FileError {

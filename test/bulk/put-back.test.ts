@@ -99,6 +99,28 @@ test('a payment that was adopted is not made by a batch that was approved before
   expect(made()).toBe(1);
 });
 
+test('a reason to send again that was given for the plan is none for what this journal does not know', async () => {
+  const { client, file, sheet, made } = await paying();
+  const journal = await openJournal(file, anna);
+  await send(journal, client, (await plan(journal, client, sheet('Bonus of March'))).batch);
+  await journal.close();
+  copyFileSync(file, `${file}.copy`);
+  const meant = { againReason: 'the bonus of April' };
+  const later = await openJournal(file, anna);
+  expect((await send(later, client, (await plan(later, client, sheet('April'), meant)).batch, meant)).error).toBeNull();
+  await later.close();
+  copyFileSync(`${file}.copy`, file);
+  const back = await open(file);
+  const { batch } = await plan(back, client, sheet('April'), meant);
+  const { error } = await send(back, client, batch, meant);
+  expect([error?.message, made()]).toEqual([expect.stringMatching(/which is not in this journal/), 2]);
+  // Whoever has read that may mean it.
+  await send(back, client, batch);
+  expect(made()).toBe(2);
+  expect((await send(back, client, batch, { againReason: 'one was for another' })).error).toBeNull();
+  expect(made()).toBe(3);
+});
+
 test('what was adopted counts for the day on which it was made', async () => {
   const { sandbox, client, file, sheet, made } = await paying();
   const journal = await openJournal(file, anna);

@@ -181,7 +181,7 @@ describe('a row that was sent, and shall go again', () => {
 /** One row of user 7 in a journal, and a server whose user shows these transactions. */
 async function sending(
   user: User = {},
-  more: { readonly againReason?: string; readonly row?: Partial<NewIntent> } = {},
+  more: { readonly againReason?: string; readonly areMarksMeant?: true; readonly row?: Partial<NewIntent> } = {},
 ) {
   let now = sandboxNow;
   const clock = { now: () => now };
@@ -213,6 +213,7 @@ async function sending(
     batch: found,
     action: balance,
     options: defaultOptions,
+    areMarksMeant: more.areMarksMeant,
   };
   const world = { ...common, sleep: () => Promise.resolve(), progress: () => {} } as unknown as Sending;
   const intent = async () => {
@@ -376,8 +377,9 @@ describe('the same change with a mark of another journal', () => {
     expect(await isHeld(beside())).toBe(true);
   });
 
-  test('holds none that a person sends again on purpose, nor where this journal knows the mark', async () => {
-    expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(false);
+  test('holds none that a person sends again on purpose after that was said, nor where this journal knows the mark', async () => {
+    expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(true);
+    expect(await isHeld(beside(at(1)), { areMarksMeant: true })).toBe(false);
     const asked: unknown[] = [];
     const rowOfToken = (...given: readonly [string, string]) => {
       asked.push(given);

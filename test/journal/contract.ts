@@ -351,6 +351,22 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['added', 'behind', 'reconciled']);
   });
 
+  test('a person is not taken out while a batch with a row of theirs is being sent', async () => {
+    const { journal } = await open();
+    await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+    await journal.acquireLock('one');
+    const person = { id: 7, addresses: [], texts: [] };
+    await expect(journal.forget(person)).rejects.toMatchObject({
+      exitCode: 7,
+      message: expect.stringMatching(/^batch one, which has rows of user 7, is being sent: process/),
+    });
+    expect((await journal.intent('one', 2))?.state).toBe('planned');
+    await journal.forget({ id: 9, addresses: [], texts: [] });
+    await journal.releaseLock('one');
+    await journal.forget(person);
+    expect((await journal.intent('one', 2))?.state).toBe('skipped');
+  });
+
   test('a token is known once its row was claimed', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7, { token: 'am:abcdefghijkl' })]);

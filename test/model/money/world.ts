@@ -536,7 +536,7 @@ export function modelOf(
           return known === undefined || known.claimed === 0 || payment(of ?? 0) !== payment(row);
         };
         const other =
-          on('other_tokens') && state.journal.batches[mine]?.again === false ? marks.others.find(isUnknown) : undefined;
+          on('other_tokens') && !(now.again && now.job === 'resume') ? marks.others.find(isUnknown) : undefined;
         const decided = decideSending(action, intent, shown, other?.token ?? null);
         const goesOn = { at: 'rows' as const, tried: now.tried | (1 << row), seen: '' };
         const isOpenNow =

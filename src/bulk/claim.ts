@@ -123,8 +123,8 @@ function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): v
     `${what} sent before, on ${minuteOf(before.appliedAt ?? before.createdAt)} as batch ${before.batch}`,
     {
       advice:
-        `See what became of it with \`admin-mirror bulk status ${before.batch}\`, and go on with it by ` +
-        `\`admin-mirror bulk resume ${before.batch}\`. ${sendAgain}`,
+        `See what became of it with \`admin-mirror bulk status ${before.batch}\`` +
+        `${before.state === 'done' ? '' : `, and go on with it by \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
     },
   );
 }

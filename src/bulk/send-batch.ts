@@ -363,8 +363,8 @@ function endError(
     return new OutcomeUnknownError(`the outcome of ${what} is not known`, {
       advice:
         (stop === null ? '' : `It ended early: ${stop.message}. `) +
-        `Do not send them by other means. Run \`admin-mirror bulk resume ${batch}\` later: it looks again. ` +
-        `\`admin-mirror bulk status ${batch}\` says which of them need a person.`,
+        `Do not send ${unknown === 1 ? 'it' : 'them'} by other means. Run \`admin-mirror bulk resume ${batch}\` later: it looks again. ` +
+        `\`admin-mirror bulk status ${batch}\` says ${unknown === 1 ? 'whether it needs' : 'which of them need'} a person.`,
       cause: stop ?? undefined,
     });
   }

@@ -865,7 +865,7 @@ describe('what is said at the end', () => {
     expect(error?.advice).toMatch(/^It ended early: nobody is there\. Do not send them by other means\..*resume one/);
     const early = await errorOf(['unknown', 'planned']);
     expect([early?.message, early?.cause]).toEqual(['the outcome of 1 row is not known', undefined]);
-    expect(early?.advice).toMatch(/^Do not send them/);
+    expect(early?.advice).toMatch(/^Do not send it/);
   });
 
   test('is what stopped the run where that says it already, or where the key was refused', async () => {

@@ -195,7 +195,7 @@ describe('a finance clerk', () => {
     // The mark is cut off where the description is too long, so what was lost cannot be found by it.
     sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${b}/` } });
     const lost = await send(clerk, place, '9');
-    expect(lost).toContain('Do not send them by other means.');
+    expect(lost).toContain('Do not send it by other means.');
     const row = `${place}/rows/3`;
     expect(await read(await clerk.get(row))).toContain('Say here what you saw and how you know.');
     sandbox.control.advanceClock(11 * minuteMs);

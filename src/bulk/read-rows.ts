@@ -136,7 +136,10 @@ export async function undoRows(journal: Journal, batch: Batch, action: Action): 
       taken += 1;
       continue;
     }
-    const inverse = action.inverse(targetOf(intent), intent);
+    const inverse =
+      intent.discrepancy === 'balance'
+        ? `nobody knows by how much it changed the balance (${intent.problem}). Look at the user, and change it by hand`
+        : action.inverse(targetOf(intent), intent);
     if (typeof inverse === 'string') notes.push(`row ${intent.row} cannot be taken back: ${inverse}`);
     else rows.push(undoRow(intent, inverse, columns, rows.length + 2));
   }

@@ -239,6 +239,23 @@ describe('undo', () => {
     ]);
   });
 
+  test('gives back no more than was taken: a row that its balance contradicts is left to a person', async () => {
+    const { sandbox, client, journal } = await world({ negative_balance: 'clamped' });
+    const [poor, rich] = [newUser(sandbox, 3), newUser(sandbox, 9)];
+    const cells = [poor, rich].map((user) => [user, 'remove', '5']);
+    const batch = await plan(journal, client, sheetOf(cells));
+    await send(journal, client, batch.batch);
+    expect([balanceOf(sandbox, poor), balanceOf(sandbox, rich)]).toEqual([0, 4]);
+    const back = await undo(journal, client, batch);
+    expect(back.warnings).toEqual([
+      expect.stringMatching(
+        /^row 2 cannot be taken back: nobody knows by how much it changed the balance \(.*should be -2.00 and is 0.00\)/,
+      ),
+    ]);
+    await send(journal, client, back.batch);
+    expect([balanceOf(sandbox, poor), balanceOf(sandbox, rich)]).toEqual([0, 9]);
+  });
+
   test('sets back only what is still as it was set', async () => {
     const { sandbox, client, journal } = await world();
     const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 100)];

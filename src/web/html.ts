@@ -181,10 +181,25 @@ export function refusalStatus(error: OperatorError): number {
   return error instanceof UsageError ? 422 : 503;
 }
 
-/** A word for a state, with a sign beside it: colour alone tells nothing to those who do not see it. */
-export function stateTag(state: string, kind: 'good' | 'wait' | 'bad' | 'plain'): Html {
-  const signs = { good: '✓', wait: '…', bad: '✗', plain: '·' } as const;
-  return html`<span class="state ${kind}"><span aria-hidden="true">${signs[kind]} </span>${state}</span>`;
+const signs = { good: '✓', wait: '…', bad: '✗', plain: '·' } as const;
+type Mark = keyof typeof signs;
+
+/** How the states of runs, comparisons, rows, approvals, accounts and workers are marked; every other is bad. */
+const marks: Readonly<Record<string, Mark>> = {
+  ...marked('good', 'complete', 'equal', 'applied', 'approved', 'active', 'works'),
+  ...marked('wait', 'running', 'incomplete', 'blocked', 'sending', 'acknowledged', 'not_submitted', 'waiting', 'waits'),
+  planned: 'plain',
+};
+
+function marked(mark: Mark, ...states: readonly string[]): Readonly<Record<string, Mark>> {
+  return Object.fromEntries(states.map((state) => [state, mark]));
+}
+
+/** A state, or words with a mark of their own; with a sign beside it: colour alone tells nothing to those who do not see it. */
+export function stateTag(state: string, own?: Mark): Html {
+  const mark = own ?? marks[state] ?? 'bad';
+  const words = state === 'needs_human' ? 'needs a person' : own === undefined ? state.replaceAll('_', ' ') : state;
+  return html`<span class="state ${mark}"><span aria-hidden="true">${signs[mark]} </span>${words}</span>`;
 }
 
 /** Characters of a cell in a table; the page of the record has all of them. */

@@ -22,7 +22,7 @@ import {
   inBrowser,
 } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, notFound, page, redirect } from '../route.ts';
-import { batchIn, reportNow, intentTag, userTag } from './batches.ts';
+import { batchIn, reportNow, userTag } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
@@ -103,8 +103,6 @@ function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: str
 export function approvalTag({ approval }: BatchReport): Html {
   if (approval === null || approval.state === 'not_needed') return html``;
   const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
-  const kinds = { approved: 'good', denied: 'bad', expired: 'bad' } as const;
-  const words = state.replaceAll('_', ' ');
   // In the order in which it happened: what was denied may have been handed over again, and approved.
   const said = [
     ...(denied === null ? [] : [{ ...denied, what: 'Denied', more: `: ${denied.reason}` }]),
@@ -117,7 +115,7 @@ export function approvalTag({ approval }: BatchReport): Html {
   ].sort((one, other) => one.at.localeCompare(other.at));
   return html`<h2>Approval</h2>
     <p>
-      ${stateTag(words, state in kinds ? kinds[state as keyof typeof kinds] : 'wait')}
+      ${stateTag(state)}
       ${missing === 0 ? null : html` ${missing} of ${needed} missing; ${approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve it`}.`}
       ${until === null ? null : html` Good until ${timeTag(until)}.`}
     </p>
@@ -270,7 +268,7 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const { before, after } = reviewRow(intent);
   const { link } = visit;
   const facts = factsTag([
-    ['State', html`${intentTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
+    ['State', html`${stateTag(state)}${evidence === null ? null : `, by ${evidenceWords[evidence]}`}`],
     ['User', html`${userTag(visit, intent)} ${intent.plannedUsername} ${intent.plannedEmail}`],
     ['Before', before],
     ['After', after],

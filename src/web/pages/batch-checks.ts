@@ -145,12 +145,8 @@ function reconcileTag(
   { link }: Visit,
   { status, rows, users, requests, adopted, differences, problems }: ReconcileReport,
 ): Html {
-  const kinds = { equal: 'good', different: 'bad', incomplete: 'wait' } as const;
   return html`<h2>What was found</h2>
-    <p>
-      ${stateTag(status, kinds[status])} ${counted(rows, 'row')} of ${counted(users, 'user')},
-      ${counted(requests, 'request')}.
-    </p>
+    <p>${stateTag(status)} ${counted(rows, 'row')} of ${counted(users, 'user')}, ${counted(requests, 'request')}.</p>
     ${
       adopted === undefined
         ? null

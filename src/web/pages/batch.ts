@@ -22,6 +22,7 @@ import {
   html,
   type Html,
   type Part,
+  stateTag,
   tableTag,
   timeTag,
   inBrowser,
@@ -30,7 +31,7 @@ import {
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
 import { approvalTag, nextTag } from './batch-acts.ts';
-import { batchIn, batchState, intentTag, reportNow, textChunks, userTag } from './batches.ts';
+import { batchIn, batchState, reportNow, textChunks, userTag } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
 import { openJournalForReading } from '../../journal/open.ts';
@@ -153,7 +154,7 @@ async function openTag(
       [
         ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), `row ${row}`)],
         ['User', ({ user, plannedUsername }) => [user ?? 'new', ' ', plannedUsername]],
-        ['State', ({ state: own }) => intentTag(own)],
+        ['State', ({ state: own }) => stateTag(own)],
         ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : inBrowser(problem))],
       ],
       open,
@@ -198,7 +199,7 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
         [
           'State',
           ({ state, evidence }) => [
-            intentTag(state),
+            stateTag(state),
             evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
           ],
         ],

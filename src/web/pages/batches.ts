@@ -3,7 +3,7 @@ import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
 import { countWords, reportOf, type BatchReport } from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/cell.ts';
-import type { Batch, Intent, IntentState } from '../../journal/port.ts';
+import type { Batch, Intent } from '../../journal/port.ts';
 import { grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { dayMs, parseInstant } from '../../model/time.ts';
@@ -142,13 +142,6 @@ export function batchState({ state, counts, rows, discrepancies }: BatchReport):
     done: isWhole ? 'done' : 'done, not all',
   };
   return stateTag(words[state], kinds[state]);
-}
-
-export function intentTag(state: IntentState): Html {
-  const kinds = { applied: 'good', planned: 'plain', blocked: 'wait', sending: 'wait', acknowledged: 'wait' } as const;
-  const words = { needs_human: 'needs a person', not_applied: 'not applied' } as const;
-  const kind = state in kinds ? kinds[state as keyof typeof kinds] : 'bad';
-  return stateTag(state in words ? words[state as keyof typeof words] : state, kind);
 }
 
 export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' | 'subject'>): Part {

@@ -8,7 +8,7 @@ import type { StatusProblem } from '../../worker/status-problems.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';
-import { runState, startLinks } from './runs.ts';
+import { startLinks } from './runs.ts';
 
 export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const status = await ports.status();
@@ -100,7 +100,7 @@ function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit:
       running === null
         ? null
         : html`<p>
-            ${stateTag('running', 'wait')} <a href="${link(`/runs/${running.run}`)}">${running.command}</a> since
+            ${stateTag('running')} <a href="${link(`/runs/${running.run}`)}">${running.command}</a> since
             ${timeTag(running.acquiredAt)}, on ${running.host}.
           </p>`
     }
@@ -116,7 +116,7 @@ function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit:
       [
         ['Began', ({ started_at }) => timeTag(started_at)],
         ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
-        ['Outcome', ({ status }) => runState(status)],
+        ['Outcome', ({ status }) => stateTag(status)],
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       runs,
@@ -150,8 +150,6 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
     )}`;
 }
 
-const memberStates = { works: 'good', waits: 'wait', gone: 'bad' } as const;
-
 /** Where several machines share a store. */
 function fleetTag(fleet: WorkerStatus['fleet']): Html {
   if (fleet.length === 0) return html``;
@@ -159,7 +157,7 @@ function fleetTag(fleet: WorkerStatus['fleet']): Html {
     ${tableTag<WorkerStatus['fleet'][number]>(
       'Workers of all machines',
       [
-        ['State', ({ state }) => stateTag(state, memberStates[state])],
+        ['State', ({ state }) => stateTag(state)],
         ['Machine', ({ host, pid }) => `${host}, process ${pid}`],
         ['Since', ({ since }) => timeTag(since)],
         ['Seen', ({ seen_at }) => timeTag(seen_at)],
@@ -170,8 +168,7 @@ function fleetTag(fleet: WorkerStatus['fleet']): Html {
 }
 
 function lastOf(last: JobStatus['last'], runningSince: JobStatus['running_since'], link: Visit['link']): Html {
-  if (runningSince !== null) return html`${stateTag('running', 'wait')} since ${timeTag(runningSince)}`;
+  if (runningSince !== null) return html`${stateTag('running')} since ${timeTag(runningSince)}`;
   if (last === null) return html`<span class="none">has not run yet</span>`;
-  const state = stateTag(last.outcome ?? 'running', last.outcome === 'complete' ? 'good' : 'bad');
-  return anchor(link(`/runs/${last.run}`), state);
+  return anchor(link(`/runs/${last.run}`), stateTag(last.outcome ?? 'running'));
 }

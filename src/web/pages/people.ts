@@ -35,10 +35,9 @@ export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<
 }
 
 function stateOf({ state, blockedUntil }: ListedAccount): Html {
-  if (state !== 'active') return stateTag(state, 'bad');
-  return blockedUntil === null
-    ? stateTag('active', 'good')
-    : html`${stateTag('waits', 'wait')} until ${timeTag(blockedUntil)}`;
+  return state !== 'active' || blockedUntil === null
+    ? stateTag(state)
+    : html`${stateTag('waits')} until ${timeTag(blockedUntil)}`;
 }
 
 export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -47,7 +46,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
   const { link } = visit;
   const sessions = await ports.sessions.list(name);
   const at = (what: string) => link(`/people/${name}/${what}`);
-  const body = html`<p>${stateTag(state, state === 'active' ? 'good' : 'bad')}. Uses ${systemWords(osUsers)}.</p>
+  const body = html`<p>${stateTag(state)}. Uses ${systemWords(osUsers)}.</p>
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>

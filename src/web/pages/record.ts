@@ -2,7 +2,6 @@
 import { isRecord, recordIn } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
-import { openStates } from '../../bulk/intent.ts';
 import type { ReportedChange } from '../../data/changes.ts';
 import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
 import { inventory } from '../../data/inventory.ts';
@@ -155,8 +154,6 @@ function relatedTag(
     <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
 }
 
-const waitingStates: readonly string[] = ['planned', 'blocked', ...openStates];
-
 function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
   return html`<h2>Rows of batches</h2>
     ${tableTag<UserRow>(
@@ -169,11 +166,7 @@ function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
         ['Asked for', ({ parameters }) => (parameters === null ? null : cellTag(jsonText(parameters), 'text'))],
         ['Before', ({ before }) => before, 'number'],
         ['After', ({ after }) => after, 'number'],
-        [
-          'State',
-          ({ state }) =>
-            stateTag(state, waitingStates.includes(state) ? 'wait' : state === 'applied' ? 'good' : 'plain'),
-        ],
+        ['State', ({ state }) => stateTag(state)],
       ],
       rows,
       'No batch has a row for this user.',

@@ -22,7 +22,7 @@ import {
 } from '../html.ts';
 import { actorOf, type ConsolePorts, everySecond, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { checkTag } from './batch-checks.ts';
-import { jobState, runState, whoBegan } from './runs.ts';
+import { jobState, whoBegan } from './runs.ts';
 import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from '../../mirror/verify.ts';
 
 export async function stopRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -104,7 +104,7 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
     ${isLost ? problemTag('Its process is gone, and it was not finished.', 'The next sync goes on where it was.') : null}
     <h2>The sync</h2>
     ${factsTag([
-      ['Outcome', isLost ? stateTag('killed', 'bad') : runState(status)],
+      ['Outcome', isLost ? stateTag('killed') : stateTag(status)],
       ['By', actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)],
       ['Began', timeTag(started_at)],
       ['Ended', timeTag(finished_at)],
@@ -115,7 +115,7 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
       'What it did for each resource',
       [
         ['Resource', ([name]) => name],
-        ['Outcome', ([, each]) => runState(each.status)],
+        ['Outcome', ([, each]) => stateTag(each.status)],
         ['Read', ([, each]) => grouped(each.received), 'number'],
         ['New', ([, each]) => grouped(each.inserted), 'number'],
         ['Changed', ([, each]) => grouped(each.updated), 'number'],
@@ -190,7 +190,7 @@ function leftWords(ms: number): string {
 function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {
   const { records, requests, left, share } = progressWords(ports, found, run);
   return html`<section aria-label="Progress" data-events="${link(`/runs/${run}/events`)}">
-    <p>${stateTag('running', 'wait')} <span data-live="records">${records}</span></p>
+    <p>${stateTag('running')} <span data-live="records">${records}</span></p>
     <progress
       aria-label="Records read"
       max="1"
@@ -222,10 +222,9 @@ const mostNamed = 50;
 function verdictTag(report: unknown): Html {
   if (!isVerifyReport(report)) return nothing;
   const { status, requests, resources, deep } = report;
-  const kind = status === 'equal' ? 'good' : status === 'different' ? 'bad' : 'wait';
   return html`<h2>What was found</h2>
     <p>
-      ${stateTag(status, kind)}
+      ${stateTag(status)}
       ${deep ? 'Every record was compared.' : 'The numbers were compared, and the records where they differ.'}
       ${counted(requests, 'request')}.
     </p>
@@ -238,10 +237,7 @@ function verdictTag(report: unknown): Html {
       'What was found, by resource',
       [
         ['Resource', ([name]) => name],
-        [
-          'Result',
-          ([, { status: each }]) => stateTag(each, each === 'equal' ? 'good' : each === 'different' ? 'bad' : 'wait'),
-        ],
+        ['Result', ([, { status: each }]) => stateTag(each)],
         ['In the mirror', ([, { live }]) => grouped(live), 'number'],
         ['On the server', ([, { server_total: total }]) => (total === null ? 'not counted' : grouped(total)), 'number'],
         ['Windows', ([, { windows }]) => grouped(windows), 'number'],

@@ -7,7 +7,7 @@ import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { LockOwner } from '../../store/lock.ts';
-import type { ResourceReport, RunReport, RunStatus } from '../../store/mirror-types.ts';
+import type { RunReport } from '../../store/mirror-types.ts';
 import { isStartable, orderOf, type Startable } from '../../worker/by-hand.ts';
 import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
@@ -42,16 +42,9 @@ const startWords: Readonly<Record<Startable, { readonly name: string; readonly w
   deep: { name: 'Deep verify', what: 'Compares every record with the server, field by field.' },
 };
 
-export function runState(status: RunStatus | ResourceReport['status']): Html {
-  const kinds = { complete: 'good', running: 'wait' } as const;
-  return stateTag(status, status in kinds ? kinds[status as keyof typeof kinds] : 'bad');
-}
-
 /** The outcome of a job, or of what was started by hand; a comparison that ran well may have found differences. */
 export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCode'>): Html {
-  if (outcome === null) return stateTag('running', 'wait');
-  if (exitCode === 6) return stateTag('different', 'bad');
-  return stateTag(outcome.replaceAll('_', ' '), outcome === 'complete' ? 'good' : 'bad');
+  return stateTag(outcome === null ? 'running' : exitCode === 6 ? 'different' : outcome);
 }
 
 export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -80,7 +73,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         ['Ended', ({ finished_at }) => timeTag(finished_at)],
         ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
         ['By', ({ actor }) => whoRan(actor)],
-        ['Outcome', ({ status }) => runState(status)],
+        ['Outcome', ({ status }) => stateTag(status)],
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       shown.slice(0, shownRuns),

@@ -13,7 +13,7 @@ import { UsageError } from '../model/errors.ts';
 import { systemClock, timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
-import { toMoment, toWholeNumber } from './flag-values.ts';
+import { checkSpan, toMoment, toWholeNumber } from './flag-values.ts';
 import { paint, printResult, tableRoom } from './output.ts';
 
 interface Flags {
@@ -136,9 +136,7 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
 function filterOf({ since, until, person, batch, user }: Flags): AuditFilter {
   const from = since === undefined ? undefined : timestampOf(since);
   const to = until === undefined ? undefined : timestampOf(until);
-  if (from !== undefined && to !== undefined && from > to) {
-    throw new UsageError(`--since ${from} lies after --until ${to}`);
-  }
+  checkSpan(from, to);
   return {
     ...(from !== undefined && { since: from }),
     ...(to !== undefined && { until: to }),

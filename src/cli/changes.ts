@@ -1,11 +1,11 @@
 /** `changes`: who changed what between two times, field by field, from the mirror's history. */
-import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
+import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { CliContext } from './context.ts';
-import { toMoment } from './flag-values.ts';
+import { checkSpan, formatOption, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
 import { openLooking, openReading } from '../data/open.ts';
@@ -36,11 +36,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--id <id>', 'only this record of the resource', toId)
-    .addOption(
-      new Option('--format <format>', 'how changes are printed; --json stands for json')
-        .choices(queryFormats)
-        .default('table'),
-    )
+    .addOption(formatOption('changes', queryFormats))
     .option(
       '--follow',
       'go on until it is stopped, and print what changes as it is written; says at its end after which cursor to go on',
@@ -117,7 +113,7 @@ function spanOf({ since, until, id }: Flags) {
   const now = systemClock.now();
   const from = timestampOf(since ?? (id === undefined ? now - dayMs : 0));
   const to = timestampOf(until ?? now);
-  if (from > to) throw new UsageError(`--since ${from} lies after --until ${to}`);
+  checkSpan(from, to);
   return { from, to, ...(id === undefined ? {} : { id }) };
 }
 

@@ -1,7 +1,7 @@
 /** Values of flags, the flags that are given on to other commands, and standard input. */
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
-import { momentForms, parseMoment, parseDuration, systemClock } from '../model/time.ts';
+import { momentForms, parseMoment, parseDuration, systemClock, type Timestamp } from '../model/time.ts';
 import type { SettingsReading } from '../settings/settings.ts';
 
 /** A flag's text as milliseconds, above 0. */
@@ -30,6 +30,18 @@ export function toMoment(dayEnd = false): (text: string) => number {
     if (moment === undefined) throw new InvalidArgumentError(`It must be ${momentForms}.`);
     return moment;
   };
+}
+
+/** Throws a UsageError where --since lies after --until. */
+export function checkSpan(since: Timestamp | undefined, until: Timestamp | undefined): void {
+  if (since === undefined || until === undefined || since <= until) return;
+  throw new UsageError(`--since ${since} lies after --until ${until}`);
+}
+
+/** @param what is printed, as `rows` */
+export function formatOption(what: string, formats: readonly string[]): Option {
+  const printed = `how ${what} are printed; --json stands for json`;
+  return new Option('--format <format>', printed).choices(formats).default('table');
 }
 
 /** A flag's text as a whole number. */

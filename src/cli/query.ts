@@ -5,7 +5,7 @@ import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import type { ReadingJob } from '../data/reading-child.ts';
 import { styleWord } from '../model/text.ts';
 import type { CliContext } from './context.ts';
-import { readInput, toDuration } from './flag-values.ts';
+import { formatOption, readInput, toDuration } from './flag-values.ts';
 import { writePicture } from './files.ts';
 import { tableRoom } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';
@@ -24,11 +24,7 @@ export function define(program: Command, context: CliContext): void {
     .command('query')
     .description('Run one SQL statement that reads. Nothing that writes, attaches or sets anything is run.')
     .argument('[sql]', 'the SQL; without it, or as -, it is read from standard input')
-    .addOption(
-      new Option('--format <format>', 'how rows are printed; --json stands for json')
-        .choices(queryFormats)
-        .default('table'),
-    )
+    .addOption(formatOption('rows', queryFormats))
     .option('--timeout <duration>', 'stop when the statement takes longer: 30s, 10m (default: no limit)', toDuration)
     .addOption(new Option('--explain', 'show how the statement would be run, and which tables it reads whole'))
     .addOption(

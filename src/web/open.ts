@@ -41,7 +41,7 @@ export async function openConsole(
   const people = await openPeople(settings, actor, clock, releases);
   const journal = await openJournal(settings, actor, clock, releases);
   const hasAdmin = (await people.accounts()).some((each) => hasRole(each, 'admin'));
-  const first = hasAdmin ? null : new FirstAccount(randomBytes(24).toString('base64url'));
+  const first = hasAdmin ? null : new FirstAccount();
   const { profile, api } = settings;
   const serverName = [profile, api.baseUrl].filter((each) => each !== undefined).join(' · ');
   const { sessions } = people;
@@ -98,24 +98,16 @@ function openByHand(
   return releases.add(new ByHand({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
 }
 
+/** The link by which the first admin is made, once. */
 export class FirstAccount {
-  readonly #token: Buffer;
+  /** `/first/…` */
+  readonly path = `/first/${randomBytes(24).toString('base64url')}`;
   #isUsed = false;
 
-  /** @param token random; it stands in the link alone */
-  constructor(token: string) {
-    this.#token = Buffer.from(token);
-  }
-
-  /** `/first/…` */
-  get path(): string {
-    return `/first/${this.#token.toString()}`;
-  }
-
-  /** Whether the link is this one and may still be used. */
-  isOpen(token: string): boolean {
-    const given = Buffer.from(token);
-    return !this.#isUsed && given.length === this.#token.length && timingSafeEqual(given, this.#token);
+  /** Whether the path is that of the link, which may still be used. */
+  isOpen(path: string): boolean {
+    const [given, own] = [Buffer.from(path), Buffer.from(this.path)];
+    return !this.#isUsed && given.length === own.length && timingSafeEqual(given, own);
   }
 
   use(): void {

@@ -1,5 +1,5 @@
 /** `bulk reconcile`: what the journal says against what the server shows; and a journal that lost rows gets them back. */
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { balance } from '../../bulk/actions/balance.ts';
 import { adopt, type Adopted, checkSettled } from '../../bulk/adopt.ts';
 import { batchOf } from '../../bulk/claim.ts';
@@ -13,7 +13,7 @@ import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { toCount, toMoment } from '../flag-values.ts';
+import { checkSpan, formatOption, toCount, toMoment } from '../flag-values.ts';
 import { paint, printJson, printLine, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
 import { acceptedOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
@@ -53,11 +53,7 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
     .option('--max-requests <n>', 'stop after so many requests; the same command goes on from there', toCount)
     .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')
-    .addOption(
-      new Option('--format <format>', 'how differences are printed; --json stands for json')
-        .choices(formats)
-        .default('table'),
-    )
+    .addOption(formatOption('differences', formats))
     .addHelpText(
       'after',
       `
@@ -113,9 +109,7 @@ async function compare(
     });
   }
   const span: Span = { from: since?.ms ?? null, to: until?.ms ?? null };
-  if (span.from !== null && span.to !== null && span.from > span.to) {
-    throw new UsageError(`--since ${timestampOf(span.from)} lies after --until ${timestampOf(span.to)}`);
-  }
+  checkSpan(since && timestampOf(since.ms), until && timestampOf(until.ms));
   if (adopts) await checkSettled(ports, settleAfter ?? bulk.settleAfterMs);
   // Two at once would write into the same file of progress.
   await journal.acquireLock('reconcile');

@@ -136,8 +136,8 @@ export async function addFirst(visit: Visit, ports: ConsolePorts): Promise<Reply
 
 const firstRoles: readonly Role[] = ['reader', 'analyst', 'maker', 'operator', 'admin'];
 
-function checkFirst({ params }: Visit, { first }: ConsolePorts): FirstAccount {
-  if (first?.isOpen(params['token'] ?? '') === true) return first;
+function checkFirst({ path }: Visit, { first }: ConsolePorts): FirstAccount {
+  if (first?.isOpen(path) === true) return first;
   throw notFound('this link was used, or is not the newest');
 }
 

@@ -15,7 +15,7 @@ import { checkingKey, printCheck, signingKey } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
 import { toCount } from './flag-values.ts';
 import { printJson, printLine, printResult } from './output.ts';
-import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
+import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 
 interface Flags {
   readonly output?: string;
@@ -89,8 +89,9 @@ async function write(
   { output = 'certificate-{date}.json', keep }: Flags,
 ): Promise<void> {
   const settings = context.settings();
+  pathOfFile(context, output);
   const target = targetOf(context, output, keep);
-  refuseOwnFiles(target.path, settings);
+  refuseOwnFiles(context, target.path);
   const { signal } = context;
   const { record, ...mirror } = openCertifying({ settings, clock: systemClock }, context.releases);
   const key = signingKey(context, settings.store.journal);

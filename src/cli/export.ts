@@ -18,7 +18,7 @@ import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { toCount, toMoment } from './flag-values.ts';
-import { refuseOwnFiles, removeOlder, targetOf } from './files.ts';
+import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 import { drawReport, isReport, reportRequest, toParameter } from './reports.ts';
 
@@ -123,6 +123,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const named = flags.output === '-' ? undefined : flags.output;
   const request = { what: await whatOf(context, what, flags), form: formOf(flags, named) };
   checkStandardOutput(context, request.form, flags, named);
+  if (named !== undefined) pathOfFile(context, named);
   const target = named === undefined ? undefined : targetOf(context, named, flags.keep);
   const { signal } = context;
   let rows = 0;
@@ -140,7 +141,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     noteCursor(context, flags, cursor);
     return;
   }
-  refuseOwnFiles(target.path, context.settings());
+  refuseOwnFiles(context, target.path);
   const bytes = await writeDurableFile(target.path, chunks, signal);
   printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
   noteCursor(context, flags, cursor);
@@ -219,7 +220,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     form,
     meta: flags.meta === true,
     ...(flags.changedSince === undefined ? {} : { changedSince: flags.changedSince }),
-    check: (file: string) => refuseOwnFiles(join(target.path, file), settings),
+    check: (file: string) => refuseOwnFiles(context, join(target.path, file)),
   };
   const store = openReading(settings, context.releases);
   const { size } = statSync(settings.store.mirror);

@@ -5,16 +5,24 @@ import { datedName, isDated, keepNewest, type KeptNames } from '../data/dated-fi
 import { keyFiles } from '../journal/signed-document.ts';
 import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
+import { defaultConfigFile, valueOf } from '../settings/settings.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printNote, printWarning } from './output.ts';
 
-/** A slip of the hand must not put an export in the place of the mirror, or of the journal, which nothing can rebuild. */
-export function refuseOwnFiles(path: string, { store }: Settings): void {
+/**
+ * A slip of the hand must not put an export in the place of the mirror, the settings or the key, or of the journal, which nothing can
+ * rebuild.
+ */
+export function refuseOwnFiles(context: CliContext, path: string): void {
+  const { store, api, log } = context.settings();
   const target = statSync(path, { throwIfNoEntry: false });
-  const files = [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`]);
-  for (const own of [...files, ...Object.values(keyFiles(store.journal))]) {
+  const databases = [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`]);
+  const config = String(valueOf(context.reading(), 'config').value ?? defaultConfigFile);
+  const settings = [config, '.env', api.keyFile, log.file].flatMap((each) =>
+    each === undefined ? [] : [resolve(context.folder, each)],
+  );
+  for (const own of [...databases, ...settings, ...Object.values(keyFiles(store.journal))]) {
     const found = statSync(own, { throwIfNoEntry: false });
     const same = target !== undefined && found !== undefined && target.ino === found.ino && target.dev === found.dev;
     // Also one that is not there yet, such as the journal before the first write.
@@ -25,18 +33,26 @@ export function refuseOwnFiles(path: string, { store }: Settings): void {
   }
 }
 
+/** Throws a UsageError where the name is that of a folder: what is written there would be a file without an ending. */
+export function pathOfFile({ folder }: Pick<CliContext, 'folder'>, name: string): string {
+  if (name !== '' && !/[\\/]$/.test(name)) return resolve(folder, name);
+  throw new UsageError(name === '' ? 'the name of the file is empty' : `${name} names a folder`, {
+    advice: 'Name a file in it.',
+  });
+}
+
 /** The path of a file that may be written. Throws a UsageError where it is there already, or is one of ours. */
 export function newFile(context: CliContext, output: string, force: boolean): string {
-  const path = resolve(context.folder, output);
-  refuseOwnFiles(path, context.settings());
+  const path = pathOfFile(context, output);
+  refuseOwnFiles(context, path);
   if (force || !existsSync(path)) return path;
   throw new UsageError(`${output} is there already`, { advice: 'Name another file, or replace it with --force.' });
 }
 
 /** Writes a picture, whose chunks are an SVG, and says so. */
 export async function writePicture(context: CliContext, file: string, svg: AsyncIterable<Uint8Array>): Promise<void> {
-  const path = resolve(context.folder, file);
-  refuseOwnFiles(path, context.settings());
+  const path = pathOfFile(context, file);
+  refuseOwnFiles(context, path);
   const bytes = await writeDurableFile(path, svg, context.signal);
   if (context.json()) printJson(context, { file: path, format: 'svg', bytes });
   else printNote(context, `drawn to ${file}`);

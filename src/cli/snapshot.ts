@@ -1,10 +1,9 @@
 /** `snapshot`: a consistent copy of the mirror, while the worker writes. */
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { grouped, bytesText } from '../model/text.ts';
 import type { CliContext } from './context.ts';
 import { printResult } from './output.ts';
-import { refuseOwnFiles } from './files.ts';
+import { pathOfFile, refuseOwnFiles } from './files.ts';
 import { openShareWatch } from './progress.ts';
 import { makeSnapshot, mirrorToCopy } from '../data/copy-source.ts';
 import { systemClock } from '../model/time.ts';
@@ -43,8 +42,8 @@ Examples:
 
 async function run(context: CliContext, file: string, flags: Flags): Promise<void> {
   const settings = context.settings();
-  const path = resolve(context.folder, file);
-  refuseOwnFiles(path, settings);
+  const path = pathOfFile(context, file);
+  refuseOwnFiles(context, path);
   const anonymised = flags.anonymise === true;
   const mirror = mirrorToCopy(settings.store.mirror, systemClock);
   const watch = openShareWatch(context, 'copying');

@@ -41,4 +41,4 @@ export function batchCapProblem(
 
 /** What to do about a bound that holds. */
 export const capAdvice =
-  'Look at the amounts. If they are meant, raise the bound in the config file, or set it to off.';
+  'Look at the rows and their amounts. If they are meant, raise the bound in the config file, or set it to off.';

@@ -124,6 +124,21 @@ describe('export', () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
+  test('never replaces the settings or the key, and no file takes the name of a folder', async () => {
+    const folder = temporaryFolder();
+    const files = { 'set.yaml': 'api:\n  key_file: key.csv\n', '.env': '# nothing\n', 'key.csv': 'a-key-of-ours' };
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 });
+    const run = (name: string) =>
+      runCli(['export', 'users', '--format', 'csv', '-o', name, '--db', mirror(), '--config', 'set.yaml'], { folder });
+    for (const [name, text] of Object.entries(files)) {
+      expect((await run(name)).stderr).toContain('is a file of admin-mirror itself');
+      expect(readFileSync(join(folder, name), 'utf8')).toBe(text);
+    }
+    expect(await run('out/')).toMatchObject({ code: 2, stderr: expect.stringContaining('out/ names a folder') });
+    expect(await run('')).toMatchObject({ code: 2, stderr: expect.stringContaining('the name of the file is empty') });
+    expect(readdirSync(folder).toSorted()).toEqual(Object.keys(files).toSorted());
+  });
+
   test('does not mix rows and a report on standard output', async () => {
     const result = await runCli(['export', 'users', '--json', '--db', mirror()], { folder: temporaryFolder() });
     expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Give -o FILE with --json') });

@@ -170,7 +170,7 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
   async function run(tried: Partial<SyncRequest> = {}): Promise<number> {
     const before = server.requests;
     server.now += hourMs;
-    const counts = () => ({ requests: server.requests - before, retries: 0, byStatus: {} });
+    const counters = { requests: 0, retries: 0, byStatus: {} };
     const { signal } = new AbortController();
     const ports = {
       source: apiSource(client, pageSize, clock),
@@ -178,7 +178,7 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
       clock,
       signal,
       progress: () => {},
-      counts,
+      counters,
     };
     await runSync(ports, {
       resources: resourceNames,

@@ -14,14 +14,6 @@ const margin = 1.3;
 /** For what is sent beside pages: who the server is, what it can do, sums. */
 const extra = 50;
 
-/** What each request passes first; retries of it among them. */
-export interface RequestGate {
-  /** Counts one request. Throws a SpentError where there is none left. */
-  take(resource: ResourceName | null): void;
-  /** Counts one more try, where there is any left. */
-  mayRetry(resource: ResourceName | null): boolean;
-}
-
 /**
  * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the
  * budget and 50. A resource that uses more than its own takes from what is common, and never from another.
@@ -30,7 +22,7 @@ export interface RequestGate {
  * since a server may count what no page shows. So a window that is larger than was known earns its requests while it is
  * read, page by page.
  */
-export class Allowance implements RequestGate {
+export class Allowance {
   readonly #budget: number;
   #common: number;
   readonly #own = new Map<ResourceName, Share>();
@@ -64,6 +56,7 @@ export class Allowance implements RequestGate {
     return Math.floor(this.#ownOf(resource).left) + this.#common;
   }
 
+  /** Counts one request, retries among them. Throws a SpentError where there is none left. */
   take(resource: ResourceName | null): void {
     if (this.mayRetry(resource)) return;
     throw new SpentError(
@@ -74,6 +67,7 @@ export class Allowance implements RequestGate {
     );
   }
 
+  /** Counts one more try, where there is any left. */
   mayRetry(resource: ResourceName | null): boolean {
     const own = resource === null ? undefined : this.#ownOf(resource);
     if (own !== undefined && own.left >= 1) own.used += 1;
@@ -89,6 +83,9 @@ export class Allowance implements RequestGate {
     return own;
   }
 }
+
+/** What each request passes first. */
+export type RequestGate = Pick<Allowance, 'take' | 'mayRetry'>;
 
 interface Known {
   readonly days: DayRange;

@@ -74,7 +74,7 @@ export function openSyncEngine(options: SyncEngineOptions) {
   const source = sourceOf(options);
   const store = overStore(openMirrorStore(file, clock, { historyIgnore }));
   const space = freeSpace === undefined ? {} : { freeSpace };
-  const ports = { source, store, clock, signal, progress, counts: () => client.counters, ...space };
+  const ports = { source, store, clock, signal, progress, counters: client.counters, ...space };
   return { run: (request: SyncRequest) => runSync(ports, request), close: () => store.close() };
 }
 
@@ -82,7 +82,7 @@ export function openSyncEngine(options: SyncEngineOptions) {
 export function openVerifyEngine(options: EngineOptions) {
   const { client, file, clock, signal, progress } = options;
   const store = openVerifyStore(file);
-  const ports = { source: sourceOf(options), store, clock, signal, progress, counts: () => client.counters };
+  const ports = { source: sourceOf(options), store, clock, signal, progress, counters: client.counters };
   return { run: (request: VerifyRequest) => verify(ports, request), close: () => store.close() };
 }
 

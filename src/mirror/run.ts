@@ -3,6 +3,7 @@
  * refuse or ignore.
  */
 import pLimit from 'p-limit';
+import type { Client } from '../api/client.ts';
 import type { Actor } from '../model/actor.ts';
 import { FileError, IncompleteError, InterruptedError, OperatorError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
@@ -28,11 +29,7 @@ interface SyncPorts {
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
   /** Requests sent so far, retries among them, and their responses by HTTP status. */
-  readonly counts: () => {
-    readonly requests: number;
-    readonly retries: number;
-    readonly byStatus: Readonly<Record<number, number>>;
-  };
+  readonly counters: Client['counters'];
   /** As the system says where it is left out. */
   readonly freeSpace?: FreeSpace;
 }
@@ -83,7 +80,7 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
       ports.progress({ kind: 'notice', resource, text: difference });
     const error = errorOf([...ends.values()], watched.signal);
     const status = statusOf([...ends.values()], signal);
-    const { requests, retries, byStatus } = ports.counts();
+    const { requests, retries, byStatus } = ports.counters;
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
     await maintain(watched, status, request);
     return { report: reportOf(store, run), error };

@@ -1,4 +1,5 @@
 /** Verifying, resource by resource, by counts or every record: nothing changes here or there. Section "Verifying" of docs/architecture.md. */
+import type { Client } from '../api/client.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -21,7 +22,7 @@ import {
 } from './verify-counts.ts';
 
 interface VerifyPorts extends Omit<ComparePorts, 'resource' | 'capabilities'> {
-  readonly counts: () => { readonly requests: number; readonly retries: number };
+  readonly counters: Client['counters'];
 }
 
 export interface VerifyRequest {
@@ -69,7 +70,7 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
   const damage = ends.map(({ error }) => error).find((error) => error instanceof FileError);
   if (damage !== undefined) throw damage;
   const verdicts = ends.map(({ verdict }) => verdict);
-  const { requests, retries } = ports.counts();
+  const { requests, retries } = ports.counters;
   const report: VerifyReport = {
     status: statusOf(verdicts, signal),
     deep: request.deep,

@@ -1,19 +1,18 @@
 /** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
 import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
-import { capabilityWords, type MirrorStatus } from '../mirror/status.ts';
 import type { CliContext } from './context.ts';
 import { paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
 import { width } from '../data/text-table.ts';
-import { openStatus } from '../mirror/open-status.ts';
+import { capabilityWords, type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { worstOf } from '../model/errors.ts';
 import { ageText, parseInstant, systemClock } from '../model/time.ts';
-import { checkCode, type StatusProblem, statusProblems } from '../worker/status-problems.ts';
+import { checkCode, type StatusProblem, statusProblems } from '../worker/problems.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
-/** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/status-problems.ts. */
+/** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/problems.ts. */
 function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`];
   if (worker === null && jobs.length === 0) return store;

@@ -29,7 +29,7 @@ import { coverageOf } from '../model/era.ts';
 import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { knownServer } from './server-check.ts';
-import { capabilityStatus } from './status.ts';
+import { capabilityStatus } from './open-status.ts';
 import { priceOf } from './freshness-price.ts';
 import { graceMs, pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';

@@ -1,8 +1,7 @@
 /** What `status` shows besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
 import { statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
-import { openStatus } from '../mirror/open-status.ts';
-import type { MirrorStatus } from '../mirror/status.ts';
+import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
@@ -10,9 +9,8 @@ import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
-import { freshnessOf } from './problems.ts';
+import { checkCode, freshnessOf, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreToLook, workerFileOf } from './open-store.ts';
-import { checkCode, type StatusProblem, statusProblems } from './status-problems.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { timestampOf } from '../../src/model/time.ts';
-import type { MirrorStatus } from '../../src/mirror/status.ts';
+import type { MirrorStatus } from '../../src/mirror/open-status.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';

@@ -14,7 +14,7 @@ import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
-import { capabilityWords, sizeWords, type CapabilityStatus, describeCapabilities } from '../../mirror/status.ts';
+import { capabilityWords, sizeWords, type CapabilityStatus, describeCapabilities } from '../../mirror/open-status.ts';
 import { type Check, failed, ok, skipped, warn } from './check.ts';
 import { counted } from '../../model/text.ts';
 import { eraEnd, eraStart } from '../../model/era.ts';

@@ -1,10 +1,10 @@
 /** The first page: how fresh everything is, what is wrong and what to do, what runs, and which batches wait for the reader. */
-import type { MirrorStatus } from '../../mirror/status.ts';
+import type { MirrorStatus } from '../../mirror/open-status.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { JobStatus, ServerState, WorkerStatus } from '../../worker/open-status.ts';
-import type { StatusProblem } from '../../worker/status-problems.ts';
+import type { StatusProblem } from '../../worker/problems.ts';
 import { ageTag, anchor, html, type Html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
 import { waitingBatches } from './batches.ts';

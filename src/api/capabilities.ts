@@ -83,9 +83,9 @@ export async function measureCapabilities(
     },
   };
   const list: Measured = { client: measured, resource, reach, signal };
-  const oldest = await largestPage(list, 'asc', Math.min(first, sampleSize));
+  const { page: oldest } = await largestPage(list, 'asc', Math.min(first, sampleSize));
   const most = Math.min(first, room.records, reach.size);
-  const newest = await largestPage(list, 'desc', most);
+  const { page: newest, size } = await largestPage(list, 'desc', most);
   const now = clock.now();
   const clockDifferenceMs = serverAheadOf(newest, now);
   const readable = reach.size === Infinity ? pageSizeOf(newest) : await largestReadable({ ...list, client });
@@ -100,8 +100,10 @@ export async function measureCapabilities(
     now: now + (clockDifferenceMs ?? 0),
     seen: [...observationsIn(newest), ...observationsIn(oldest)],
   };
-  // A list that shows nothing, as in a deploy, says nothing against what was measured when it did.
-  if (survey.seen.length === 0 && before !== undefined) return before;
+  // A list that shows nothing, as in a deploy, says nothing against what was measured when it did; a refusal does.
+  if (survey.seen.length === 0 && before !== undefined) {
+    return { ...before, pageSize: Math.min(before.pageSize, size), ...(await measureRanges(survey, before, notes)) };
+  }
   const ranges = await measureRanges(survey, known, notes);
   const rateLimit = client.rateLimit?.();
   return {
@@ -134,12 +136,12 @@ async function largestPage(
   { client, resource, reach, signal }: Measured,
   direction: 'asc' | 'desc',
   first: number,
-): Promise<Page> {
+): Promise<{ readonly page: Page; readonly size: number }> {
   const requestOne: RequestPage = (page, paginate, patience) =>
     client.list(resource, { ...ordered(direction, paginate), page }, signal, patience);
   for (let size = first; ; size = Math.floor(size / 2)) {
     try {
-      return await readPage(readingRecords(requestOne), 1, size, reach);
+      return { page: await readPage(readingRecords(requestOne), 1, size, reach), size };
     } catch (error) {
       if (!(error instanceof RefusedInput) || size <= 1) throw error;
     }

@@ -113,6 +113,8 @@ class NarrowedPage<P extends ListPage> {
   readonly #unreadable: Unreadable[] = [];
   /** The page that came last. */
   #last: P | undefined;
+  /** How the last part that did not come failed. */
+  #problem: unknown;
 
   constructor(reading: PageReading<P>, reach: Reach, number: number, size: number, failure: Error | undefined) {
     this.#reading = reading;
@@ -126,12 +128,12 @@ class NarrowedPage<P extends ListPage> {
     const size = this.#size;
     const first = (this.#number - 1) * size;
     if (this.#failure !== undefined) await this.#findSomePage(this.#failure);
-    const records = Math.max(0, Math.min(size, (this.#last?.total ?? Infinity) - first));
-    const smaller = Math.max(1, Math.ceil(records / 2));
-    await this.#cover(first, first + records, smaller);
+    const behind = first + size;
+    const end = this.#last === undefined ? behind : await this.#endFrom(Math.max(first, this.#last.total), behind);
+    const smaller = Math.max(1, Math.ceil((end - first) / 2));
+    await this.#cover(first, end, smaller);
     if (this.#failure !== undefined) await this.#learn(this.#number, size, smaller, 0);
-    const last = this.#last;
-    if (last === undefined) throw new Error('a page without parts');
+    const last = this.#last ?? (await this.#findSomePage(this.#problem));
     const { join } = this.#reading;
     return {
       ...join(last, this.#parts.toReversed()),
@@ -139,17 +141,20 @@ class NarrowedPage<P extends ListPage> {
       perPage: size,
       lastPage: Math.max(1, Math.ceil(last.total / size)),
       parts: this.#parts.length > 0 ? this.#parts : [join(last, [])],
-      unreadable: this.#unreadable,
+      unreadable: this.#unreadable
+        .filter((each) => each.first <= last.total)
+        .map((each) => ({ ...each, last: Math.min(each.last, last.total) })),
     };
   }
 
   /** Requests a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
-  async #findSomePage(failure: Error): Promise<void> {
+  async #findSomePage(failure: unknown): Promise<P> {
     // The first record may be one that cannot be read; behind the page is another, or the end of the list.
     for (const number of [1, this.#number * this.#size + 1]) {
       try {
-        this.#last = await this.#reading.requestOne(number, 1, once);
-        return;
+        const page = await this.#reading.requestOne(number, 1, once);
+        this.#last = page;
+        return page;
       } catch (error) {
         if (!isPageFailure(error)) throw error;
       }
@@ -166,8 +171,31 @@ class NarrowedPage<P extends ListPage> {
       const from = Math.max(first, (number - 1) * now);
       await this.#piece(number, now, from, left);
       // How long the list is, an empty page past its end shows as well.
-      left = Math.min(from, this.#last?.total ?? from);
+      const total = Math.max(first, this.#last?.total ?? from);
+      left = total < from ? await this.#endFrom(total, from) : from;
     }
+  }
+
+  /** Where the list ends, counted from 0, from its total on: that may be out of date. @param most where it is all the same */
+  async #endFrom(total: number, most: number): Promise<number> {
+    const { requestOne, count } = this.#reading;
+    let end = Math.min(total, most);
+    let size = Math.max(1, Math.min(Math.ceil(this.#size / 2), this.#reach.size));
+    while (end < most) {
+      const offset = Math.floor(end / size) * size;
+      try {
+        const page = await requestOne(offset / size + 1, size, once);
+        const shown = page.perPage === size ? offset + count(page) : 0;
+        if (shown <= end) break;
+        end = Math.min(shown, most);
+      } catch (error) {
+        if (!isPageFailure(error)) throw error;
+        // Some servers fail behind the end of a list.
+        if (size === 1) break;
+        size = Math.ceil(size / 2);
+      }
+    }
+    return end;
   }
 
   /** Reads one smaller page for the places from `from` on, before `end`. */
@@ -180,6 +208,7 @@ class NarrowedPage<P extends ListPage> {
       page = await this.#reading.requestOne(number, size, size === 1 ? twice : once, places);
     } catch (error) {
       if (!isPageFailure(error)) throw error;
+      this.#problem = error;
       reach.failuresLeft -= 1;
       if (size === 1 || reach.failuresLeft <= 0) {
         reach.lasting = true;

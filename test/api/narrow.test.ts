@@ -6,6 +6,8 @@ import { type RequestPage, countOf, Reach, readingRecords, readPage } from '../.
 
 interface Host {
   readonly total: number;
+  /** What it says that the total is; a total may be out of date. */
+  readonly says?: number;
   /** Places of records that cannot be read, from 1. */
   readonly bad: readonly number[];
   /** Records on the largest page that it can make. */
@@ -13,7 +15,7 @@ interface Host {
 }
 
 /** A list whose records have their places as ids, and what was asked of it. */
-function listOf({ total, bad, most }: Host): { readonly ask: RequestPage; readonly asked: string[] } {
+function listOf({ total, says = total, bad, most }: Host): { readonly ask: RequestPage; readonly asked: string[] } {
   const asked: string[] = [];
   const ask: RequestPage = async (page, size) => {
     asked.push(`${page}x${size}`);
@@ -23,8 +25,8 @@ function listOf({ total, bad, most }: Host): { readonly ask: RequestPage; readon
       throw new ServerFailed(`page ${page} of ${size} failed`, 500, { smallerMayHelp: true });
     }
     const records = places.map((id) => ({ id }));
-    const lastPage = Math.max(1, Math.ceil(total / size));
-    return Promise.resolve({ page, perPage: size, lastPage, total, records, text: '', milliseconds: 0 });
+    const lastPage = Math.max(1, Math.ceil(says / size));
+    return Promise.resolve({ page, perPage: size, lastPage, total: says, records, text: '', milliseconds: 0 });
   };
   return { ask, asked };
 }
@@ -74,6 +76,43 @@ describe('pages that a host cannot make', () => {
       }),
       { numRuns: 400, seed: 1 },
     );
+  });
+
+  test('show every record, though the total that the server says is out of date', async () => {
+    const stale = record({ total: integer({ min: 1, max: 60 }), more: integer({ min: -30, max: 30 }) });
+    await assert(
+      asyncProperty(stale, constantFrom(1, 2, 7), constantFrom(Infinity, 3), async ({ total, more }, most, size) => {
+        const reach = new Reach();
+        reach.size = size;
+        const { pages } = await pagesOf({ total, says: Math.max(0, total + more), bad: [], most }, 10, reach);
+        expect(pages.flatMap(({ records }) => records.map(({ id }) => id))).toHaveLength(total);
+        expect(pages.flatMap(({ unreadable }) => unreadable ?? [])).toEqual([]);
+      }),
+      { numRuns: 300, seed: 1 },
+    );
+  });
+
+  test('of which no record can be read are said to hold them, also where smaller ones were requested from the start', async () => {
+    const bad = Array.from({ length: 10 }, (_, at) => 11 + at);
+    const reach = new Reach();
+    reach.size = 5;
+    const { ask } = listOf({ total: 100, bad, most: Infinity });
+    const page = await readPage(readingRecords(ask), 2, 10, reach);
+    expect(page).toMatchObject({ page: 2, perPage: 10, lastPage: 10, total: 100, records: [] });
+    expect(countOf(page.unreadable ?? [])).toBe(10);
+    const lost = (): Promise<Page> => Promise.reject(new ServerFailed('failed', 500, { smallerMayHelp: true }));
+    await expect(readPage(readingRecords(lost), 2, 10, reach)).rejects.toThrow(ServerFailed);
+  });
+
+  test('do not hold what is behind the end of the list, where the server fails there', async () => {
+    const { ask } = listOf({ total: 15, bad: [], most: Infinity });
+    const failing: RequestPage = (page, size) =>
+      (page - 1) * size < 15 ? ask(page, size) : Promise.reject(new ServerFailed('no', 500, { smallerMayHelp: true }));
+    const reach = new Reach();
+    reach.size = 2;
+    const page = await readPage(readingRecords(failing), 2, 10, reach);
+    expect(page.records.map(({ id }) => id)).toEqual([11, 12, 13, 14, 15]);
+    expect(page.unreadable).toEqual([]);
   });
 
   test('cost about 3 log2(size) requests for each record that cannot be read', async () => {

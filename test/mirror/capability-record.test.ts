@@ -4,6 +4,8 @@ import { recordCapabilities, storedCapabilities } from '../../src/mirror/capabil
 import { eraEnd, eraStart } from '../../src/model/era.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
+import { sync } from '../support/mirror.ts';
+import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 type Rules = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;
@@ -36,3 +38,20 @@ test.each([
   expect(store.windows('users')).toMatchObject([{ state: again ? 'pending' : 'settled' }]);
   expect(storedCapabilities(store, 'users')?.capabilities).toEqual(capabilities(now));
 });
+
+test.each([
+  ['a format of days', { date_format: 'dmy', date_unreadable: 'error' }, { date_format: 'iso' }],
+  ['a size of pages', {}, { page_max: 30, page_over: 'refuse' }],
+] as const)(
+  '%s that the server refuses is believed no longer, though the list is empty by now',
+  async (_, before, after) => {
+    const sandbox = await startSandbox({ users: 3, behaviour: before });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['users'], pageSize: 50, allowDeletions: true } as const;
+    await sync(sandbox, file, shape);
+    for (const { id } of sandbox.control.dump('users')) sandbox.control.remove('users', Number(id));
+    sandbox.control.setBehaviour(after);
+    const { report } = await sync(sandbox, file, shape);
+    expect(report.resources.users).toMatchObject({ status: 'complete', live: 0, problem: null });
+  },
+);

@@ -36,8 +36,9 @@ export class StepClock {
   }
 }
 
-export type Change = 'insert' | 'backdate' | 'update' | 'remove' | 'import' | 'ancient';
-export const changes: readonly Change[] = ['insert', 'backdate', 'update', 'remove', 'import', 'ancient'];
+/** `undo`: the newest record goes again, and the one that was updated last is just as it was before, its time included. */
+export type Change = 'insert' | 'backdate' | 'update' | 'undo' | 'remove' | 'import' | 'ancient';
+export const changes: readonly Change[] = ['insert', 'backdate', 'update', 'undo', 'remove', 'import', 'ancient'];
 
 const mostChanges = 80;
 
@@ -48,6 +49,8 @@ export class ServerHistory {
   readonly #random: () => number;
   readonly #kinds: readonly Change[];
   #left = mostChanges;
+  #inserted: number | undefined;
+  #updated: Readonly<Record<string, unknown>> | undefined;
   /** When a record was last touched, and when one was taken away, by the step clock. */
   readonly touched = new Map<number, number>();
   readonly removed = new Map<number, number>();
@@ -71,7 +74,7 @@ export class ServerHistory {
     this.#left -= 1;
     switch (kind) {
       case 'insert':
-        this.#touch(control.insert(this.#resource, { created_at: this.#timestamp(this.#clock.now()) }));
+        this.#insertAt(0);
         break;
       case 'backdate':
         this.#insertAt(dayMs * 900 * this.#random());
@@ -89,23 +92,37 @@ export class ServerHistory {
       }
       case 'update': {
         const id = this.#anyId();
-        if (id !== undefined) this.#touch(control.update(this.#resource, id, this.#newValue()));
+        if (id === undefined) break;
+        this.#updated = control.get(this.#resource, id);
+        this.#touch(control.update(this.#resource, id, this.#newValue()));
+        break;
+      }
+      case 'undo': {
+        const { id, ...before } = this.#updated ?? {};
+        if (this.#inserted !== undefined) this.#remove(this.#inserted);
+        if (control.get(this.#resource, Number(id ?? 0)) === undefined) break;
+        this.#touch(control.update(this.#resource, Number(id), before));
         break;
       }
       case 'remove': {
         const id = this.#anyId();
-        if (id === undefined) break;
-        control.remove(this.#resource, id);
-        this.touched.delete(id);
-        this.removed.set(id, this.#clock.now());
+        if (id !== undefined) this.#remove(id);
       }
     }
   }
 
   #insertAt(agoMs: number): void {
-    this.#touch(
-      this.#sandbox.control.insert(this.#resource, { created_at: this.#timestamp(this.#clock.now() - agoMs) }),
-    );
+    const record = this.#sandbox.control.insert(this.#resource, {
+      created_at: this.#timestamp(this.#clock.now() - agoMs),
+    });
+    this.#inserted = Number(record['id']);
+    this.#touch(record);
+  }
+
+  #remove(id: number): void {
+    if (!this.#sandbox.control.remove(this.#resource, id)) return;
+    this.touched.delete(id);
+    this.removed.set(id, this.#clock.now());
   }
 
   #timestamp(ms: number): string {

@@ -121,7 +121,10 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
   const clock = new StepClock(sandboxNow);
   // Where windows are read side by side, several changes come between two pages of one: a deletion and a record added
   // in the middle then cancel each other out, which no count can show.
-  const kinds = world.concurrency === 1 ? changes : (['insert', 'update', 'remove'] as const);
+  const possible = world.concurrency === 1 ? changes : (['insert', 'update', 'undo', 'remove'] as const);
+  // So may what is undone, behind a total that stands still.
+  const standsStill = world.steps.some(({ lie }) => lie?.said.totals_cached !== undefined);
+  const kinds = possible.filter((kind) => kind !== 'undo' || !standsStill);
   const history = new ServerHistory(sandbox, resource, clock, world.seed, kinds);
   const { pageSize, windowPages, concurrency } = world;
   const shape = { resources: [resource], pageSize, windowPages, concurrency, clock } as const;

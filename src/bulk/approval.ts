@@ -15,6 +15,19 @@ export async function approvalOf(journal: Pick<Journal, 'approval'>, { batch }: 
   return { ...rest, approvals: given.map(({ by, at, until, problem }) => ({ by, at, until, problem })) };
 }
 
+type Standing = NonNullable<Awaited<ReturnType<typeof approvalOf>>>;
+
+/** Who did what, in the order in which it happened: what was denied may have been handed over again, and approved. */
+export function approvalSteps({ submitted, approvals, denied }: Standing) {
+  const counts = (problem: string | null): string => (problem === null ? '' : `, which does not count: ${problem}`);
+  const noted = (note: string | null): string => (note === null ? '' : `: ${note}`);
+  return [
+    ...(denied === null ? [] : [{ ...denied, what: 'Denied', more: noted(denied.reason) }]),
+    ...(submitted === null ? [] : [{ ...submitted, what: 'Submitted', more: noted(submitted.note) }]),
+    ...approvals.map((each) => ({ ...each, what: 'Approved', more: counts(each.problem) })),
+  ].sort((one, other) => one.at.localeCompare(other.at));
+}
+
 /** Why what was sent before shall be sent again; null where nobody said so. */
 export interface Again {
   readonly reason: string | null;

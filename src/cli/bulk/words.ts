@@ -1,6 +1,7 @@
 /** A batch and its rows as a person reads them: in words, as a table, as a sheet; and every row in `--json`. */
 import { extname } from 'node:path';
 import type { Command } from 'commander';
+import { approvalSteps } from '../../bulk/approval.ts';
 import {
   type BatchRecord,
   type BatchReport,
@@ -14,11 +15,10 @@ import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
-import { type Actor, actorText } from '../../model/actor.ts';
+import { actorText } from '../../model/actor.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
-import type { Timestamp } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
@@ -89,21 +89,17 @@ export function planLines(context: CliContext, report: BatchReport, totals: read
 /** How it stands with the approval: what is needed, who is waited for, who approved or denied it, until when. */
 export function approvalLines({ approval }: Pick<BatchReport, 'approval'>): string[] {
   if (approval === null) return [];
-  const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
-  const by = (actor: Actor, at: Timestamp): string => `by ${onOneLine(actorText(actor))} on ${minuteOf(at)}`;
-  const note = (text: string | null): string => (text === null ? '' : `: ${onOneLine(text)}`);
+  const { state, needed, missing, reasons, approvers, until } = approval;
   const isOpen = state === 'waiting';
   const who = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
   const good = until === null ? '' : `, good until ${minuteOf(until)}`;
   return [
     `approval  ${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${who})` : ''}${good}`,
     ...reasons.map((reason) => `          because ${reason}`),
-    ...(submitted === null ? [] : [`          submitted ${by(submitted.by, submitted.at)}${note(submitted.note)}`]),
-    ...approvals.map((each) => {
-      const counts = each.problem === null ? '' : `, which does not count: ${each.problem}`;
-      return `          approved ${by(each.by, each.at)}${counts}`;
-    }),
-    ...(denied === null ? [] : [`          denied ${by(denied.by, denied.at)}${note(denied.reason)}`]),
+    ...approvalSteps(approval).map(
+      ({ what, by, at, more }) =>
+        `          ${what.toLowerCase()} by ${onOneLine(actorText(by))} on ${minuteOf(at)}${onOneLine(more)}`,
+    ),
   ];
 }
 

@@ -24,7 +24,7 @@ import {
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, notFound, page, redirect } from '../route.ts';
 import { batchIn, reportNow, userTag } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
-import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
+import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch, Intent, IntentState } from '../../journal/port.ts';
@@ -102,17 +102,7 @@ function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: str
 
 export function approvalTag({ approval }: BatchReport): Html {
   if (approval === null || approval.state === 'not_needed') return html``;
-  const { state, needed, missing, reasons, submitted, approvals, denied, approvers, until } = approval;
-  // In the order in which it happened: what was denied may have been handed over again, and approved.
-  const said = [
-    ...(denied === null ? [] : [{ ...denied, what: 'Denied', more: `: ${denied.reason}` }]),
-    ...(submitted === null ? [] : [{ ...submitted, what: 'Submitted', more: submitted.note && `: ${submitted.note}` }]),
-    ...approvals.map((each) => ({
-      ...each,
-      what: 'Approved',
-      more: each.problem && `, which does not count: ${each.problem}`,
-    })),
-  ].sort((one, other) => one.at.localeCompare(other.at));
+  const { state, needed, missing, reasons, approvers, until } = approval;
   return html`<h2>Approval</h2>
     <p>
       ${stateTag(state)}
@@ -121,7 +111,7 @@ export function approvalTag({ approval }: BatchReport): Html {
     </p>
     <ul>
       ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
-      ${said.map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
+      ${approvalSteps(approval).map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
     </ul>`;
 }
 

@@ -15,7 +15,7 @@ import { explainFileError, readRegularFile } from '../model/files.ts';
 import { isLoopback } from '../model/address.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
-import { documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
+import { anchor, documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
   type ConsolePorts,
@@ -161,7 +161,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       if (caller === null && route.method === 'GET') {
         return reply.redirect(visit.link('/sign-in', { next: request.url === '/' ? null : request.url }), 303);
       }
-      return send(reply, visit, forbiddenPage(caller));
+      return send(reply, visit, forbiddenPage(visit));
     }
     return send(reply, visit, await replyOf(route, visit));
   }
@@ -333,13 +333,17 @@ function failureOf({ id }: FastifyRequest, error: unknown, ports: ConsolePorts) 
   return { status: 500, title: 'This did not work', body };
 }
 
-function forbiddenPage(caller: Caller | null): Reply {
-  const why =
-    caller === null ? 'You are not signed in.' : `Your roles are: ${caller.account.roles.join(', ') || 'none'}.`;
+function forbiddenPage({ caller, link }: Visit): Reply {
+  if (caller === null) {
+    const problem = problemTag(
+      'You are not signed in.',
+      'Your session may have ended. Nothing was done; do it again then.',
+    );
+    return page('Sign in first', html`${problem} ${anchor(link('/sign-in'), 'Sign in')}`, { status: 401 });
+  }
+  const why = `Your roles are: ${caller.account.roles.join(', ') || 'none'}.`;
   const advice = 'An admin can give you another one on the page People.';
-  return page('You may not see this', problemTag(why, caller === null ? undefined : advice), {
-    status: caller === null ? 401 : 403,
-  });
+  return page('You may not see this', problemTag(why, advice), { status: 403 });
 }
 
 /** An address as a header can hold it: whoever asks may have written anything into it. */

@@ -32,6 +32,14 @@ describe('the first account', () => {
 });
 
 describe('signing in', () => {
+  test('is what a form leads to whose session has ended, with a word that nothing was done', async () => {
+    const { browser } = await startConsole();
+    const { post } = await browser('nobody', null);
+    const late = await post('/runs', { run: 'sync' });
+    expect(late.status).toBe(401);
+    expect(await late.text()).toMatch(/Your session may have ended\. Nothing was done[^]*href="\/sign-in"/);
+  });
+
   test(
     'gives a cookie that only this host gets, that scripts cannot read, and leads to the page that was asked for',
     { tags: 'full' },

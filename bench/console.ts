@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { freePort } from '../test/support/free-port.ts';
 import { roles, actorOf } from '../src/model/actor.ts';
 import { systemClock } from '../src/model/time.ts';
-import { openPeopleIn } from '../src/people/open.ts';
+import { openPeopleIn } from '../test/support/journal-file.ts';
 import { command, cpuOf, measureCli, peakOf } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';
 import { markdownTable, type Row } from './table.ts';

@@ -5,7 +5,7 @@ import { DatabaseError } from 'pg';
 import type { Clock } from '../model/time.ts';
 import { openLeases } from '../store/lease.ts';
 import type { SharedDatabase } from '../store/postgres.ts';
-import { openShared, openSharedIfMade } from '../store/postgres-schema.ts';
+import { hasTable, openShared, openSharedIfMade } from '../store/postgres-schema.ts';
 import type { Head } from './chain.ts';
 import type { JournalBackend } from './journal.ts';
 import { batchLockWords, journalKind } from './schema.ts';
@@ -32,10 +32,7 @@ export async function sharedHead({
   query,
   schema,
 }: Pick<SharedDatabase, 'query' | 'schema'>): Promise<(Head & { readonly journal: string }) | undefined> {
-  const [there] = await query<{ there: boolean }>(
-    `select to_regclass('${schema.replaceAll("'", "''")}.journal_steps') is not null as there`,
-  );
-  if (there?.there !== true) return undefined;
+  if (!(await hasTable({ query, schema }, 'journal_steps'))) return undefined;
   const [head] = await query<Head & { journal: string }>(
     `select step, hash, (select id from ${schema}.journal_identity) as journal from ${schema}.journal_steps
      order by step desc limit 1`,

@@ -1,16 +1,10 @@
 /** The accounts that are in the journal of the settings. */
 import { openBackendOf, openBackendToLook } from '../journal/open.ts';
-import { openBackend } from '../journal/sqlite.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
-import { type Clock, systemClock } from '../model/time.ts';
+import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openPeopleOver, type People } from './people.ts';
-
-/** The accounts in the journal file, which is made where there is none. Throws a FileError. The caller closes them. */
-export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
-  return openPeopleOver(openBackend(file, clock), actor, clock);
-}
 
 /** The accounts, to be changed by the actor. Throws a FileError. */
 export async function openPeople(settings: Settings, actor: Actor, clock: Clock, releases: Releases): Promise<People> {

@@ -77,7 +77,10 @@ function inPostgres(statement: string): string {
   );
 }
 
-async function hasTable({ query, schema }: Pick<SharedDatabase, 'query' | 'schema'>, table: string): Promise<boolean> {
+export async function hasTable(
+  { query, schema }: Pick<SharedDatabase, 'query' | 'schema'>,
+  table: string,
+): Promise<boolean> {
   const [found] = await query<{ there: boolean }>(
     `select to_regclass('${schema.replaceAll("'", "''")}.${table}') is not null as there`,
   );

@@ -1,7 +1,8 @@
-/** The journal in a file, opened as commands open it, without settings. */
+/** The journal in a file and its accounts, opened as commands open them, without settings. */
 import { noRules } from '../../src/journal/approval.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import type { Journal, JournalRules } from '../../src/journal/port.ts';
+import { openPeopleOver, type People } from '../../src/people/people.ts';
 import { openBackend, openBackendForReading } from '../../src/journal/sqlite.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import { type Clock, systemClock } from '../../src/model/time.ts';
@@ -19,4 +20,9 @@ export async function openJournal(
 /** The same to be looked at. */
 export async function openJournalForReading(file: string): Promise<Journal> {
   return openJournalOver(openBackendForReading(file, systemClock), null, systemClock);
+}
+
+/** The accounts in the journal file, which is made where there is none. The caller closes them. */
+export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
+  return openPeopleOver(openBackend(file, clock), actor, clock);
 }

@@ -2,7 +2,7 @@
 import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { Clock } from '../../src/model/time.ts';
-import { openPeopleIn } from '../../src/people/open.ts';
+import { openPeopleIn } from './journal-file.ts';
 import type { Cost } from '../../src/people/sign-in.ts';
 import type { NewAccount, People } from '../../src/people/people.ts';
 import { sandboxNow } from './sandbox.ts';

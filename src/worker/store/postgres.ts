@@ -11,7 +11,7 @@ import type { Clock } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
 import { openLeases, usualLeaseMs } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
-import { openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
+import { hasTable, openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import type { FleetMember } from './port.ts';
 import { workerKind } from './sqlite.ts';
 import type { FleetPlace } from '../fleet.ts';
@@ -31,8 +31,7 @@ export async function openSharedWorkerStore(store: SharedStore, clock: Clock): P
 
 /** What belongs to a journal that was moved into files is gone on with there. */
 async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<void> {
-  const [made] = await query<{ made: boolean }>(`select to_regclass('journal_identity') is not null as made`);
-  if (made?.made !== true) return;
+  if (!(await hasTable({ query, schema }, 'journal_identity'))) return;
   const [found] = await query<{ id: string }>(`select id from ${schema}.journal_identity`);
   const moved = movedProblem(found?.id ?? '', `the journal in ${name}`);
   if (moved !== null) throw moved;

@@ -56,11 +56,6 @@ export interface RateLimit {
   readonly limit: number;
 }
 
-interface Waiter {
-  readonly admit: (pass: Pass) => void;
-  readonly refuse: (error: unknown) => void;
-}
-
 const firstConcurrency = 2;
 /** Good responses for one more at once: slow enough that a limit nobody announced is not overrun by many. */
 const responsesAStep = 8;
@@ -182,7 +177,7 @@ export type Gate = ReturnType<typeof openGate>;
 export function openGate(options: GateOptions) {
   const { clock, sleep, budget } = options;
   const pace = new Pace(options.requestsPerSecond);
-  const queue: Waiter[] = [];
+  const queue: PromiseWithResolvers<Pass>[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);
   let underWay = 0;
   /** Requests sent until then were overtaken by the last halving, and do not halve again. */
@@ -222,11 +217,11 @@ export function openGate(options: GateOptions) {
       // The response to a request under way will pump again.
       if (wait === Number.POSITIVE_INFINITY) return;
       if (wait > options.maxWaitMs) {
-        for (const waiter of queue.splice(0)) waiter.refuse(new ClosedForLong(wait));
+        for (const waiter of queue.splice(0)) waiter.reject(new ClosedForLong(wait));
       } else if (wait > 0) {
         return arm(now + wait, wait);
       } else {
-        queue.shift()?.admit(admission(now));
+        queue.shift()?.resolve(admission(now));
       }
     }
     if (queue.length === 0) disarm();
@@ -275,27 +270,19 @@ export function openGate(options: GateOptions) {
     /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
     enter: async (signal?: AbortSignal) => {
       if (budget !== undefined) await wait(budget, signal);
-      if (signal?.aborted) throw signal.reason;
-      return new Promise<Pass>((resolve, reject) => {
-        const onAbort = () => {
-          queue.splice(queue.indexOf(waiter), 1);
-          reject(signal?.reason as Error);
-          pump();
-        };
-        const waiter: Waiter = {
-          admit: (pass) => {
-            signal?.removeEventListener('abort', onAbort);
-            resolve(pass);
-          },
-          refuse: (error) => {
-            signal?.removeEventListener('abort', onAbort);
-            reject(error);
-          },
-        };
-        signal?.addEventListener('abort', onAbort, { once: true });
-        queue.push(waiter);
+      signal?.throwIfAborted();
+      const waiter = Promise.withResolvers<Pass>();
+      queue.push(waiter);
+      pump();
+      try {
+        return await unlessAborted(waiter.promise, signal);
+      } catch (error) {
+        if (queue.includes(waiter)) queue.splice(queue.indexOf(waiter), 1);
+        // Let in at that very moment, it keeps no place.
+        waiter.promise.then((pass) => pass.leave({ kind: 'failed' })).catch(() => {});
         pump();
-      });
+        throw error;
+      }
     },
     /** The server's limit where it announces one. */
     limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),

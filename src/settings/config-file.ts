@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { UsageError } from '../model/errors.ts';
 import { fileReason, type ReadFile, readRegularFile } from '../model/files.ts';
-import { suggestion } from '../model/nearest.ts';
+import { nearestNames, suggestion } from '../model/nearest.ts';
 import type { WrittenPolicy } from './approval.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
@@ -215,7 +215,9 @@ function unknownKey(key: string, origin: string): UsageError {
   // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
   const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles', 'jobs'])];
   const known = key.includes('.') ? [...fileKeys, 'bulk.approval'] : [...sections, ...fileKeys];
-  return new UsageError(`${origin}: unknown setting "${key}"`, { advice: suggestion(key, known) });
+  const isNear = nearestNames(key, known).length > 0;
+  const advice = isNear ? suggestion(key, known) : 'config/admin-mirror.example.yaml shows every setting.';
+  return new UsageError(`${origin}: unknown setting "${key}"`, { advice });
 }
 
 /** Reads the file, and those of its profiles; `undefined` where there is none and it need not be there. */

@@ -257,6 +257,10 @@ describe('related records', () => {
 describe('mistakes', () => {
   test.each([
     [
+      'zzzzzz:\n  x: 1\n',
+      'config/admin-mirror.yaml:1: unknown setting "zzzzzz"\nconfig/admin-mirror.example.yaml shows every setting.',
+    ],
+    [
       'api:\n  # comment\n  timeot: 5s\n',
       'config/admin-mirror.yaml:3: unknown setting "api.timeot"\nDid you mean "api.timeout"?',
     ],

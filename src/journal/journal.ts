@@ -638,7 +638,11 @@ async function storeBatch(
   before = noTotals,
 ): Promise<void> {
   const row = { ...batchRow(batch, at), salt: newSalt() };
-  await connection.insertInto('journal_batches').values(row).execute();
+  // Each row's reference makes SQLite read the whole of the batch's row, where a sheet of nothing but mistakes has megabytes of them.
+  await connection
+    .insertInto('journal_batches')
+    .values({ ...row, problems: '[]' })
+    .execute();
   const isCounted = newApproval(rules, batch, before) !== null;
   let totals = before;
   const onRow = (each: NewIntent): void => {
@@ -647,9 +651,7 @@ async function storeBatch(
   const sealed = await insertIntents(connection, backend, batch, rows, onRow);
   const approval = newApproval(rules, batch, totals, isCounted ? await lastAccepted(connection) : undefined);
   const whole = approval === null ? row : { ...row, approval: JSON.stringify(approval) };
-  if (whole !== row) {
-    await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();
-  }
+  await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();
   const digest = sealOf(row.salt, whole);
   const { action, hash, net, undoOf } = batch;
   const data = { action, hash, net, undo_of: undoOf, ...sealed };

@@ -482,12 +482,14 @@ describe('a run', () => {
     expect((await go()).stop).toBeInstanceOf(KeyRefusedError);
   });
 
-  test('for a reason that a person gave sends what another journal seems to have sent', async () => {
-    for (const reason of [undefined, 'it is meant']) {
+  test('sends what another journal seems to have sent for a reason given to go on, and not for one given to the plan', async () => {
+    for (const planned of [{}, { reason: 'it is meant' }]) {
       const { go, make, requests } = await world([7]);
       make(7, 'Credit am:zzzzzzzzzzzz');
-      const { stop } = await go(reason === undefined ? {} : { reason });
-      expect([stop?.name, requests]).toEqual(reason === undefined ? ['OutcomeUnknownError', []] : [undefined, [7]]);
+      for (const over of [planned, {}]) {
+        expect([(await go(over)).stop?.name, requests]).toEqual(['OutcomeUnknownError', []]);
+      }
+      expect([await go({ reason: 'it is meant' }), requests]).toEqual([{ stop: null }, [7]]);
     }
   });
 

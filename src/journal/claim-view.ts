@@ -5,7 +5,7 @@
 import { type Kysely, sql, type SqlBool } from 'kysely';
 import { changeByHand } from '../model/approval.ts';
 import type { PlannedChange } from '../model/money.ts';
-import type { Timestamp } from '../model/time.ts';
+import { parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { JournalBackend } from './journal.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, Intent, NewBatch, SentRow } from './port.ts';
 import { batchOf, type JournalTables } from './tables.ts';
@@ -101,11 +101,17 @@ export async function sentSince(
   return [...(await others.execute()), ...byHand];
 }
 
+/** Now, or just behind the last of what does the same: a clock that was set back must not make it look older than that. */
+export function laterThan(same: readonly Pick<SentRow, 'claimedAt'>[], now: Timestamp): Timestamp {
+  const last = Math.max(...same.map(({ claimedAt }) => parseInstant(claimedAt) ?? 0));
+  return last < (parseInstant(now) ?? 0) ? now : timestampOf(last + 1);
+}
+
 /** As databases without truth values have it. */
 type FoundRow = Omit<SentRow, 'found'> & { readonly found: number };
 
 /** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
-async function repeatsOf(
+export async function repeatsOf(
   connection: Connection,
   { texts }: Pick<JournalBackend, 'texts'>,
   fingerprints: readonly string[],

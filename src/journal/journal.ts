@@ -47,7 +47,7 @@ import {
   setBatch,
   RowsSeal,
 } from './chain.ts';
-import { canBeClaimed, claimable, isOpen, viewOf } from './claim-view.ts';
+import { canBeClaimed, claimable, isOpen, laterThan, repeatsOf, viewOf } from './claim-view.ts';
 import { takeOutPerson } from './forget.ts';
 import type {
   AdoptedRow,
@@ -453,8 +453,8 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       step(async (connection) => {
         const found = await batchNamed(connection, batch);
         if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
-        const at = now();
         const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
+        const at = laterThan(view.repeats, now());
         const notes = decide(view, found);
         const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
         const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
@@ -539,7 +539,8 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       step(async (connection) => {
         await tellPolicy(connection, acting());
         await checkWrite(connection, write, acting());
-        const at = now();
+        const prints = write.fingerprint === null ? [] : [write.fingerprint];
+        const at = laterThan(await repeatsOf(connection, backend, prints, timestampOf(0), ''), now());
         const by = actor === null ? null : canonical({ ...actor });
         const begun = { ...write, at, state: 'sending' as const, actor: by, salt: newSalt() };
         const row = await connection

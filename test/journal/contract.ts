@@ -339,6 +339,22 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(repeats).toMatchObject([{ fingerprint: 'print-2', batch: null, row: null, state: 'sending' }]);
   });
 
+  test('what does the same again is later than it by the record, though the clock stands still or was set back', async () => {
+    const { journal } = await open();
+    await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
+    await claim(journal);
+    await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7)]);
+    await claim(journal, 'two');
+    const fingerprint = (await journal.claimable('one'))[0]?.fingerprint ?? null;
+    await journal.beginWrite({ operation: 'users.update-balance', user: 7, body: '{}', fingerprint });
+    const times = (await journal.claimView(newBatch({ batch: 'new' }), await journal.claimable('one'), always)).repeats;
+    const ofUser = times.filter((each) => each.fingerprint === fingerprint).map(({ claimedAt }) => claimedAt);
+    expect(ofUser).toHaveLength(3);
+    expect(new Set(ofUser)).toHaveLength(3);
+    expect(ofUser).toEqual(ofUser.toSorted());
+    expect((await journal.verifyChain()).problems).toEqual([]);
+  });
+
   test('a journal that is older than the server says so of the batch until it is reconciled', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7)]);

@@ -157,7 +157,8 @@ export class Surplus {
 
   #common(): number {
     const [first = 0, ...others] = this.#windows.values();
-    return others.length > 0 && others.every((each) => each === first) ? first : 0;
+    // A total that counts too few is capped, and says nothing of other days: an empty window would be cut day by day.
+    return first > 0 && others.length > 0 && others.every((each) => each === first) ? first : 0;
   }
 
   #save(): void {

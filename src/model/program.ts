@@ -15,8 +15,12 @@ export const commandFile = fileURLToPath(new URL('src/admin-mirror.js', root));
 /** In a clone the command stands in no PATH. */
 export const commandName = root.pathname.includes('/node_modules/') ? 'admin-mirror' : 'npx admin-mirror';
 
+let versionRead: string | undefined;
+
+/** As the package's own file names it, which is read once. */
 export function version(): string {
-  return (JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }).version;
+  versionRead ??= (JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }).version;
+  return versionRead;
 }
 
 /** The address of a module beside the one at `here`. `.ci/bundle.mjs` finds the calls by their text. */

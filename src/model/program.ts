@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url';
 import { basename } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { type Clock, timestampOf } from './time.ts';
-import { randomUUID } from 'node:crypto';
 
 /** From src/model/ and from the bundle in dist/command/ it is the same way up. */
 const root = new URL('../../', import.meta.url);
@@ -50,5 +49,5 @@ export function releaseBytes({ buffer, byteLength }: Uint8Array): void {
 
 /** `20260311T021500-1f0c9a3b`: sorts by time, and two of the same moment differ. */
 export function runId(clock: Clock): string {
-  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${randomUUID().slice(0, 8)}`;
+  return `${timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '')}-${crypto.randomUUID().slice(0, 8)}`;
 }

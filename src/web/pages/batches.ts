@@ -178,8 +178,8 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
         </p>
         <p>
           <label class="choice"
-            ><input type="checkbox" name="force" value="yes" /> for the action delete: rows with yes in the column force
-            are deleted in spite of orders and punishments</label
+            ><input type="checkbox" name="force" value="yes" /> delete users in spite of orders and punishments, where
+            the column force of their row says yes</label
           >
         </p>
       </details>

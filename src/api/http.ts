@@ -12,7 +12,7 @@ import { type Network, openDispatcher } from './network.ts';
 import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type Circumstances, tooLarge, TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
-import { releaseBytes } from '../model/program.ts';
+import { releaseBytes } from '../model/memory.ts';
 import { secondMs } from '../model/time.ts';
 
 interface Address {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { actorOf } from '../model/actor.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
-import { keepHeapSmall } from '../model/program.ts';
+import { keepHeapSmall } from '../model/memory.ts';
 import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';

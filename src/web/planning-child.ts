@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { serveJob } from '../data/job-child.ts';
 import type { Log } from '../model/log.ts';
-import { keepHeapSmall } from '../model/program.ts';
+import { keepHeapSmall } from '../model/memory.ts';
 import { receivedSettings } from '../settings/passed.ts';
 import { planParts, type PlanTask } from './planning.ts';
 

@@ -15,7 +15,7 @@ import { writeToStream } from '../../data/stream-output.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
-import { keepHeapSmall } from '../../model/program.ts';
+import { keepHeapSmall } from '../../model/memory.ts';
 import { moneyText } from '../../model/money.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import { onTerminal } from '../prompts.ts';

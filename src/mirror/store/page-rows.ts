@@ -9,7 +9,7 @@ import { type Field, type FieldType, type Resource, type ResourceName, resourceO
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageCounts } from '../../store/mirror-types.ts';
-import { releaseBytes } from '../../model/program.ts';
+import { releaseBytes } from '../../model/memory.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
 import { numbersIn } from '../../store/cursor.ts';

@@ -5,7 +5,7 @@ import { openMirrorStoreForReading } from './mirror-store.ts';
 import { cellIn, eachRow } from './page-rows.ts';
 import type { PageRows } from '../../model/page-rows.ts';
 import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
-import { releaseBytes } from '../../model/program.ts';
+import { releaseBytes } from '../../model/memory.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';

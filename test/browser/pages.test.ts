@@ -112,6 +112,8 @@ interface Stop {
 async function stopsOf(page: Page): Promise<Stop[]> {
   const stops: Stop[] = [];
   // A page may begin in a field: the way round begins where the last stop was left.
+  // A browser goes there once it draws the page, which may be after it was loaded.
+  await page.waitForFunction(() => [null, document.activeElement].includes(document.querySelector('[autofocus]')));
   const isOnPage = () => page.evaluate(() => document.activeElement !== document.body);
   while (await isOnPage()) await page.keyboard.press('Tab');
   for (;;) {

@@ -25,13 +25,13 @@ import {
   type Consent,
   type Rules,
 } from './claim.ts';
-import { countNameOf, isOpen } from './intent.ts';
+import { countNameOf } from './intent.ts';
 import { acceptJournal, checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, reviewNotApplied, settleOpen } from './settle.ts';
+import { reconcileRows, restOf, reviewNotApplied, settleOpen } from './settle.ts';
 
 /** What became of a batch that was sent. */
 export interface SendingEnd {
@@ -94,7 +94,7 @@ async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
   const stop = await reconcileRows(sending);
   if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
   // What nobody has approved is not gone on with, but approved.
-  return batch.state === 'planned' && !(await isDone(journal, batch)) ? stop : ended(sending, stop);
+  return batch.state === 'planned' && (await restOf(journal, batch.batch)) ? stop : ended(sending, stop);
 }
 
 /** How the batch stands after it was sent. A journal that cannot be read must not hide that rows may have gone out. */
@@ -165,19 +165,12 @@ async function settleBefore(sending: Sending): Promise<OperatorError | null> {
 /** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
 async function ended({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
   try {
-    await journal.setBatchState(batch.batch, (await isDone(journal, batch)) ? 'done' : 'stopped');
+    await journal.setBatchState(batch.batch, (await restOf(journal, batch.batch)) ? 'stopped' : 'done');
     return stop;
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
     return stop ?? notRecorded(error, true, batch);
   }
-}
-
-async function isDone(journal: Journal, { batch }: Batch): Promise<boolean> {
-  const counts = await journal.counts(batch);
-  return (Object.keys(counts) as IntentState[]).every(
-    (state) => !isOpen(state) && state !== 'planned' && state !== 'blocked',
-  );
 }
 
 class Run {

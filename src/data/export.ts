@@ -2,7 +2,6 @@
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
 import { createGzip, createZstdCompress } from 'node:zlib';
 import { distinct } from './column-type.ts';
 import type { LineBatch } from './csv-lines.ts';
@@ -11,6 +10,7 @@ import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from '.
 import { type RowSource, sourceOf, type SourceRequest, rowsSource } from './source.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import type { Table, TableCell, TableFormat, TableWriter } from '../model/table.ts';
+import { keepYoungHeapSmall } from '../model/memory.ts';
 import { guardedText } from '../store/files/csv.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 
@@ -74,7 +74,7 @@ export async function* exportChunks(
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
   const { signal, onRows, onWarning = () => {} } = run;
   // Rows are garbage as soon as they are written. Room for more of it would be grown to no use, 40 MB by the end.
-  setFlagsFromString('--semi-space-growth-factor=1');
+  keepYoungHeapSmall();
   switch (form.format) {
     case 'parquet': {
       const { parquetChunks } = await import('./parquet.ts');

@@ -12,6 +12,7 @@ import {
   openSync,
   readSync,
   type Stats,
+  rmdirSync,
   statSync,
   existsSync,
   mkdirSync,
@@ -175,19 +176,40 @@ export function explainFileError(error: unknown, doing: string, file: string): O
 const ownerAlone = 0o700;
 
 /**
- * Makes the folder and those that lead to it; one that is there stays as it is, and one that another user has put where everybody
- * can write is refused. One by one: where nothing can be made, as in /proc, Node never comes back from making all of them at once.
+ * Makes the folder and those that lead to it, and gives those that were made, the outermost first; one that is there stays as it is,
+ * and one that another user has put where everybody can write is refused. One by one: where nothing can be made, as in /proc, Node
+ * never comes back from making all of them at once.
  */
-export function makeFolder(path: string): void {
+export function makeFolder(path: string): readonly string[] {
   try {
     makeNewFolder(path);
+    return [path];
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(path).isDirectory()) return refusePlanted(path);
+    if (code === 'EEXIST' && statSync(path).isDirectory()) {
+      refusePlanted(path);
+      return [];
+    }
     const parent = dirname(path);
     if (code !== 'ENOENT' || existsSync(parent)) throw error;
-    makeFolder(parent);
+    const made = makeFolder(parent);
     makeNewFolder(path);
+    return [...made, path];
+  }
+}
+
+/** Does the work in the folder, as `makeFolder` makes it. Where the work fails, folders that were made for it and are empty go again. */
+export async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const made = makeFolder(path);
+  try {
+    return await work();
+  } catch (error) {
+    try {
+      for (const folder of made.toReversed()) rmdirSync(folder);
+    } catch {
+      // Something is in it by now: it stays, and so do those around it.
+    }
+    throw error;
   }
 }
 

@@ -5,7 +5,7 @@ import { UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
-import { parseDuration } from '../model/time.ts';
+import { durationText, parseDuration } from '../model/time.ts';
 import { allSettings, type SettingKey, settingOf, type settingTable } from './table.ts';
 
 interface ListenAddress {
@@ -25,7 +25,10 @@ export function expectedOf(key: SettingKey): string {
       'an address that begins with https:// or http://, such as https://panel.example.com, without a user, a password or a query',
     secret: 'text',
     path: 'the path of a file',
-    duration: 'a duration such as 30s, 10m or 48h',
+    duration:
+      most === undefined
+        ? 'a duration above 0 such as 30s, 10m or 48h'
+        : `a duration from ${durationText(least ?? 1)} to ${durationText(most)}, such as 30s or 10m`,
     count: `a whole number from ${least ?? 1} to ${most ?? 'any'}`,
     rate: 'a number above 0, or off',
     bound: 'a whole number above 0, or off',
@@ -252,6 +255,10 @@ export function readValue<K extends SettingKey>(key: K, given: unknown) {
 function readGiven(key: SettingKey, given: unknown): unknown {
   const { kind, least = 1, most } = settingOf(key);
   if (kind === 'count') return isCount(given, least, most) ? given : refused;
+  if (kind === 'duration' && most !== undefined) {
+    const ms = readers.duration(given);
+    return typeof ms === 'number' && ms >= least && ms <= most ? ms : refused;
+  }
   if (kind !== 'includes') return readers[kind](given);
   if (given === 'none') return [];
   const known = includesOf(key);

@@ -88,7 +88,7 @@ export interface SettingsReading {
   readonly problems: readonly UsageError[];
   /** The config file has profiles, none is chosen, and no server is named outside of them. */
   readonly isUndecided: boolean;
-  /** Variables that look like ours and are none, each with the nearest that is. */
+  /** Variables that look like ours and are none, each with the nearest that is; lines of `.env` that are no variable. */
   readonly warnings: readonly string[];
   /** The config file as it was read, to be kept; undefined where there is none. */
   readonly config: () => Buffer | undefined;
@@ -106,6 +106,7 @@ interface Found {
   readonly file: ConfigFile | undefined;
   readonly common: ReadonlyMap<SettingKey, FileValue>;
   readonly problems: readonly UsageError[];
+  readonly warnings: readonly string[];
   readonly dotenvIsOpen: boolean;
   readonly sources: SettingsSources;
 }
@@ -180,6 +181,7 @@ function findSettings(sources: SettingsSources): Found {
     file,
     common: new Map(file?.values.map((each) => [each.key, each])),
     problems: [...dotenv.problems, ...(file?.problems ?? [])],
+    warnings: dotenv.warnings,
     dotenvIsOpen: dotenv.isOpen,
     sources,
   };
@@ -227,7 +229,10 @@ function readingFor(
     approval: approval.policies,
     problems,
     isUndecided: profile instanceof UsageError && !found.given.has('profile') && !found.common.has('profile'),
-    warnings: places.flatMap(({ variables: given, origin }) => strangers(given, origin, variables)),
+    warnings: [
+      ...found.warnings,
+      ...places.flatMap(({ variables: given, origin }) => strangers(given, origin, variables)),
+    ],
     config: () => (file === undefined ? undefined : wholeConfig(file, known)),
     settings: problems.length === 0 ? rest : undefined,
     rest,

@@ -127,10 +127,23 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
+/** A line of `.env` that is no variable is passed over, and what it was to set with it: it is worth a line. It may hold a secret. */
+function unread(text: string): string[] {
+  // What stands in quotes may go over several lines, and is a value whatever it looks like.
+  const inQuotes = /(?<=^[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*)(["'`])[^]*?\1/gm;
+  const lines = text.replaceAll(inQuotes, (value) => value.replaceAll(/[^\n]/g, '')).split('\n');
+  return lines.flatMap((line, index) =>
+    /^\s*(?:#|$|(?:export\s+)?[\w.-]+\s*=)/.test(line)
+      ? []
+      : [`line ${index + 1} of .env is not NAME=value, and was not read.`],
+  );
+}
+
 /** The file `.env` of the folder; without variables where it is not there, or must not be taken. */
 export function readDotenv(folder: string) {
-  const none: { variables: Variables; problems: UsageError[]; isOpen: boolean } = {
+  const none: { variables: Variables; warnings: string[]; problems: UsageError[]; isOpen: boolean } = {
     variables: {},
+    warnings: [],
     problems: [],
     isOpen: false,
   };
@@ -138,7 +151,8 @@ export function readDotenv(folder: string) {
     const file = readRegularFile(resolve(folder, '.env'));
     const problem = distrust('the file .env in the working folder', file);
     if (problem !== undefined) return { ...none, problems: [problem] };
-    return { ...none, variables: parseEnv(file.bytes.toString('utf8')), isOpen: (file.mode & 0o044) !== 0 };
+    const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
+    return { ...none, variables: parseEnv(text), warnings: unread(text), isOpen: (file.mode & 0o044) !== 0 };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'EISDIR') return none;

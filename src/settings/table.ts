@@ -2,6 +2,7 @@
  * Every setting, once: its key in the config file, how it is read, what it means, its default, flag and environment variable.
  * Global flags, `admin-mirror config`, docs/settings.md and the test of the example file all come from here.
  */
+import { dayMs, secondMs } from '../model/time.ts';
 import type { SettingKind } from './kinds.ts';
 
 export interface Setting {
@@ -17,7 +18,7 @@ export interface Setting {
   readonly env: string;
   /** False where the config file must not hold it. */
   readonly inFile: boolean;
-  /** Largest and smallest count accepted; the smallest is 1 where it is left out. */
+  /** Largest and smallest count accepted, or duration in ms; the smallest is 1 where it is left out. A timer takes 24 days at most. */
   readonly most?: number;
   readonly least?: number;
 }
@@ -53,7 +54,7 @@ export const settingTable = [
     flag: '--insecure-http',
     env: 'ADMIN_MIRROR_INSECURE_HTTP',
   }),
-  setting('api.timeout', 'duration', 'how long one request may take', '30s'),
+  setting('api.timeout', 'duration', 'how long one request may take', '30s', { most: dayMs }),
   setting('api.concurrency', 'count', 'requests under way at once, at most', 8, { most: 64 }),
   setting('api.attempts', 'count', 'how often a read is tried before it counts as failed', 5, { most: 100 }),
   setting('api.requests_per_second', 'rate', 'requests a second, at most; off leaves it to the server', 'off'),
@@ -83,7 +84,10 @@ export const settingTable = [
   ),
   setting('store.shared_password', 'secret', 'its password; never in the config file', null, { inFile: false }),
   setting('store.shared_password_file', 'path', 'a file that holds the password and nothing else', null),
-  setting('store.shared_lease', 'duration', 'how long a machine may be silent before another takes its place', '45s'),
+  setting('store.shared_lease', 'duration', 'how long a machine may be silent before another takes its place', '45s', {
+    least: secondMs,
+    most: dayMs,
+  }),
   setting('backup.folder', 'path', 'where backups are kept', 'data/backups'),
   setting('backup.keep', 'bound', 'backups that are kept, or off for all', 'off'),
   setting('sync.requests_per_run', 'count', 'requests that a run may spend on reading again', 1_000, {

@@ -275,8 +275,14 @@ describe('mistakes', () => {
       'api.concurrency is 100 (config/admin-mirror.yaml:2): expected a whole number from 1 to 64',
     ],
     ['api:\n  concurrency: "8"\n', 'api.concurrency is "8" (config/admin-mirror.yaml:2): expected a whole number'],
-    ['api:\n  timeout: 30\n', 'api.timeout is 30 (config/admin-mirror.yaml:2): expected a duration such as 30s'],
-    ['api:\n  timeout: 0s\n', 'api.timeout is "0s" (config/admin-mirror.yaml:2): expected a duration'],
+    ['api:\n  timeout: 30\n', 'api.timeout is 30 (config/admin-mirror.yaml:2): expected a duration from 1ms to 1d'],
+    ['api:\n  timeout: 0s\n', 'api.timeout is "0s" (config/admin-mirror.yaml:2): expected a duration from 1ms to 1d'],
+    ['api:\n  timeout: 30d\n', 'api.timeout is "30d" (config/admin-mirror.yaml:2): expected a duration from 1ms to 1d'],
+    [
+      'store:\n  shared_lease: 1ms\n',
+      'store.shared_lease is "1ms" (config/admin-mirror.yaml:2): expected a duration from 1s',
+    ],
+    ['history:\n  keep: 0d\n', 'history.keep is "0d" (config/admin-mirror.yaml:2): expected a duration above 0'],
     [
       'api:\n  insecure_http: maybe\n',
       'api.insecure_http is "maybe" (config/admin-mirror.yaml:2): expected true or false',
@@ -326,6 +332,31 @@ describe('mistakes', () => {
       expect.stringMatching(/^ADMIN_MIRROR_BASEURL \(environment\).*ADMIN_MIRROR_BASE_URL/),
       expect.stringMatching(/^ADMIN_MIRROR_KEY \(\.env\).*ADMIN_MIRROR_API_KEY/),
     ]);
+  });
+
+  test('a line of .env that is no variable is reported by its number alone', () => {
+    const lines = [
+      '# keys',
+      '',
+      'ADMIN_MIRROR_API_KEY: secret-1',
+      'export A=1',
+      'B = "x',
+      'y"',
+      "C='#'",
+      'secret 2',
+      'D=',
+    ];
+    const { warnings } = read({ dotenv: lines.join('\r\n') });
+    expect(warnings).toEqual([
+      'line 3 of .env is not NAME=value, and was not read.',
+      'line 8 of .env is not NAME=value, and was not read.',
+    ]);
+  });
+
+  test('a .env that begins with a byte order mark is read from its first line', () => {
+    const { shown, warnings } = read({ dotenv: '\uFEFFADMIN_MIRROR_DB=first.db\n' });
+    expect(shown('store.mirror')).toBe('first.db');
+    expect(warnings).toEqual([]);
   });
 
   test('an empty config file, or one with all its settings commented out, changes nothing', () => {

@@ -16,6 +16,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { writeDurableFile } from '../../src/store/files/durable-file.ts';
+import { writeDurableFolder } from '../../src/store/files/durable-folder.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const never = new AbortController().signal;
@@ -157,6 +158,19 @@ test.skipIf(process.getuid?.() === 0)('a folder that cannot be written to is ref
     exitCode: 2,
     message: expect.stringContaining('permission is denied'),
   });
+});
+
+test('a failure takes back the folders that were made for the file, and no other', async () => {
+  const folder = temporaryFolder();
+  const broken = new Error('broken');
+  const write = () => writeDurableFile(join(folder, 'a', 'b', 'file.csv'), failing(broken), never);
+  await expect(write()).rejects.toThrow('broken');
+  expect(readdirSync(folder)).toEqual([]);
+  mkdirSync(join(folder, 'a'));
+  await expect(write()).rejects.toThrow('broken');
+  const fill = () => Promise.reject<{ program: string; files: [] }>(broken);
+  await expect(writeDurableFolder(join(folder, 'a', 'b', 'set'), 'test', fill, never)).rejects.toThrow('broken');
+  expect(readdirSync(folder, { recursive: true })).toEqual(['a']);
 });
 
 test('folders that lead to a file are made, for their owner alone', async () => {

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, makeFolder, refusePlanted } from '../../model/files.ts';
+import { explainFileError, inFolder, refusePlanted } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
 
 /** The mode of what holds records. */
@@ -85,22 +85,24 @@ export async function syncFile(path: string): Promise<void> {
 /** What may lie beside a temporary file: SQLite has files of its own for each of its. */
 const sidecars = ['', '-journal', '-wal', '-shm'] as const;
 
-async function inPlaceOf<T>(target: string, signal: AbortSignal, make: (temporary: string) => Promise<T>): Promise<T> {
-  makeFolder(dirname(target));
-  await removeStale(dirname(target), target);
-  const temporary = join(dirname(target), partialName(target));
-  let made: T;
-  try {
-    made = await make(temporary);
-    // The last moment at which nothing has happened yet.
-    signal.throwIfAborted();
-    await rename(temporary, target);
-  } catch (error) {
-    await Promise.all(sidecars.map((end) => rm(`${temporary}${end}`, { force: true })));
-    throw error;
-  }
-  await syncFolder(dirname(target));
-  return made;
+function inPlaceOf<T>(target: string, signal: AbortSignal, make: (temporary: string) => Promise<T>): Promise<T> {
+  const folder = dirname(target);
+  return inFolder(folder, async () => {
+    await removeStale(folder, target);
+    const temporary = join(folder, partialName(target));
+    let made: T;
+    try {
+      made = await make(temporary);
+      // The last moment at which nothing has happened yet.
+      signal.throwIfAborted();
+      await rename(temporary, target);
+    } catch (error) {
+      await Promise.all(sidecars.map((end) => rm(`${temporary}${end}`, { force: true })));
+      throw error;
+    }
+    await syncFolder(folder);
+    return made;
+  });
 }
 
 async function withHandle<T>(handle: FileHandle, use: (handle: FileHandle) => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@
 import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, makeFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
+import { explainFileError, inFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
 import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file.ts';
 
 const manifestName = 'manifest.json';
@@ -42,30 +42,31 @@ async function write<T extends FolderManifest>(
   refusePlanted(path);
   const isThere = await isFolder(path);
   const outer = isThere ? path : dirname(path);
-  makeFolder(outer);
-  await removeStale(outer, path);
-  const older = isThere ? readManifest(path) : undefined;
-  if (older !== undefined && older.program !== program) {
-    throw new FileError(`${join(path, manifestName)} is not of ${program}, and would be replaced`, {
-      advice: 'Name another folder with -o.',
-    });
-  }
-  const stage = join(outer, partialName(path));
-  makeNewFolder(stage);
-  try {
-    const manifest = await fill(stage);
-    await writeManifest(stage, manifest);
-    await syncFolder(stage);
-    // The last moment at which nothing has happened yet.
-    signal.throwIfAborted();
-    if (isThere) await move(stage, path, manifest, older);
-    else await rename(stage, path);
-    await syncFolder(outer);
-    return manifest;
-  } catch (error) {
-    await rm(stage, { force: true, recursive: true });
-    throw error;
-  }
+  return inFolder(outer, async () => {
+    await removeStale(outer, path);
+    const older = isThere ? readManifest(path) : undefined;
+    if (older !== undefined && older.program !== program) {
+      throw new FileError(`${join(path, manifestName)} is not of ${program}, and would be replaced`, {
+        advice: 'Name another folder with -o.',
+      });
+    }
+    const stage = join(outer, partialName(path));
+    makeNewFolder(stage);
+    try {
+      const manifest = await fill(stage);
+      await writeManifest(stage, manifest);
+      await syncFolder(stage);
+      // The last moment at which nothing has happened yet.
+      signal.throwIfAborted();
+      if (isThere) await move(stage, path, manifest, older);
+      else await rename(stage, path);
+      await syncFolder(outer);
+      return manifest;
+    } catch (error) {
+      await rm(stage, { force: true, recursive: true });
+      throw error;
+    }
+  });
 }
 
 /** Puts the files in place, with no manifest there while some are of the older set and some of the new one. */

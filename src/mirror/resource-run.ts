@@ -191,8 +191,9 @@ async function readResource(
   });
   forgetEmptyOutside(store, resource);
   if (sum.proven) store.forgetCapability(heldFreshness, resource);
-  // Records are missing that no window has shown: how fresh it is, nobody knows.
-  else if (sum.missing && options.only === null) store.recordCapability(heldFreshness, resource, null);
+  // Records are missing that no window has shown, or none is shown at all by now: how fresh it is, nobody knows.
+  else if (options.only === null && (sum.missing || (sum.total === 0 && !trusting && !isHeld)))
+    store.recordCapability(heldFreshness, resource, null);
 
   const windows = store.windows(resource);
   const more = surplus.inEach();

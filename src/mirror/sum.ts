@@ -205,7 +205,7 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
   }
   const counts = `the mirror has ${counted(live, 'record')} and the server counts ${total}`;
   if (!isStill || !isWhole) return { total, problem: counts, proven: false, missing: false };
-  const proven = isExplained(ports, difference);
+  const proven = isExplained(ports, difference) || surplus.isCapped(difference, total);
   surplus.noteList(difference, total, windows);
   const words = surplusWords(difference);
   store.recordEvent(run, {

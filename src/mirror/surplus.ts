@@ -138,8 +138,11 @@ export class Surplus {
    * says nothing of what has come or gone.
    */
   isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {
-    const isCapped = surplus < 0 && this.#list < 0 && total === this.#total;
-    return surplus === this.#list || isCapped || this.explains(surplus, windows, false);
+    return surplus === this.#list || this.isCapped(surplus, total) || this.explains(surplus, windows, false);
+  }
+
+  isCapped(surplus: number, total: number): boolean {
+    return surplus < 0 && this.#list < 0 && total === this.#total && total > 0;
   }
 
   /**

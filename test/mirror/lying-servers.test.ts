@@ -6,6 +6,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
@@ -93,6 +94,25 @@ describe('lists that are empty for a while', () => {
       expect(rowsIn(file, 'SELECT id FROM emails_history')).toEqual([]);
     },
   );
+});
+
+test('a list that becomes empty while its windows are first read by days makes nothing fresh', async () => {
+  const tried = { resources: ['emails'], concurrency: 1 } as const;
+  const { sandbox, file } = await mirrored({ users: 3, emails: 0 }, tried);
+  sandbox.control.insert('emails');
+  await sync(sandbox, file, tried);
+  for (let count = 0; count < 12; count += 1) {
+    sandbox.control.insert('emails', { created_at: '2024-02-29T12:00:00.000000Z' });
+  }
+  // The open window comes first, and shows the only record that is known.
+  const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+    if (kind === 'page') sandbox.control.setBehaviour({ empty_lists: 'emails' });
+  };
+  const liar = await sync(sandbox, file, { ...tried, onEvent });
+  expect(liar.report.resources.emails).toMatchObject({ status: 'partial', live: 1, fresh_as_of: null });
+  sandbox.control.setBehaviour({ empty_lists: '' });
+  expect((await sync(sandbox, file, tried)).report.status).toBe('complete');
+  expectMirrored(sandbox, file, ['emails']);
 });
 
 describe('the brake', () => {
@@ -356,6 +376,30 @@ describe('totals that count what no page shows', () => {
     expectMirrored(sandbox, file, ['users']);
   });
 });
+
+test.each([1_000, 8])(
+  'a capped total keeps no mirror from becoming fresher, stopped after %i pages or not',
+  async (stopAfter) => {
+    const tried = { resources: ['users'], pageSize: 20, windowPages: 4 } as const;
+    const sandbox = await startSandbox({ users: 300, behaviour: { totals_cap: 100 } });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const stop = new AbortController();
+    let pages = 0;
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      if (kind === 'page') pages += 1;
+      if (pages === stopAfter) stop.abort(new InterruptedError('SIGINT'));
+    };
+    await sync(sandbox, file, { ...tried, signal: stop.signal, onEvent });
+    for (let night = 0; night < 2; night += 1) {
+      await sync(sandbox, file, tried);
+      sandbox.control.advanceClock(dayMs);
+    }
+    const tonight = sandbox.control.clock().now;
+    const { report } = await sync(sandbox, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: 300, server_total: 100 });
+    expect(Date.parse(String(report.resources.users?.fresh_as_of))).toBeGreaterThanOrEqual(tonight);
+  },
+);
 
 describe('a shop that sleeps over the winter', () => {
   test('is read by ranges of days all the same', async () => {

@@ -25,6 +25,8 @@ import type { RateLimit } from './rate.ts';
 export interface Capabilities {
   /** Most records on a page. */
   readonly pageSize: number;
+  /** Records beyond which pages of a list were seen to show nothing more, though there is more; undefined where none was. */
+  readonly depth?: number;
   /** The format in which `date` takes a range; `none` where ranges do not work, or nothing shows that they do. */
   readonly ranges: DateFormat | 'none';
   /** Whether the last day of a range belongs to it. */

@@ -128,7 +128,8 @@ async function readResource(
   const { resource, store, options, source, run, clock, signal, allowance } = ports;
   const seal = sealOf(ports.clock, capabilities, options);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
-  const most = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
+  const pages = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
+  const most = Math.min(pages, capabilities.depth ?? pages);
   const surplus = new Surplus(store, resource);
   const removal = new Removal({
     run,
@@ -175,7 +176,7 @@ async function readResource(
   try {
     await visitor.visitAll(read);
   } finally {
-    keepReadablePage(ports, capabilities);
+    keepLimits(ports, capabilities, visitor.most < most ? visitor.most : undefined);
   }
   const sum = await proveSum({
     run,
@@ -197,7 +198,7 @@ async function readResource(
 
   const windows = store.windows(resource);
   const more = surplus.inEach();
-  for (const merged of mergeWindows(windows, seal, most * mergedShare, more)) {
+  for (const merged of mergeWindows(windows, seal, visitor.most * mergedShare, more)) {
     // One that is as it was keeps what it remembers of its pages.
     const parts = windows.filter(({ from, to }) => from >= merged.from && to <= merged.to);
     if (parts.length === 1) continue;
@@ -211,13 +212,19 @@ async function readResource(
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }
 
-/** From the next run on, pages are requested in the size that the server was seen to make. */
-function keepReadablePage({ source, store, resource, run }: ResourcePorts, capabilities: Capabilities): void {
-  const pageSize = source.readablePage(resource);
-  if (pageSize >= capabilities.pageSize) return;
-  const detail = `pages of ${capabilities.pageSize} records fail; they are requested with ${pageSize} from now on`;
-  store.recordEvent(run, { resource, kind: 'page_size_lowered', subject: String(pageSize), detail });
-  recordCapabilities(store, resource, { ...capabilities, pageSize });
+/** From the next run on, pages are requested in the size that the server was seen to make, and windows as deep as it shows them. */
+function keepLimits({ source, store, resource, run }: ResourcePorts, before: Capabilities, depth?: number): void {
+  const pageSize = Math.min(before.pageSize, source.readablePage(resource));
+  if (pageSize < before.pageSize) {
+    const detail = `pages of ${before.pageSize} records fail; they are requested with ${pageSize} from now on`;
+    store.recordEvent(run, { resource, kind: 'page_size_lowered', subject: String(pageSize), detail });
+  }
+  if (depth !== undefined) {
+    const detail = `pages show no more than some ${counted(depth, 'record')} of a list; windows are no larger from now on`;
+    store.recordEvent(run, { resource, kind: 'depth_limited', subject: String(depth), detail });
+  }
+  if (pageSize < before.pageSize || depth !== undefined)
+    recordCapabilities(store, resource, { ...before, pageSize, ...(depth === undefined ? {} : { depth }) });
 }
 
 function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {

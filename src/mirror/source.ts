@@ -62,6 +62,13 @@ export interface Source {
   ): Promise<number>;
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
+  /** The newest record of the range; undefined where it cannot be read. */
+  newest(
+    resource: ResourceName,
+    range: DayRange | null,
+    capabilities: Capabilities,
+    signal: AbortSignal,
+  ): Promise<Page | undefined>;
   /** Requests one record by itself. Throws where the response fails. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
   /** The same source, which passes the gate with each request that it sends. */
@@ -160,17 +167,21 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     capabilities: Capabilities,
     direction: SortDirection,
     signal: AbortSignal,
-  ): Promise<Day | null> {
-    const requested = { ...options(resource, capabilities, null, direction), paginate: 1 };
+    range: DayRange | null = null,
+  ): Promise<Page | undefined> {
+    const requested = { ...options(resource, capabilities, range, direction), paginate: 1 };
     try {
-      const { records } = await list(resource, requested, signal);
-      const created = parseInstant(records[0]?.['created_at']);
-      return created === undefined ? null : dayOf(created);
+      return await list(resource, requested, signal);
     } catch (error) {
-      // The record that cannot be read may be this one: then its day is not known.
-      if (isPageFailure(error)) return null;
+      // The record that cannot be read may be this one: then nothing is known of it.
+      if (isPageFailure(error)) return undefined;
       throw error;
     }
+  }
+
+  function dayOn(page: Page | undefined): Day | null {
+    const created = parseInstant(page?.records[0]?.['created_at']);
+    return created === undefined ? null : dayOf(created);
   }
 
   return {
@@ -246,8 +257,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         edge(resource, capabilities, 'asc', signal),
         edge(resource, capabilities, 'desc', signal),
       ]);
-      return { oldest, newest };
+      return { oldest: dayOn(oldest), newest: dayOn(newest) };
     },
+    newest: (resource, range, capabilities, signal) => edge(resource, capabilities, 'desc', signal, range),
     look: (resource, id, signal) => lookAtRecord({ list, getUser }, resource, id, signal),
   };
 }

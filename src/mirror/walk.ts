@@ -81,7 +81,8 @@ export type Verdict =
       readonly problem: string;
       readonly unreadable: readonly Unreadable[];
     }
-  | { readonly kind: 'large'; readonly total: number }
+  /** `problem`: why it cannot be read as it is. */
+  | { readonly kind: 'large'; readonly total: number; readonly problem?: string }
   /** Some of its records cannot be kept, however often they are read. */
   | { readonly kind: 'unusable'; readonly total: number; readonly problem: string }
   /** `shown`: what was seen where all pages gave one total; without it, there is nothing to go on with. */
@@ -98,7 +99,7 @@ type Unstable = Extract<Verdict, { kind: 'unstable' }>;
 
 /** Why a window is not settled, in words. */
 export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
-  return verdict.kind === 'large' ? 'it is too large to be read' : verdict.problem;
+  return verdict.problem ?? 'it is too large to be read';
 }
 
 /** A page without its records: those of a page that was kept must not stay in memory for the rest of the walk. */

@@ -18,6 +18,8 @@ import type { SyncProgress } from './progress.ts';
 import { requestedRange, type Source } from './source.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
+import { recordKey } from '../model/records.ts';
+import { counted } from '../model/text.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import { lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
@@ -68,6 +70,8 @@ export class WindowVisitor {
   readonly #waiting: Waiting[] = [];
   #extent: Promise<Extent> | undefined;
   #failures = 0;
+  /** Records beyond which a window is cut. */
+  #most: number;
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
   /** Whether the server has accepted a range of days in this run. */
@@ -80,6 +84,12 @@ export class WindowVisitor {
     this.#ports = ports;
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#pages = new WindowPages(ports, this.#signal);
+    this.#most = ports.most;
+  }
+
+  /** Less than it was where pages were seen to end before their records do. */
+  get most(): number {
+    return this.#most;
   }
 
   /**
@@ -135,14 +145,14 @@ export class WindowVisitor {
 
   /** Records that the list shows: fewer than its total where that counts what no page shows. */
   async shownInList(): Promise<number> {
-    const { capabilities, surplus, most } = this.#ports;
+    const { capabilities, surplus } = this.#ports;
     const { pageSize: paginate } = capabilities;
     const total = await this.total(null);
     const read = this.#reader(null);
     try {
       const last = await lastShown(read, await read(Math.max(1, Math.ceil(total / paginate))), Infinity);
       const shown = (last.page - 1) * last.perPage + entriesOn(last).length;
-      if (total - shown > most) surplus.assume(total - shown);
+      if (total - shown > this.#most) surplus.assume(total - shown);
       return shown;
     } catch (error) {
       if (isPageFailure(error)) return total;
@@ -266,7 +276,8 @@ export class WindowVisitor {
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {
-    const { store, run, most, surplus, capabilities } = this.#ports;
+    const { store, run, surplus, capabilities } = this.#ports;
+    const most = this.#most;
     if (window.serverTotal !== null && surplus.shownIn(window) > most) {
       const pieces = await this.#cut(window, window.serverTotal);
       if (pieces !== undefined) return pieces;
@@ -275,16 +286,59 @@ export class WindowVisitor {
     const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
-      const verdict = await walkWindow(portsOf, capabilities.pageSize, most);
+      const walked = await walkWindow(portsOf, capabilities.pageSize, most);
+      const verdict = await this.#unlessTooDeep(window, walked);
       const isCut = verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined);
       const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
       if (pieces !== undefined) return pieces;
-      const last = isCut ? await walkUncut(portsOf, capabilities.pageSize, verdict) : verdict;
-      this.#recordVerdict(window, last, memory);
+      const whole = walked.kind === 'damaged' ? walked : verdict;
+      const isTried = isCut && verdict === walked;
+      const last = isTried ? await walkUncut(portsOf, capabilities.pageSize, verdict) : whole;
+      this.#recordVerdict(window, isTried ? await this.#unlessTooDeep(window, last) : last, memory);
       return [];
+    } catch (error) {
+      const pieces = await this.#cutRefused(window, error, most);
+      if (pieces === undefined) throw error;
+      return pieces;
     } finally {
       this.#pages.countSame(memory);
     }
+  }
+
+  /** The verdict, unless the list goes on behind the last page that is shown: some servers show none beyond a depth. */
+  async #unlessTooDeep(window: Window, verdict: Verdict): Promise<Verdict> {
+    const { source, resource, capabilities, surplus } = this.#ports;
+    const isRead = verdict.kind === 'settled' || verdict.kind === 'damaged';
+    if (!isRead || capabilities.sorts !== 'kept') return verdict;
+    const { total, seen } = verdict;
+    const { pageSize } = capabilities;
+    const { size } = seen;
+    if (verdict.kind === 'damaged') {
+      const isEnd =
+        verdict.unreadable.every(({ first }) => first > size) && countOf(verdict.unreadable) >= 2 * pageSize;
+      if (size < pageSize || !isEnd) return verdict;
+    } else {
+      // A depth is a number of full pages, or a round one, unless the total tells that there is more.
+      const isRound = size > pageSize && (size % pageSize === 0 || size % 100 === 0);
+      const isLess = verdict.surplus > 0 && verdict.surplus !== surplus.of(window);
+      if (!isRound && !isLess) return verdict;
+      const newest = await source.newest(resource, requestedRange(window, capabilities), capabilities, this.#signal);
+      const id = newest?.total === total ? recordKey(newest.records[0] ?? {}) : undefined;
+      if (id === undefined || seen.has(id)) return verdict;
+    }
+    this.#most = Math.min(this.#most, size);
+    return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, before the newest one` };
+  }
+
+  /** Cuts a window some pages of which are refused: its pieces have fewer. @param most records that it was read for */
+  async #cutRefused(window: Window, error: unknown, most: number): Promise<Window[] | undefined> {
+    const { capabilities, trusting } = this.#ports;
+    if (!(error instanceof RefusedInput) || trusting || coverageOf(window) !== 'days') return undefined;
+    const total = await this.total(window);
+    const pages = Math.ceil(Math.min(total, most) / capabilities.pageSize);
+    if (pages < 2) return undefined;
+    this.#most = Math.min(this.#most, Math.floor(pages / 2) * capabilities.pageSize);
+    return this.#cut(window, total);
   }
 
   #recordVerdict(window: Window, verdict: Verdict, memory: PageMemory): void {
@@ -364,7 +418,8 @@ export class WindowVisitor {
 
   /** Cuts the window in two by what the server counts; undefined where it cannot be cut. */
   async #cut(window: Window, total: number): Promise<Window[] | undefined> {
-    const { store, resource, most, surplus } = this.#ports;
+    const { store, resource, surplus } = this.#ports;
+    const most = this.#most;
     const at = coverageOf(window) === 'days' ? splitDay(window, await this.#knownExtent()) : undefined;
     if (at === undefined) return undefined;
     const before = await this.total({ from: window.from, to: at });

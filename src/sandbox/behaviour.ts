@@ -40,6 +40,8 @@ const lists = {
     ['clamp', 'refuse', 'ignore'],
     'a page size over page_max is cut to it, refused with 422, or every page size is ignored',
   ),
+  depth: count('records of a list beyond which its pages show none; 0: no bound'),
+  depth_over: choice(['empty', 'refuse', 'error'], 'a page beyond the depth is empty, refused with 422, or gets 500'),
   sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
   sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
   unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),

@@ -182,6 +182,14 @@ function filterConditions(resource: Resource, filter: unknown, behaviour: Behavi
 
 export type Query = Readonly<Record<string, unknown>>;
 
+/** How many records a page may show before the list's depth ends it. */
+function shownOn(page: number, perPage: number, { depth, depth_over: over }: Behaviour): number {
+  const left = depth === 0 ? perPage : Math.min(perPage, depth - (page - 1) * perPage);
+  if (left > 0 || over === 'empty') return Math.max(0, left);
+  if (over === 'error') throw serverError('Result window is too large');
+  throw invalid({ page: [`No page lies beyond record ${depth}.`] });
+}
+
 function wholeNumber(value: unknown): number | undefined {
   return typeof value === 'string' && /^-?\d{1,15}$/.test(value.trim()) ? Number(value) : undefined;
 }
@@ -320,7 +328,12 @@ export function responseList(state: SandboxState, requested: Resource, query: Qu
   const perPage = pageSize(state, query, total);
   const page = pageNumber(query);
   const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
-  const bound = [...values, ...order.values, perPage, Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage)];
+  const bound = [
+    ...values,
+    ...order.values,
+    shownOn(page, perPage, behaviour),
+    Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage),
+  ];
   const asObject = behaviour.data_as_object;
   const hidden = new Set(wordsOf(behaviour.pages_hide));
   const hides = (body: string) => hidden.has(`${resource.name}:${/"id":(\d+)/.exec(body)?.[1]}`);

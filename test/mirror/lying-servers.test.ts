@@ -401,6 +401,40 @@ test.each([1_000, 8])(
   },
 );
 
+describe('a server whose pages end at a depth', () => {
+  const tried = { resources: ['users'], pageSize: 20, windowPages: 12 } as const;
+
+  test.each([
+    { depth: 100 },
+    { depth: 110 },
+    { depth: 100, depth_over: 'refuse' },
+    { depth: 100, depth_over: 'error' },
+  ] as const)(
+    'of %o is read in windows that are no deeper, and the next run costs no more than their pages',
+    async (behaviour) => {
+      const sandbox = await startSandbox({ users: 600, behaviour });
+      const file = `${temporaryFolder()}/mirror.db`;
+      const first = await sync(sandbox, file, tried);
+      expect(first.report.resources.users).toMatchObject({ status: 'complete', live: 600 });
+      expectMirrored(sandbox, file, ['users']);
+      sandbox.control.advanceClock(dayMs);
+      const { report } = await sync(sandbox, file, { ...tried, mode: 'full' });
+      expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 0 });
+      expect(report.resources.users?.requests).toBeLessThan(60);
+    },
+  );
+
+  test.each([{ depth: 100, totals_cap: 100 }, { depth: 110 }])(
+    'of %o, without ranges of days, makes nothing complete or fresh',
+    async (behaviour) => {
+      const sandbox = await startSandbox({ users: 600, behaviour: { ...behaviour, date_ranges: 'ignored' } });
+      const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`, tried);
+      expect(report.resources.users).toMatchObject({ status: 'partial', live: behaviour.depth, fresh_as_of: null });
+      expect(report.resources.users?.problem).toContain(`its pages end after ${behaviour.depth} records`);
+    },
+  );
+});
+
 describe('a shop that sleeps over the winter', () => {
   test('is read by ranges of days all the same', async () => {
     const behaviour = { quiet_days: '2025-12-20..2026-01-10' };

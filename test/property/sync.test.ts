@@ -47,6 +47,8 @@ const switches: readonly Partial<Behaviour>[] = [
   { rate_limit: 10_000, rate_headers: true },
   { compression: 'gzip', byte_order_mark: true },
   { data_as_object: true },
+  { depth: 50 },
+  { depth: 60, depth_over: 'refuse' },
   { page_breaks_over: 9 },
   { page_breaks_over: 4, page_breaks_how: 'truncated' },
   { poisoned: 'users:2,users:11,emails:3,emails:4,emails:40', page_breaks_how: 'says_so' },
@@ -70,10 +72,14 @@ const honest: Partial<Behaviour> = {
   totals_cached: 0,
 };
 
-/** The switches at once. A host that cannot make the only page that it gives has nothing to be mirrored. */
+/**
+ * The switches at once. A host that cannot make the only page that it gives has nothing to be mirrored, and where lists
+ * end at a depth and keep no order, nothing shows it.
+ */
 function together<B extends Partial<Behaviour>>(before: B, switched: readonly Partial<Behaviour>[]): B {
   const all = Object.assign(before, ...switched) as B;
-  return all.page_over === 'ignore' ? { ...all, page_breaks_over: 0 } : all;
+  if (all.page_over === 'ignore') Object.assign(all, { page_breaks_over: 0 });
+  return all.sorts === 'ignored' ? { ...all, depth: 0 } : all;
 }
 
 const faults: Partial<Behaviour> = {
@@ -159,7 +165,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
     sandbox.control.setBehaviour({ ...behaviour, ...honest });
     if (ended !== null) expectTrue(sandbox, file, resource, history, ended.report.resources[resource]);
   }
-  sandbox.control.setBehaviour({ poisoned: '' });
+  sandbox.control.setBehaviour({ poisoned: '', depth: 0 });
   const { report } = await sync(sandbox, file, { ...shape, allowDeletions: true });
   expect(report.resources[resource]).toMatchObject({ status: 'complete', problem: null });
   expectMirrored(sandbox, file, [resource]);

@@ -4,7 +4,7 @@ import type { Readers } from '../data/readers.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
-import { secondMs } from '../model/time.ts';
+import { type Day, parseDay, secondMs } from '../model/time.ts';
 import type { People } from '../people/people.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
@@ -144,6 +144,14 @@ export class NotFoundError extends UsageError {}
 
 export function notFound(what = 'there is no such page'): NotFoundError {
   return new NotFoundError(what, { advice: 'It may have been removed, or the address has a mistake.' });
+}
+
+/** The day in the field; undefined where it is empty. Throws a UsageError: what is not of the day asked for looks as if it were. */
+export function dayIn(query: URLSearchParams, field: string): Day | undefined {
+  const text = query.get(field)?.trim() ?? '';
+  const day = parseDay(text);
+  if (day !== undefined || text === '') return day;
+  throw new UsageError(`"${text}" is no day`, { advice: 'Write it as 2026-03-11.' });
 }
 
 /** A page. */

@@ -3,9 +3,9 @@ import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
-import { addDays, type Day, dayMs, dayOf, parseDay, startOfDay, timestampOf } from '../../model/time.ts';
+import { addDays, dayMs, dayOf, startOfDay, timestampOf } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
-import { type ConsolePorts, page, type Reply, type Visit } from '../route.ts';
+import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
 
 /** Of a question that finds more, the newest; who wants all takes a smaller span, or `admin-mirror audit`. */
 const mostShown = 500;
@@ -16,8 +16,8 @@ const usualMs = 7 * dayMs;
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
   const text = (name: string): string => query.get(name)?.trim() ?? '';
-  const since = dayIn(text('since'), ports.clock.now() - usualMs);
-  const until = dayIn(text('until'), ports.clock.now());
+  const since = dayIn(query, 'since') ?? dayOf(ports.clock.now() - usualMs);
+  const until = dayIn(query, 'until') ?? dayOf(ports.clock.now());
   const user = text('user') === '' ? undefined : userIn(text('user'));
   const end = addDays(until, 1);
   const filter: AuditFilter = {
@@ -62,13 +62,6 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     </p>
     <form method="get" action="${link('/audit/verify')}"><button class="quiet">Check the whole chain</button></form>`;
   return page('Audit', body);
-}
-
-/** Throws a UsageError: a list that is not of what was asked for looks as if it were. */
-function dayIn(text: string, usual: number): Day {
-  const day = text === '' ? dayOf(usual) : parseDay(text);
-  if (day !== undefined) return day;
-  throw new UsageError(`"${text}" is no day`, { advice: 'Write it as 2026-03-11.' });
 }
 
 function userIn(text: string): number {

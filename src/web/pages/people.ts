@@ -5,7 +5,7 @@ import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
 import { anchor, buttonForm, choiceTags, html, type Html, textField, stateTag, tableTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
-import { newPasswordField } from './sign-in.ts';
+import { newPasswordField, sessionColumns } from './sign-in.ts';
 
 export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<Reply> {
   const accounts = await ports.people.accounts();
@@ -64,16 +64,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
     </form>
     ${state === 'active' ? buttonForm(at('disable'), 'Disable the account', 'danger') : buttonForm(at('enable'), 'Enable the account')}
     <h2>Signed in</h2>
-    ${tableTag(
-      'Sessions',
-      [
-        ['Since', ({ createdAt }) => timeTag(createdAt)],
-        ['Last request', ({ seenAt }) => timeTag(seenAt)],
-        ['From', ({ address }) => address],
-      ],
-      sessions,
-      'Nobody is signed in to it.',
-    )}
+    ${tableTag('Sessions', sessionColumns, sessions, 'Nobody is signed in to it.')}
     ${sessions.length === 0 ? null : buttonForm(at('sign-out'), 'End these sessions', 'quiet')}`;
   return page(name, body);
 }

@@ -7,11 +7,10 @@ import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
 import { inventory } from '../../data/inventory.ts';
 import { isPersonal } from '../../data/personal.ts';
 import { recordLimits, recordOf, type RecordField, type RelatedRecords } from '../../data/record.ts';
-import { UsageError } from '../../model/errors.ts';
 import { type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
-import { parseDay, startOfDay, timestampOf } from '../../model/time.ts';
+import { startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
 import type { Cell, Relation, ResultColumn, Row } from '../../store/reading-types.ts';
 import { cellOf, jsonText } from '../../store/cell.ts';
@@ -28,7 +27,7 @@ import {
   tableTag,
   timeTag,
 } from '../html.ts';
-import { type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
+import { type ConsolePorts, dayIn, notFound, page, type Reply, type Visit } from '../route.ts';
 import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
 
 interface Named {
@@ -53,11 +52,7 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const { readers, journal } = ports;
   const { link } = visit;
   const isMasked = isMaskedFor(visit);
-  const dayText = visit.query.get('at')?.trim() ?? '';
-  const day = parseDay(dayText);
-  if (dayText !== '' && day === undefined) {
-    throw new UsageError(`"${dayText}" is no day`, { advice: 'Write it as 2026-03-11.' });
-  }
+  const day = dayIn(visit.query, 'at');
   const at = day === undefined ? null : timestampOf(startOfDay(day));
   const { record, relations } = readers.read(
     (snapshot) => ({ record: recordOf(snapshot, resource, id, at), relations: snapshot.relations() }),

@@ -2,9 +2,10 @@
 import type { Account, Role } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, leastPassword, normalName } from '../../people/rules.ts';
+import type { Session } from '../../people/sessions.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { FirstAccount } from '../open.ts';
-import { buttonForm, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
+import { buttonForm, type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';
 import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
@@ -60,6 +61,12 @@ export async function signOut({ caller, link }: Visit, ports: ConsolePorts): Pro
   return { kind: 'redirect', to: link('/sign-in', { left }), cookie: { token: null } };
 }
 
+export const sessionColumns: readonly Column<Session>[] = [
+  ['Since', ({ createdAt }) => timeTag(createdAt)],
+  ['Last request', ({ seenAt }) => timeTag(seenAt)],
+  ['From', ({ address }) => address],
+];
+
 /** The account of whoever asks: its roles, its sessions, its password. */
 export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link } = visit;
@@ -67,16 +74,7 @@ export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const sessions = await ports.sessions.list(account.name);
   const body = html`<p>Your roles are ${account.roles.join(', ')}.</p>
     <h2>Where you are signed in</h2>
-    ${tableTag(
-      'Your sessions',
-      [
-        ['Since', ({ createdAt }) => timeTag(createdAt)],
-        ['Last request', ({ seenAt }) => timeTag(seenAt)],
-        ['From', ({ address }) => address],
-        ['Browser', ({ id }) => (id === session.id ? 'this one' : 'another')],
-      ],
-      sessions,
-    )}
+    ${tableTag('Your sessions', [...sessionColumns, ['Browser', ({ id }) => (id === session.id ? 'this one' : 'another')]], sessions)}
     ${buttonForm(link('/me/sign-out-others'), 'End all but this one', 'quiet')}
     <h2>Password</h2>
     <form method="post" action="${link('/me/password')}">

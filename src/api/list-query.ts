@@ -2,8 +2,7 @@
  * The parameters of a list request, checked against the resource's descriptor and written as a query string with exactly the
  * document's names. Section "Lists" of docs/api.md.
  */
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import {
   type DatePreset,
   datePresets,

@@ -1,7 +1,6 @@
 /** Every action by name. */
 import type { Batch } from '../journal/port.ts';
-import { UsageError } from '../model/errors.ts';
-import { oneNamed } from '../model/nearest.ts';
+import { oneNamed, UsageError } from '../model/errors.ts';
 import type { Action } from './action.ts';
 import { balance } from './actions/balance.ts';
 import { create } from './actions/create.ts';

@@ -10,7 +10,7 @@ import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
 import { moneyOf } from '../model/money.ts';
 import { keyText, type UserKey } from './row-reader.ts';
-import { shown } from './sheet/cell.ts';
+import { shown } from './sheet/rows.ts';
 
 export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark'>;
 

@@ -13,8 +13,7 @@ import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
-import { shown } from './sheet/cell.ts';
-import { mapRows, PackedRows } from './sheet/packed-rows.ts';
+import { mapRows, PackedRows, shown } from './sheet/rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
 /** A row as it will be stored, but for what it gets when it is: its state and its token. */

@@ -25,7 +25,7 @@ import {
 } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
-import { mapRows, type Rows } from './sheet/packed-rows.ts';
+import { mapRows, type Rows } from './sheet/rows.ts';
 import { newToken } from './token.ts';
 
 export interface PlanPorts extends PreparePorts {

@@ -10,9 +10,8 @@ import { ourColumns } from './results.ts';
 import { keyColumns, keyRules, readKey, type ReadOptions, RowReader, type UserKey } from './row-reader.ts';
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
-import { shown } from './sheet/cell.ts';
+import { mapRows, type Rows, shown } from './sheet/rows.ts';
 import { type ColumnRule, columnsOf } from './sheet/columns.ts';
-import { mapRows, type Rows } from './sheet/packed-rows.ts';
 import type { Sheet, SheetProblem } from './sheet/sheet.ts';
 
 export interface ReadRow {

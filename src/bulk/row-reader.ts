@@ -3,7 +3,7 @@ import type { Big } from 'big.js';
 import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { amountOf, type AmountOptions } from './sheet/amount.ts';
-import { shown } from './sheet/cell.ts';
+import { shown } from './sheet/rows.ts';
 import type { ColumnRule } from './sheet/columns.ts';
 import type { SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { tokenLike } from './token.ts';

@@ -12,7 +12,7 @@ import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
 import { typeTotals } from './report.ts';
 import type { ReadOptions } from './row-reader.ts';
-import { emptyCell, shown, textCell } from './sheet/cell.ts';
+import { emptyCell, shown, textCell } from './sheet/rows.ts';
 import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
 
 interface SelectOptions extends ReadOptions {

@@ -2,13 +2,11 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { namedColumns, tableText } from '../data/text-table.ts';
 import { type Account, type Role, roles, actorText } from '../model/actor.ts';
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
 import type { ListedAccount, People } from '../people/people.ts';
-import { accountName, osUserName } from '../people/rules.ts';
-import { addAccount, changePassword } from '../people/sign-in.ts';
+import { accountName, addAccount, changePassword, osUserName } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { minuteOf, printJson, printLines, printNote, printResult, tableRoom } from './output.ts';
 import { newPassword } from './prompts.ts';

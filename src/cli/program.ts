@@ -4,8 +4,7 @@
  */
 import { Command, CommanderError, Option } from 'commander';
 import { explainFileError } from '../model/files.ts';
-import { type ExitCode, InterruptedError, OperatorError, UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext } from './context.ts';

@@ -1,13 +1,13 @@
 /** How work is watched: lines that are drawn over again on a terminal, log lines elsewhere. */
 import { clearScreenDown, cursorTo, moveCursor } from 'node:readline';
 import type { BulkEvent } from '../bulk/sending.ts';
-import type { SyncEvent } from '../mirror/progress.ts';
+import type { SyncEvent } from '../store/mirror-types.ts';
 import { counted, grouped, harmless } from '../model/text.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import type { CliContext } from './context.ts';
-import { screenOf } from './sieve.ts';
+import { screenOf } from './output.ts';
 
 /** `2:05`, or `1:02:03` from an hour on. */
 function clockText(ms: number): string {

@@ -2,9 +2,8 @@
 import { type Command, Option } from 'commander';
 import type { ListWords } from '../api/list-query.ts';
 import { readInput, toCount } from './flag-values.ts';
-import { UsageError } from '../model/errors.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { parseMoney } from '../model/money.ts';
-import { suggestion } from '../model/nearest.ts';
 import type { Operation, Parameter } from '../model/operations.ts';
 import { datePresets, defaultPageSize, type Resource } from '../model/resources.ts';
 

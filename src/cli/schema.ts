@@ -1,7 +1,6 @@
 /** `schema`: what every table and column of the mirror means. Needs no mirror file, and says what one lacks. */
 import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
-import { basename, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
@@ -10,13 +9,7 @@ import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';
-import {
-  inventory,
-  inventoryOf,
-  type InventoryTable,
-  datasetteMetadata,
-  dictionaryMarkdown,
-} from '../data/inventory.ts';
+import { inventory, inventoryOf, type InventoryTable, dictionaryMarkdown } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
 
 interface SchemaFlags {
@@ -43,7 +36,7 @@ records) or mirror (kept by this program).
 Examples:
   admin-mirror schema
   admin-mirror schema users
-  admin-mirror schema --format datasette > metadata.json`,
+  admin-mirror schema --format markdown > dictionary.md`,
     )
     .action((table: string | undefined, flags: SchemaFlags) => run(context, table, flags));
 }
@@ -64,8 +57,6 @@ function textOf(context: CliContext, format: SchemaFormat, file: string, tables:
       return dictionaryMarkdown(tables);
     case 'json':
       return jsonText({ file, tables });
-    case 'datasette':
-      return jsonText(datasetteMetadata(basename(file, extname(file)), tables));
   }
 }
 

@@ -8,9 +8,8 @@ import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import { firstFree, readRegularFile } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/program.ts';
-import { partialName, removeStale, syncFile } from '../store/files/durable-file.ts';
+import { partialName, removeStale, requireSpace, syncFile } from '../store/files/durable-file.ts';
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
-import { requireSpace } from '../store/files/disk-space.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
 /** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */

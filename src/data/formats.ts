@@ -42,5 +42,5 @@ export function formatOfName(name: string): {
   return { ending, format: exportFormats.find((each) => ending === `.${each}`), compression };
 }
 
-export const schemaFormats = ['text', 'markdown', 'json', 'datasette'] as const;
+export const schemaFormats = ['text', 'markdown', 'json'] as const;
 export type SchemaFormat = (typeof schemaFormats)[number];

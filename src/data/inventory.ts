@@ -1,6 +1,5 @@
 /** The data dictionary beside the mirror file at hand: what of it the file has, what the file has besides, and all of it as a document. */
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import type { Relation } from '../store/reading-types.ts';
 import {
   type ColumnEntry,
@@ -11,7 +10,6 @@ import {
   sourceOf,
   type TableEntry,
 } from './dictionary.ts';
-import { isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 
 /** `in_file` is null where there is no file to look into. */
 type InventoryColumn = Omit<ColumnEntry, 'source'> & {
@@ -128,64 +126,4 @@ function line({ name, type, nullable, source, in_file, meaning }: InventoryColum
   const missing = in_file === false ? '(not in this file) ' : '';
   const cells = [`\`${name}\``, type, nullable ? 'null' : '', source, `${missing}${meaning}`];
   return `| ${cells.map((cell) => cell.replaceAll(/\s+/g, ' ').replaceAll('|', String.raw`\|`)).join(' | ')} |`;
-}
-
-/** Of use to the program alone. */
-const inner = new Set([
-  'mirror_deletions',
-  'mirror_epochs',
-  'mirror_locks',
-  'mirror_migrations',
-  'mirror_pages',
-  'mirror_suppressions',
-]);
-
-/** A name that people know a record by, the first that it has. */
-const labels = ['username', 'name', 'code', 'subject'];
-
-/** More would have their values counted on every page. */
-const mostFacets = 4;
-
-/** @param database the name of the file without its ending, as Datasette calls it */
-export function datasetteMetadata(database: string, tables: readonly InventoryTable[]) {
-  const present = tables.filter(({ in_file }) => in_file !== false);
-  const queries = present
-    .filter(({ name, source }) => !inner.has(name) && source !== 'file')
-    .map(({ name, summary, example }) => [`${name}_example`, { title: `${name}: ${summary}`, sql: example }] as const);
-  return {
-    title: 'admin-mirror',
-    description:
-      'A mirror of what an Administration API holds. The view mirror_freshness shows up to when it is known to be true.',
-    databases: {
-      [database]: {
-        tables: Object.fromEntries(present.map((table) => [table.name, tableMetadata(table)])),
-        queries: Object.fromEntries(queries),
-      },
-    },
-  };
-}
-
-function tableMetadata({ name, summary, columns }: InventoryTable) {
-  const described = columns.filter(({ in_file, meaning }) => in_file !== false && meaning !== '');
-  return {
-    title: name,
-    description: summary,
-    columns: Object.fromEntries(described.map((column) => [column.name, column.meaning])),
-    ...(isResourceName(name) ? ofResource(resourceOf(name)) : {}),
-    ...(inner.has(name) ? { hidden: true as const } : {}),
-  };
-}
-
-function ofResource({ fields, valuesSeen }: Resource) {
-  const names = fields.map((field) => field.name);
-  const facets = fields.filter(({ name, type }) => type === 'flag' || valuesSeen[name] !== undefined);
-  const label = labels.find((each) => names.includes(each));
-  return {
-    // Columns whose values are counted beside the rows.
-    facets: facets.slice(0, mostFacets).map(({ name }) => name),
-    // It has an index.
-    sort_desc: 'created_at',
-    // What stands for a row where another table refers to it.
-    ...(label === undefined ? {} : { label_column: label }),
-  };
 }

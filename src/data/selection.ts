@@ -1,6 +1,5 @@
 /** From what the operator named to a selection: tables, views and columns that are there, or the nearest that are. */
-import { UsageError } from '../model/errors.ts';
-import { oneNamed, suggestion } from '../model/nearest.ts';
+import { oneNamed, suggestion, UsageError } from '../model/errors.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Selection, StatementPart } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';

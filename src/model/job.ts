@@ -1,4 +1,10 @@
-/** What the worker does at its times: one command line each, as a person could type it. */
+/**
+ * What the worker does at its times: one command line each, as a person could type it. And the times: cron expressions, as cron-parser
+ * reads them, on the clocks of time zones. What a job makes of both is in src/worker/decide.ts.
+ */
+import { dayMs, hourMs, secondMs } from './time.ts';
+import { createRequire } from 'node:module';
+import type * as CronParser from 'cron-parser';
 
 export const jobKinds = ['sync', 'export', 'report', 'verify', 'certify', 'snapshot', 'backup', 'publish'] as const;
 export type JobKind = (typeof jobKinds)[number];
@@ -33,4 +39,194 @@ export function commandText(commandLine: readonly string[]): string {
 /** A word as a shell takes it for one. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** A time as a clock shows it, as if the clock were one of UTC: ms since 1970. */
+type WallTime = number;
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function formatOf(zone: string): Intl.DateTimeFormat {
+  let format = formats.get(zone);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat('en-US', {
+      timeZone: zone,
+      hourCycle: 'h23',
+      era: 'short',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric',
+    });
+    formats.set(zone, format);
+  }
+  return format;
+}
+
+/** Whether the name is that of a time zone: `Europe/Berlin`, `UTC`. */
+export function isTimeZone(name: string): boolean {
+  try {
+    formatOf(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function ownTimeZone(): string {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+/** Every time zone's name, for those who misspelt one. */
+export function timeZoneNames(): readonly string[] {
+  return ['UTC', ...Intl.supportedValuesOf('timeZone')];
+}
+
+/** What a clock in the zone shows at the instant, in whole seconds. */
+export function wallTimeAt(instant: number, zone: string): WallTime {
+  return wholeSeconds(instant) + offsetAt(instant, zone);
+}
+
+const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
+
+/** No zone is further than 14 hours from UTC, and none has changed its clocks twice within the time that this leaves. */
+const apart = dayMs + 2 * hourMs;
+
+function offsetAt(instant: number, zone: string): number {
+  const day = Math.floor(instant / dayMs) * dayMs;
+  const before = offsetAtMidnight(day, zone);
+  return before === offsetAtMidnight(day + dayMs, zone) ? before : formattedOffsetAt(instant, zone);
+}
+
+/** By zone and midnight of UTC: a worker looks at the same few days all the time, and formatting one takes 10 µs. */
+const offsets = new Map<string, number>();
+
+function offsetAtMidnight(midnight: number, zone: string): number {
+  const key = `${zone} ${midnight}`;
+  let offset = offsets.get(key);
+  if (offset === undefined) {
+    if (offsets.size > 10_000) offsets.clear();
+    offset = formattedOffsetAt(midnight, zone);
+    offsets.set(key, offset);
+  }
+  return offset;
+}
+
+function formattedOffsetAt(instant: number, zone: string): number {
+  const parts: Record<string, number> = {};
+  for (const { type, value } of formatOf(zone).formatToParts(instant)) parts[type] = Number(value);
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
+  return Date.UTC(year, month - 1, day, hour, minute, second) - wholeSeconds(instant);
+}
+
+/**
+ * The instants at which a clock in the zone shows that time, in order: one; two, where the clock is set back over it;
+ * none, where it is set forward over it.
+ */
+export function instantsOf(wall: WallTime, zone: string): number[] {
+  const offsets = new Set([offsetAt(wall - apart, zone), offsetAt(wall + apart, zone)]);
+  const instants = [...offsets].map((offset) => wall - offset);
+  return instants.filter((instant) => wallTimeAt(instant, zone) === wall).sort((a, b) => a - b);
+}
+
+/**
+ * The one instant that stands for that time of the clock: the first of two; and where the clock is set forward over it,
+ * the instant at which it would have come had the clock been left alone, so 02:30 is then what the clock calls 03:30.
+ */
+export function instantOf(wall: WallTime, zone: string): number {
+  const [first] = instantsOf(wall, zone);
+  return first ?? wall - offsetAt(wall - apart, zone);
+}
+
+/** By how much the zone's clocks are set within five hours of that instant, ms. */
+export function clockChange(instant: number, zone: string): number {
+  return Math.abs(offsetAt(instant - 5 * hourMs, zone) - offsetAt(instant + 5 * hourMs, zone));
+}
+
+/** `2026-03-29 02:15:00 +01:00`: the instant as a clock in the zone shows it, with its distance from UTC. */
+export function wallText(instant: number, zone: string): string {
+  const minutes = Math.round(offsetAt(instant, zone) / 60_000);
+  const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
+  const distance = Math.abs(minutes);
+  const shown = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
+  return `${shown} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
+}
+
+/** Loading it takes 15 ms, and settings are read by every command: so only where there is an expression to be read. */
+function parse(text: string, currentDate: Date): CronParser.CronExpression {
+  const { CronExpressionParser } = createRequire(import.meta.url)('cron-parser') as typeof CronParser;
+  // On a clock that is never set forward or back.
+  return CronExpressionParser.parse(text, { tz: 'UTC', currentDate });
+}
+
+const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
+
+/** Why the text cannot be taken for a cron expression; undefined where it can. */
+export function cronProblem(text: string): { readonly problem: string; readonly advice: string } | undefined {
+  const advice = 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.';
+  const given = text.trim().split(/\s+/);
+  const isNamed = text.startsWith('@');
+  if (!isNamed && given.length !== 5 && given.length !== 6) {
+    return { problem: `it has ${given[0] === '' ? 0 : given.length} fields, not five, or six with seconds`, advice };
+  }
+  const fields = given.length === 5 ? ['0', ...given] : given;
+  // Elsewhere H stands for a time that the program chooses.
+  const wrong = isNamed ? -1 : fields.findIndex((field, index) => /^H/i.test(field) || !isField(field, index));
+  if (wrong !== -1) return { problem: `"${fields[wrong]}" is no ${fieldNames[wrong]}`, advice };
+  let read: CronParser.CronFieldCollection;
+  try {
+    read = parse(text, new Date(0)).fields;
+  } catch {
+    return { problem: isNamed ? `"${text}" is no time` : 'no month that it names has that day', advice };
+  }
+  if (isNamed || read.dayOfMonth.isWildcard || read.dayOfWeek.isWildcard) return undefined;
+  const [, minute, hour, days, month, weekdays] = fields;
+  return {
+    problem: 'it names days of the month and weekdays, which means either in some programs and both in others',
+    advice:
+      `For either, write two jobs, "${minute} ${hour} ${days} ${month} *" and "${minute} ${hour} * ${month} ${weekdays}". ` +
+      'For both, number the weekday: "0 4 * * 0#1" is the first Sunday of each month, and "0 4 * * 5L" the last Friday.',
+  };
+}
+
+function isField(field: string, index: number): boolean {
+  const others = ['0', '*', '*', '*', '*', '*'];
+  // Of any month, so that only the field itself can be wrong.
+  try {
+    parse(others.with(index, field).join(' '), new Date(0));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** What a valid expression says, of clocks that are never set forward or back. */
+export interface CronTimes {
+  /** The times after that one, or before it where `back` says so, the nearest first. */
+  readonly from: (wall: WallTime, back: boolean) => Generator<WallTime, undefined>;
+  /** Whether it names each hour of the day: then it means each hour that passes, not a time on the clock. */
+  readonly everyHour: boolean;
+}
+
+/** Reads an expression that `cronProblem` has found nothing wrong with. */
+export function cronTimes(text: string): CronTimes {
+  const hours = new Set(parse(text, new Date(0)).fields.hour.values);
+  return {
+    *from(wall, back) {
+      const expression = parse(text, new Date(wall));
+      for (;;) {
+        let next: number;
+        try {
+          next = (back ? expression.prev() : expression.next()).getTime();
+        } catch {
+          // It has looked for decades.
+          return undefined;
+        }
+        yield next;
+      }
+    },
+    everyHour: hours.size === 24,
+  };
 }

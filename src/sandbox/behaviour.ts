@@ -2,8 +2,7 @@
  * The switches: everything that the API's reference leaves open, and every way to fail, in one table. The command
  * line's help, the control route's checks and the documentation are made from it.
  */
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { type ReadFault, readFaults, type WriteFault, writeFaults } from './faults.ts';
 
 /** How a switch's value is read: `probability` is 0 to 1, `count` a whole number, `amount` any number from 0. */

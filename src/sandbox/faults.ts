@@ -1,6 +1,5 @@
 /** Which request fails and how - faults that a test sets one by one, then those that are drawn - and the failing on a connection. */
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import type { Resource } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';

@@ -7,9 +7,8 @@ import {
   mostApprovers,
   movesMoney,
 } from '../model/approval.ts';
-import { UsageError } from '../model/errors.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { type Money, parseMoney } from '../model/money.ts';
-import { suggestion } from '../model/nearest.ts';
 import { parseDuration } from '../model/time.ts';
 import type { Placed } from './jobs.ts';
 

@@ -1,8 +1,6 @@
 /** The jobs of the config file: read, checked and made into command lines, each problem with where it stands. */
-import { cronProblem, isTimeZone, ownTimeZone, timeZoneNames } from '../model/cron.ts';
-import { UsageError } from '../model/errors.ts';
-import { type Job, type JobKind, jobKinds } from '../model/job.ts';
-import { nearestNames, suggestion } from '../model/nearest.ts';
+import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
+import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
 import { parseDuration } from '../model/time.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 

@@ -4,8 +4,7 @@
  */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { UsageError } from '../model/errors.ts';
-import { suggestion } from '../model/nearest.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import type { WrittenJob } from './jobs.ts';
 import { type FileProfile, variableEnd } from './config-file.ts';
 import { type SettingKey, settingOf } from './table.ts';

@@ -4,10 +4,9 @@
  */
 import { resolve } from 'node:path';
 import type { ApprovalPolicies } from '../model/approval.ts';
-import { UsageError } from '../model/errors.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
-import { suggestion } from '../model/nearest.ts';
 import type { Clock } from '../model/time.ts';
 import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';

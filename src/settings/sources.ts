@@ -1,9 +1,8 @@
 /** Where settings come from besides the config file: flags and variables, and what of them counts for a profile. */
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import { UsageError } from '../model/errors.ts';
+import { nearestNames, UsageError } from '../model/errors.ts';
 import { fileReason, readRegularFile } from '../model/files.ts';
-import { nearestNames } from '../model/nearest.ts';
 import { type FileProfile, type FileValue, distrust } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
 import {

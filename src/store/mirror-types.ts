@@ -1,4 +1,4 @@
-/** What the mirror keeps of its windows, pages, runs and events, as others see it. */
+/** What the mirror keeps of its windows, pages, runs and events, as others see it; and what a sync reports while it goes on. */
 import type { Actor } from '../model/actor.ts';
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -118,3 +118,14 @@ export interface PageCounts {
   readonly deleted: number;
   readonly unchanged: number;
 }
+
+export type SyncEvent =
+  /** Records that this run will read of the resource, as far as known; it may grow. */
+  | { readonly kind: 'expected'; readonly resource: ResourceName; readonly records: number }
+  | { readonly kind: 'page'; readonly resource: ResourceName; readonly records: number }
+  /** A comparison has counted one more window, of so many. */
+  | { readonly kind: 'window'; readonly resource: ResourceName; readonly of: number }
+  | { readonly kind: 'notice'; readonly resource: ResourceName; readonly text: string }
+  | { readonly kind: 'end'; readonly resource: ResourceName; readonly status: string; readonly problem: string | null };
+
+export type SyncProgress = (event: SyncEvent) => void;

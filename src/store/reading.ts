@@ -1,9 +1,8 @@
 /** Reading a mirror file: snapshots on connections of their own that cannot write. */
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
-import { UsageError } from '../model/errors.ts';
+import { suggestion, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
-import { suggestion } from '../model/nearest.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import type {

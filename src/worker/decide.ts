@@ -3,8 +3,7 @@
  * recorded by src/worker/worker.ts, and then it is called again.
  */
 import { crc32 } from 'node:zlib';
-import { type CronTimes, cronTimes, clockChange, instantOf, instantsOf, wallTimeAt } from '../model/cron.ts';
-import type { Job } from '../model/job.ts';
+import { clockChange, type CronTimes, cronTimes, instantOf, instantsOf, type Job, wallTimeAt } from '../model/job.ts';
 import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 

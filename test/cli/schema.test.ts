@@ -74,27 +74,6 @@ test('schema names the setting that a table of related records is there by', asy
   });
 });
 
-test('schema --format datasette describes the database by the name of its file', async () => {
-  const file = mirrorFile();
-  const { stdout } = await runCli(['schema', '--format', 'datasette', '--db', file], { folder: temporaryFolder() });
-  expect(JSON.parse(stdout)).toMatchObject({
-    databases: {
-      mirror: {
-        tables: {
-          users: {
-            description: expect.stringContaining('People with an account'),
-            columns: { balance: 'money; decimal' },
-            facets: expect.arrayContaining(['status']),
-            sort_desc: 'created_at',
-          },
-          mirror_locks: { hidden: true },
-        },
-        queries: { users_example: { sql: expect.stringContaining('SELECT') } },
-      },
-    },
-  });
-});
-
 test('schema --format markdown is a document', async () => {
   const file = mirrorFile();
   const { stdout } = await runCli(['schema', 'users', '--format', 'markdown', '--db', file], {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { datedName, keepNewest, stampIn } from '../../src/data/dated-files.ts';
+import { datedName, keepNewest, stampIn } from '../../src/cli/files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const moment = Date.parse('2026-03-11T23:05:09.999Z');

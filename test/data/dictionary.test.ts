@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { dictionary } from '../../src/data/dictionary.ts';
-import { datasetteMetadata, inventory, inventoryOf } from '../../src/data/inventory.ts';
+import { inventory, inventoryOf } from '../../src/data/inventory.ts';
 import { relationTables } from '../../src/model/resources.ts';
 import { flatViewSql, makeRelationTable } from '../../src/store/relations.ts';
 import { openReadingStore } from '../../src/store/reading.ts';
@@ -95,25 +95,6 @@ describe('related records', () => {
     expect(tables.flatMap(({ columns }) => columns.filter((column) => column.source === 'file'))).toEqual([]);
     for (const { example } of tables) expect(() => [...snapshot.query(example).batches(() => 10)]).not.toThrow();
   });
-});
-
-test('the metadata for Datasette names columns that exist, and queries that run', () => {
-  const snapshot = snapshotOf(mirrorFile());
-  const metadata = datasetteMetadata('mirror', inventory(snapshot.relations())).databases['mirror'];
-  const columns = new Map(
-    snapshot.relations().map((relation) => [relation.name, relation.columns.map(({ name }) => name)]),
-  );
-  const named = Object.entries(metadata?.tables ?? {}).map(
-    ([table, { columns, facets = [], sort_desc, label_column }]) => ({
-      table,
-      names: [...Object.keys(columns), ...facets, sort_desc ?? [], label_column ?? []].flat(),
-    }),
-  );
-  expect(named.map(({ table }) => table).sort()).toEqual([...columns.keys()].sort());
-  for (const { table, names } of named) expect(columns.get(table)).toEqual(expect.arrayContaining(names));
-  const hidden = Object.entries(metadata?.tables ?? {}).filter(([, table]) => table.hidden);
-  expect(hidden.map(([name]) => name)).toContain('mirror_locks');
-  for (const { sql } of Object.values(metadata?.queries ?? {})) expect(snapshot.query(sql).columns).not.toEqual([]);
 });
 
 describe('the inventory', () => {

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { columnTypes, parameterTypes, type Report } from '../../src/data/reports/reports.ts';
-import { blankSnapshot, checkReport } from '../../src/data/reports/check.ts';
+import { blankSnapshot, checkReport } from '../../src/data/reports/run.ts';
 import { blocksOf, projectFolder, sectionOf, tableRows, textOf } from '../support/documents.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { reportsIn, runReport } from '../support/reports.ts';

@@ -2,7 +2,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { recordDifferences } from '../../src/mirror/open.ts';
-import type { SyncEvent } from '../../src/mirror/progress.ts';
+import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import { version } from '../../src/model/program.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

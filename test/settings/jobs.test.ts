@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseConfigFile } from '../../src/settings/config-file.ts';
 import { readJobs } from '../../src/settings/jobs.ts';
-import { commandText } from '../../src/model/job.ts';
-import { ownTimeZone } from '../../src/model/cron.ts';
+import { commandText, ownTimeZone } from '../../src/model/job.ts';
 import { textOf } from '../support/documents.ts';
 
 function read(text: string) {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type * as NodeCron from 'node-cron';
 import { describe, expect, test } from 'vitest';
 import { hourMs, minuteMs } from '../../src/model/time.ts';
-import { isTimeZone, timeZoneNames, wallText } from '../../src/model/cron.ts';
+import { isTimeZone, timeZoneNames, wallText } from '../../src/model/job.ts';
 import { occurrencesOf } from '../../src/worker/decide.ts';
 import { sample } from '../support/part.ts';
 

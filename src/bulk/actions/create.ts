@@ -12,7 +12,7 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { shown as inQuotes } from '../sheet/cell.ts';
+import { shown as inQuotes } from '../sheet/rows.ts';
 import { textOf } from './user-with.ts';
 
 interface CreateParameters {

@@ -9,7 +9,7 @@ import { type NotificationType, notificationTypes } from '../../model/operations
 import { recordId } from '../../model/records.ts';
 import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, Target } from '../action.ts';
 import type { RowReader } from '../row-reader.ts';
-import { shown as inQuotes } from '../sheet/cell.ts';
+import { shown as inQuotes } from '../sheet/rows.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
 import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 

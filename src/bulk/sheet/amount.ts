@@ -1,6 +1,6 @@
 /** Amounts, read from what stands in a cell digit for digit. What could mean two numbers is refused. */
 import { Big } from 'big.js';
-import { errorReason, shown } from './cell.ts';
+import { errorReason, shown } from './rows.ts';
 import type { SheetCell, SheetRow } from './sheet.ts';
 
 /** What stands before the decimals. Null: not said, so a sheet has no thousands separators. */

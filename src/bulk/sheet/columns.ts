@@ -1,8 +1,7 @@
 /** The columns that an action knows, looked for in a sheet's header. */
 import { distance } from 'fastest-levenshtein';
-import { isSlip } from '../../model/nearest.ts';
-import { shown } from './cell.ts';
-import { columnLetters } from './rows.ts';
+import { isSlip } from '../../model/errors.ts';
+import { columnLetters, shown } from './rows.ts';
 import type { Sheet, SheetProblem } from './sheet.ts';
 
 export interface ColumnRule {

@@ -7,9 +7,8 @@ import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
 import { counted } from '../../model/text.ts';
 import type { UsageError } from '../../model/errors.ts';
-import { shown, textCell } from './cell.ts';
+import { columnLetters, decodeText, headersOf, type SheetContent, SheetRows, shown, textCell } from './rows.ts';
 import { Budget, limits, refusal } from './limits.ts';
-import { columnLetters, decodeText, headersOf, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetFormat } from './sheet.ts';
 
 /** What is parsed before other work gets its turn. */

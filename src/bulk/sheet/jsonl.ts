@@ -1,9 +1,7 @@
 /** JSON lines: an object a line, its names the columns. Numbers are read digit for digit, as from any other sheet. */
 import type { Buffer } from 'node:buffer';
-import { emptyCell, shown, textCell, trimmed } from './cell.ts';
+import { decodeText, emptyCell, PackedRows, type SheetContent, SheetRows, shown, textCell, trimmed } from './rows.ts';
 import { Budget, limits, refusal } from './limits.ts';
-import { PackedRows } from './packed-rows.ts';
-import { decodeText, type SheetContent, SheetRows } from './rows.ts';
 import type { SheetCell } from './sheet.ts';
 
 const oneAnObject = 'Each line must be one JSON object, such as {"user_id": 1, "type": "add", "amount": "5.00"}.';

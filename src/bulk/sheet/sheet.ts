@@ -8,8 +8,7 @@ import { explainFileError, readRegularFile, UnfitFile } from '../../model/files.
 import { readDelimited } from './delimited.ts';
 import { readJsonl } from './jsonl.ts';
 import { limits, refusal } from './limits.ts';
-import type { Rows } from './packed-rows.ts';
-import type { SheetContent } from './rows.ts';
+import type { Rows, SheetContent } from './rows.ts';
 import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xlsx/read.ts';
 
 export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';

@@ -8,7 +8,7 @@ import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
 import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
 import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
-import { shown } from '../../bulk/sheet/cell.ts';
+import { shown } from '../../bulk/sheet/rows.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/stream-output.ts';

@@ -2,8 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Check, checking, failed, ok, warn } from './check.ts';
-import { blankSnapshot, checkReport } from '../../data/reports/check.ts';
-import { switchOn } from '../../data/reports/run.ts';
+import { blankSnapshot, checkReport, switchOn } from '../../data/reports/run.ts';
 import { journalKind } from '../../journal/schema.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { hasRole } from '../../model/actor.ts';
@@ -15,7 +14,7 @@ import type { RelationTable } from '../../model/resources.ts';
 import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../../settings/server.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import { checkFileSoundness, type FileKind } from '../../store/file-kind.ts';
-import { freeSpace } from '../../store/files/disk-space.ts';
+import { freeSpace } from '../../store/files/durable-file.ts';
 import type { Snapshot } from '../../store/reading.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';

@@ -1,7 +1,6 @@
 /** Pictures of a result: what is requested, what is drawn, and the way from rows to it. */
 import type { ChartKind, ReportChart } from '../reports/reports.ts';
-import { UsageError } from '../../model/errors.ts';
-import { suggestion } from '../../model/nearest.ts';
+import { suggestion, UsageError } from '../../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
 import { plainText } from '../../store/files/csv.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';

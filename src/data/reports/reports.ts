@@ -2,9 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';
-import { FileError, UsageError } from '../../model/errors.ts';
+import { FileError, nearestNames, suggestion, UsageError } from '../../model/errors.ts';
 import { explainFileError, fileReason, readRegularFile } from '../../model/files.ts';
-import { nearestNames, suggestion } from '../../model/nearest.ts';
 import { type RelationTable, relationTable, isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 
 export const parameterTypes = ['date', 'time', 'integer', 'number', 'text', 'flag'] as const;

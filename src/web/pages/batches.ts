@@ -2,7 +2,7 @@
 import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
 import { countWords, reportOf, type BatchReport } from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
-import { shown } from '../../bulk/sheet/cell.ts';
+import { shown } from '../../bulk/sheet/rows.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';

@@ -1,9 +1,16 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
 import type { Account, Role } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
-import { accountName, leastPassword, normalName } from '../../people/rules.ts';
+import {
+  accountName,
+  addAccount,
+  authenticate,
+  changePassword,
+  leastPassword,
+  normalName,
+  SignInRefused,
+} from '../../people/sign-in.ts';
 import type { Session } from '../../people/sessions.ts';
-import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { FirstAccount } from '../open.ts';
 import { buttonForm, type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';

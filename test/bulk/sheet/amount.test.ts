@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { Big } from 'big.js';
 import { describe, expect, test } from 'vitest';
 import { amountOf, type DecimalMark, markQuestion } from '../../../src/bulk/sheet/amount.ts';
-import { textCell } from '../../../src/bulk/sheet/cell.ts';
+import { textCell } from '../../../src/bulk/sheet/rows.ts';
 import type { SheetCell } from '../../../src/bulk/sheet/sheet.ts';
 import { readFixture } from './fixture.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mapRows, PackedRows } from '../../../src/bulk/sheet/packed-rows.ts';
+import { mapRows, PackedRows } from '../../../src/bulk/sheet/rows.ts';
 
 interface Row {
   readonly row: number;

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, test } from 'vitest';
-import { XmlScanner } from '../../../src/bulk/sheet/xlsx/xml.ts';
+import { XmlScanner } from '../../../src/bulk/sheet/xlsx/archive.ts';
 import { chartOf } from '../../../src/data/chart/chart.ts';
 import { chartSvg, textWidth } from '../../../src/data/chart/svg.ts';
 import type { ChartKind } from '../../../src/data/reports/reports.ts';

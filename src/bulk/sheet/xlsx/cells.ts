@@ -1,9 +1,8 @@
 /** What a cell of an .xlsx says: its type, its format and the table of shared texts decide what its value means. */
-import { emptyCell, shown, storedNumberCell, textCell } from '../cell.ts';
+import { emptyCell, shown, storedNumberCell, textCell } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
-import type { Archive } from './archive.ts';
+import { type Archive, XmlFault } from './archive.ts';
 import { Budget, limits, refusal } from '../limits.ts';
-import { XmlFault } from './xml.ts';
 
 /** As it stands in the XML; what is not there is undefined. */
 export interface RawCell {

@@ -1,12 +1,10 @@
 /** What a workbook is made of, which of its sheets to read, and the rows of that sheet, as they come by. */
-import { shown } from '../cell.ts';
+import { columnLetters, shown } from '../rows.ts';
 import { Budget, limits, refusal } from '../limits.ts';
-import { columnLetters } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import type { Archive } from './archive.ts';
 import { CellFault, type CellSource, extended, type RawCell, resolveCell, TextRuns, unescaped } from './cells.ts';
-import { UsageError } from '../../../model/errors.ts';
-import { suggestion } from '../../../model/nearest.ts';
+import { suggestion, UsageError } from '../../../model/errors.ts';
 
 interface WorkbookSheet {
   readonly name: string;

@@ -164,10 +164,15 @@ export function choiceTags(field: string, values: readonly string[], chosen: rea
   );
 }
 
+/** A message in which `commands` and names stand as code. */
+export function prose(text: string): Part {
+  return text.split('`').map((part, at) => (at % 2 === 0 ? part : html`<code>${part}</code>`));
+}
+
 /** What a page says of something that is wrong, and what to do about it. */
 export function problemTag(problem: string, advice?: string): Html {
   return html`<div class="problem" role="alert">
-    <strong>${problem}</strong>${advice === undefined ? null : html`<p class="lines">${advice}</p>`}
+    <strong>${prose(problem)}</strong>${advice === undefined ? null : html`<p class="lines">${prose(advice)}</p>`}
   </div>`;
 }
 

@@ -20,6 +20,7 @@ import {
   timeTag,
   factsTag,
   inBrowser,
+  prose,
 } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, notFound, page, redirect } from '../route.ts';
 import { batchIn, reportNow, userTag } from './batches.ts';
@@ -263,7 +264,7 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     ['Before', before],
     ['After', after],
     ['Look at', intent.notes.length === 0 ? null : intent.notes.join('; ')],
-    ['What is wrong', intent.problem === null ? null : inBrowser(intent.problem)],
+    ['What is wrong', intent.problem === null ? null : prose(inBrowser(intent.problem))],
     ['Mark on the server', intent.token],
     ['Record on the server', intent.recordId],
     ['Sent', intent.sentAt === null ? null : timeTag(intent.sentAt)],

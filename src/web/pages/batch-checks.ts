@@ -16,6 +16,7 @@ import {
   tableTag,
   timeTag,
   inBrowser,
+  prose,
 } from '../html.ts';
 import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
 import type { SheetWords } from '../planning.ts';
@@ -124,7 +125,7 @@ function rehearsalTag(report: BatchReport): Html {
     <p class="note">It went to a sandbox on this machine. Nothing was sent to the server, and nothing of it is kept.</p>
     ${problemsTable(problems.slice(0, mostShown))}
     <ul>
-      ${warnings.slice(0, mostShown).map((text) => html`<li>${inBrowser(text)}</li>`)}
+      ${warnings.slice(0, mostShown).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
     </ul>`;
 }
 
@@ -134,7 +135,7 @@ export function problemsTable(problems: BatchReport['problems']): Html {
     [
       ['Row', ({ row }) => row, 'number'],
       ['Column', ({ column }) => column],
-      ['What is wrong, and how to put it right', ({ problem }) => inBrowser(problem)],
+      ['What is wrong, and how to put it right', ({ problem }) => prose(inBrowser(problem))],
     ],
     problems,
     'No cell is wrong.',
@@ -179,7 +180,7 @@ function reconcileTag(
           'number',
         ],
         ['When', ({ at }) => timeTag(at)],
-        ['Note', ({ note }) => inBrowser(note)],
+        ['Note', ({ note }) => prose(inBrowser(note))],
       ],
       differences.slice(0, mostShown),
       'Nothing differs.',

@@ -26,6 +26,7 @@ import {
   tableTag,
   timeTag,
   inBrowser,
+  prose,
   refusalTag,
 } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
@@ -101,7 +102,7 @@ function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchR
       ? null
       : html`<h2>Worth knowing</h2>
           <ul>
-            ${warnings.slice(0, mostListed).map((text) => html`<li>${inBrowser(text)}</li>`)}
+            ${warnings.slice(0, mostListed).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
           </ul>
           ${moreTag(warnings)}`
   }`;
@@ -155,7 +156,7 @@ async function openTag(
         ['Row', ({ row }) => anchor(link(`/batches/${batch}/rows/${row}`), `row ${row}`)],
         ['User', ({ user, plannedUsername }) => [user ?? 'new', ' ', plannedUsername]],
         ['State', ({ state: own }) => stateTag(own)],
-        ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : inBrowser(problem))],
+        ['Seen so far', ({ problem }) => (problem === null ? 'not looked at yet' : prose(inBrowser(problem)))],
       ],
       open,
     )}`;
@@ -181,8 +182,8 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
     ${totals.length === 0 ? null : html`<p>${totals.map(({ type, rows: count, amount }) => `${type}: ${counted(count, 'row')}, ${amount}`).join('; ')}</p>`}
     <p>
       Show
-      <a href="${link(here)}#rows" ${show === undefined ? html`aria-current="true"` : null}>all ${grouped(rows)}</a>
-      ${countNames.map((name) => (counts[name] === 0 ? null : html`, <a href="${link(here, { show: name })}#rows" ${show === name ? html`aria-current="true"` : null}>${grouped(counts[name])} ${name}</a>`))}
+      <a href="${link(here)}#rows" ${show === undefined ? html`aria-current="true"` : null}>all ${grouped(rows)}</a
+      >${countNames.map((name) => (counts[name] === 0 ? null : html`, <a href="${link(here, { show: name })}#rows" ${show === name ? html`aria-current="true"` : null}>${grouped(counts[name])} ${name}</a>`))}
     </p>
     ${tableTag<Intent>(
       'Rows of the batch',
@@ -203,7 +204,10 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
             evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
           ],
         ],
-        ['Note', ({ notes, problem }) => inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; '))],
+        [
+          'Note',
+          ({ notes, problem }) => prose(inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; '))),
+        ],
       ],
       part,
       'There is no such row.',

@@ -14,6 +14,7 @@ import { startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
 import type { Cell, Relation, ResultColumn, Row } from '../../store/reading-types.ts';
 import { cellOf, jsonText } from '../../store/cell.ts';
+import { parameterWords } from '../../bulk/review.ts';
 import {
   anchor,
   cellTag,
@@ -158,7 +159,7 @@ function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
         ['Batch', ({ batch }) => anchor(link(`/batches/${encodeURIComponent(batch)}`), batch)],
         ['Row', ({ row }) => row, 'number'],
         ['Action', ({ action }) => action],
-        ['Asked for', ({ parameters }) => (parameters === null ? null : cellTag(jsonText(parameters), 'text'))],
+        ['What', ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters), 'text'))],
         ['Before', ({ before }) => before, 'number'],
         ['After', ({ after }) => after, 'number'],
         ['State', ({ state }) => stateTag(state)],

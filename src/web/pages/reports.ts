@@ -18,6 +18,7 @@ import {
   optionTag,
   selectTag,
   problemTag,
+  prose,
   tableTag,
   refusalStatus,
   refusalTag,
@@ -46,7 +47,7 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
     'Saved reports',
     [
       ['Report', ({ name, title }) => anchor(link(`/reports/${name}`), title)],
-      ['What it tells', ({ description }) => description],
+      ['What it tells', ({ description }) => prose(description)],
       [
         'Comes',
         ({ name, origin }) =>
@@ -92,7 +93,7 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const here = `/reports/${name}`;
   const given = Object.fromEntries([...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]));
   const isAsked = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
-  const form = html`<p>${description}</p>
+  const form = html`<p>${prose(description)}</p>
     ${isMaskedFor(visit) ? maskedNote : null}
     <form method="get" action="${link(here)}" class="fields">
       ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}

@@ -119,7 +119,7 @@ export function whoBegan({ actor, job, cause }: JobRun): string {
 /** What the caller may start here; nothing where that is nothing. */
 export function startLinks({ offers, link }: Visit): Html | null {
   if (!offers('POST', '/runs')) return null;
-  return html`<p>
+  return html`<p class="buttons">
     ${Object.entries(startWords).map(
       ([kind, { name }]) =>
         html`<a class="button ${kind === 'sync' ? '' : 'quiet'}" href="${link('/runs/new', { what: kind })}"

@@ -12,6 +12,7 @@ import {
   NoDocument,
   readDocument,
   signatureIn,
+  signatureProblems,
   signedText,
 } from '../journal/signed-document.ts';
 import { counted } from '../model/text.ts';
@@ -74,12 +75,7 @@ async function check(file: string, key: CheckingKey, journal: Journal | undefine
       signed.push({ signature, text: signedText('page', lines.before), what: 'the page shows' });
     }
     await lines.end();
-    if (head.key_id === key.id) {
-      const wrong = signed.find((each) => !key.fits(each.text, each.signature));
-      if (wrong !== undefined) problems.push(`the signature does not fit: something that ${wrong.what} was changed`);
-    } else {
-      problems.push(`it is signed with the key ${head.key_id}, and the public key here is ${key.id}`);
-    }
+    problems.push(...signatureProblems(key, head, signed));
     problems.push(...tally.differences(head), ...((await comparison?.end()) ?? []));
   } catch (error) {
     if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the receipt', file) ?? error;

@@ -7,6 +7,7 @@ import {
   LineReader,
   NoDocument,
   readDocument,
+  signatureProblems,
 } from '../journal/signed-document.ts';
 import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
@@ -63,14 +64,9 @@ async function readCertificate(file: string, key: CheckingKey, signal: AbortSign
     const document = readDocument(lines, await lines.next(), certificateForm, shapes);
     head = document.head;
     for await (const window of document.parts) windows.push(window);
-    const { text, signature } = document.signed();
+    const signed = { ...document.signed(), what: 'it says' };
     await lines.end();
-    if (head.key_id !== key.id) {
-      problems.push(`it is signed with the key ${head.key_id}, and the public key here is ${key.id}`);
-    } else if (!key.fits(text, signature)) {
-      problems.push('the signature does not fit: something that it says was changed');
-    }
-    problems.push(...contradictions(head, windows));
+    problems.push(...signatureProblems(key, head, [signed]), ...contradictions(head, windows));
   } catch (error) {
     if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the certificate', file) ?? error;
     // Whatever else would be said of it follows from this.

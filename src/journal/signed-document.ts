@@ -337,6 +337,17 @@ export function signatureIn(line: string, kind: string, written: (signature: str
   return signature;
 }
 
+/** What speaks against the signatures of a document that names its key; nothing where they fit. */
+export function signatureProblems(
+  key: CheckingKey,
+  { key_id: id }: { readonly key_id: string },
+  signed: readonly { readonly text: string; readonly signature: string; readonly what: string }[],
+): string[] {
+  if (id !== key.id) return [`it is signed with the key ${id}, and the public key here is ${key.id}`];
+  const wrong = signed.find(({ text, signature }) => !key.fits(text, signature));
+  return wrong === undefined ? [] : [`the signature does not fit: something that ${wrong.what} was changed`];
+}
+
 const longestValue = 80;
 
 /**

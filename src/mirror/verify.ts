@@ -6,20 +6,22 @@ import type { ResourceName } from '../model/resources.ts';
 import { earliest, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import { sharedFailure } from './failures.ts';
-import { type ComparePorts, compareWindow, Findings } from './verify-window.ts';
-import { counted, grouped } from '../model/text.ts';
-import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
-import { coverageOf, outsideEra, owns } from '../model/era.ts';
-import { storedCapabilities } from './capability-record.ts';
 import {
+  type ComparePorts,
+  compareWindow,
   countWindows,
   differingCount,
   type DifferingCount,
   differs,
+  Findings,
   isRough,
   mostSuspicious,
   serverTotal,
-} from './verify-counts.ts';
+} from './verify-window.ts';
+import { counted, grouped } from '../model/text.ts';
+import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
+import { coverageOf, outsideEra, owns } from '../model/era.ts';
+import { storedCapabilities } from './capability-record.ts';
 
 interface VerifyPorts extends Omit<ComparePorts, 'resource' | 'capabilities'> {
   readonly counters: Client['counters'];

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
-import { countedStretches } from '../../src/mirror/verify-counts.ts';
+import { countedStretches } from '../../src/mirror/verify-window.ts';
 import { parseDay, type Day } from '../../src/model/time.ts';
 
 function day(text: string): Day {

@@ -4,7 +4,7 @@
  */
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { countNames, type Counts, openStates } from '../../bulk/intent.ts';
+import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
 import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
@@ -28,7 +28,7 @@ import { proofTag, provenAccount } from './sign-in.ts';
 import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
-import type { Batch, Intent, IntentState } from '../../journal/port.ts';
+import type { Batch, Intent } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
 
 /** What there is to do now, for whoever looks: the one thing that moves the batch on. */
@@ -288,13 +288,13 @@ const evidenceWords = {
 } as const;
 
 async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Batch, intent: Intent): Promise<Html> {
-  const isOpen = (openStates as readonly IntentState[]).includes(intent.state);
+  const open = isOpen(intent.state);
   const isClosed = intent.state === 'rejected' || intent.state === 'not_applied';
-  if (!visit.may('maker') || (!isOpen && !isClosed) || (await journal.lockOwner(batch)) !== undefined) return html``;
+  if (!visit.may('maker') || (!open && !isClosed) || (await journal.lockOwner(batch)) !== undefined) return html``;
   const resend = html`<button name="outcome" value="resend">It was not done: send it again with “Go on”</button>`;
-  return html`<h2>${isOpen ? 'What you can do' : 'Send it again'}</h2>
+  return html`<h2>${open ? 'What you can do' : 'Send it again'}</h2>
     ${
-      isOpen
+      open
         ? html`<ol>
             <li>Wait ten minutes, and let “Go on” on the page of the batch look again.</li>
             <li>
@@ -309,7 +309,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
       ${reasonField('How you know', 'reason', true)}
       <p>
         ${
-          isOpen
+          open
             ? html`<button name="outcome" value="applied">It was done</button>
                 <button class="quiet" name="outcome" value="not_applied">It was not done: close the row</button>`
             : null

@@ -7,8 +7,7 @@ import type { Settings } from '../settings/settings.ts';
 import { certifiedIn } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
-import { Readers } from './readers.ts';
-import { ReadingProcess } from './reading-process.ts';
+import { Readers, ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
 
 /** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */

@@ -4,8 +4,7 @@ import type { BrowseJob } from './browse.ts';
 import type { ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-child.ts';
 import { maskedStore } from './personal.ts';
-import type { PreviewJob, ChartJob } from './preview.ts';
-import { queryChunks, type QueryRequest, type PlanFormat } from './query.ts';
+import { type ChartJob, type PlanFormat, type PreviewJob, queryChunks, type QueryRequest } from './query.ts';
 
 export type ReadingJob = (
   | { readonly kind: 'query'; readonly request: QueryRequest }
@@ -37,11 +36,11 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
       return yield planText(store.snapshot(), job.sql, job.format);
     }
     case 'chart': {
-      const { chartBytes } = await import('./preview.ts');
+      const { chartBytes } = await import('./query.ts');
       return yield await chartBytes(store.snapshot(), job, onWarning);
     }
     case 'preview': {
-      const { previewBytes } = await import('./preview.ts');
+      const { previewBytes } = await import('./query.ts');
       return yield previewBytes(store.snapshot(), job, onWarning);
     }
     case 'export': {

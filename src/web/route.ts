@@ -1,6 +1,6 @@
 /** What a route of the console is: its path, who may use it, and what it gives. The table of all of them is routes.ts. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Readers } from '../data/readers.ts';
+import type { Readers } from '../data/reading-process.ts';
 import type { Journal } from '../journal/port.ts';
 import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';

@@ -2,7 +2,7 @@
 import { type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReports } from '../../data/open.ts';
-import type { Preview } from '../../data/preview.ts';
+import type { Preview } from '../../data/query.ts';
 import type { ReadingJob } from '../../data/reading-child.ts';
 import { type Report, reportNamed, type ReportParameter } from '../../data/reports/reports.ts';
 import { assumptionsWith, boundValues, type ReportRequest } from '../../data/reports/run.ts';

@@ -4,7 +4,7 @@
  */
 import { bodyOf, problemsIn, recordIn, UnreadableResponse } from './envelope.ts';
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
-import { type HttpResponse, requestedWaitOf } from './http.ts';
+import { type HttpResponse, requestedWaitOf, retryAfterOf } from './http.ts';
 import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
 import { type Line, type Message, nameOf, transmit } from './transmission.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
@@ -71,7 +71,8 @@ function judged(response: HttpResponse, message: Message, name: RequestName, now
   if (status >= 200 && status <= 299) return succeeded(response, message, name);
   if (movedStatuses.has(status)) throw redirectError(response, name);
   const waitMs = requestedWaitOf(response.headers, now);
-  const notNow = status === 429 || (status === 503 && waitMs !== undefined);
+  // When a limit begins anew, a server may say with every response: of a 503 it says nothing.
+  const notNow = status === 429 || (status === 503 && retryAfterOf(response.headers, now) !== undefined);
   if (notNow) throw refusalOf(response, name, '; nothing was done', waitMs);
   if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
     const words = wordsOf(response, name.redact);

@@ -49,6 +49,27 @@ const tables = [
 /** Of the person's own rows, words of ours, and what others of the same user wait for. */
 const notWords: ReadonlySet<string> = new Set(['problem', 'subject']);
 
+/** What is still to be recorded of a person who was forgotten meanwhile, without what would bring the person back. */
+export function ofForgotten<T extends object>(fields: T, texts: readonly string[]): T {
+  const kept = Object.entries(fields).map(([name, value]: [string, unknown]) => {
+    const tells = typeof value === 'string' && texts.includes(name);
+    return [name, tells ? rewritten(value, withoutWords) : value];
+  });
+  return Object.fromEntries(kept) as T;
+}
+
+/** Of a row that is moved on after its user was forgotten. */
+export function asForgotten<T extends object>(
+  { plannedEmail, plannedUsername }: Pick<JournalTables['journal_intents'], 'plannedEmail' | 'plannedUsername'>,
+  fields: T,
+): T {
+  if (plannedEmail !== takenOut && plannedUsername !== takenOut) return fields;
+  return ofForgotten(
+    fields,
+    tables[0].texts.filter((name) => !notWords.has(name)),
+  );
+}
+
 type Value = string | number | null;
 type Row = Readonly<Record<string, Value>>;
 

@@ -48,7 +48,7 @@ import {
   RowsSeal,
 } from './chain.ts';
 import { canBeClaimed, claimable, isOpen, laterThan, repeatsOf, viewOf } from './claim-view.ts';
-import { takeOutPerson } from './forget.ts';
+import { asForgotten, ofForgotten, takeOutPerson } from './forget.ts';
 import type {
   AdoptedRow,
   Batch,
@@ -559,9 +559,11 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         const writes = connection.selectFrom('journal_writes').selectAll().where('write', '=', write);
         const before = await writes.executeTakeFirstOrThrow();
         const isSound = await isAsSealed(connection, { write }, { ...before });
+        const said = { answer: cutText(answer), problem };
+        const kept = (await isForgottenSince(connection, before)) ? ofForgotten(said, ['answer', 'problem']) : said;
         const row = await connection
           .updateTable('journal_writes')
-          .set({ state, endedAt: at, httpStatus, answer: cutText(answer), problem })
+          .set({ state, endedAt: at, httpStatus, ...kept })
           .where('write', '=', write)
           .returningAll()
           .executeTakeFirstOrThrow();
@@ -705,6 +707,17 @@ async function deletionsRequested(
   return after === null ? null : { batch: name, approval: after };
 }
 
+/** Whether the user was forgotten while the write was under way. */
+async function isForgottenSince(
+  connection: Connection,
+  { write, operation, user }: Pick<JournalTables['journal_writes'], 'operation' | 'user'> & { readonly write: number },
+): Promise<boolean> {
+  const steps = connection.selectFrom('journal_steps').select('step').where('batch', 'is', null);
+  const begun = steps.where('kind', '=', 'write').where('data', '=', canonical({ write, operation, user }));
+  const forgotten = steps.where('kind', '=', 'forget').where('data', '=', canonical({ user }));
+  return (await forgotten.where('step', '>', begun).executeTakeFirst()) !== undefined;
+}
+
 /** What a batch is being sent with is read already, and the response of the server would bring the person back. */
 async function checkNotSent(connection: Connection, locks: StoreLocks, user: number): Promise<void> {
   const rows = connection.selectFrom('journal_intents').select('batch').distinct().where('user', '=', user);
@@ -769,7 +782,11 @@ async function moveRow(connection: Connection, { batch, row, from, to, fields = 
   if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
   const moved = await connection
     .updateTable('journal_intents')
-    .set((eb) => ({ ...changed(fields), state: to, attempts: eb('attempts', '+', to === 'sending' ? 1 : 0) }))
+    .set((eb) => ({
+      ...(before === undefined ? {} : asForgotten(before, changed(fields))),
+      state: to,
+      attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
+    }))
     .where('batch', '=', batch)
     .where('row', '=', row)
     .where('state', '=', from)

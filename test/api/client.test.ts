@@ -318,6 +318,10 @@ describe('a write', () => {
     ['a 500', (_, response) => json(response, 500, { message: 'Oops.' })],
     ['a 409', (_, response) => json(response, 409, { message: 'Conflict.' })],
     ['a 503 that names no wait', (_, response) => json(response, 503, {})],
+    [
+      'a 503 that says only when the limit begins anew',
+      (_, response) => json(response, 503, {}, { 'x-ratelimit-remaining': '57', 'x-ratelimit-reset': '40' }),
+    ],
     ['an empty 200', (_, response) => response.end()],
     ['a 200 cut short', (_, response) => response.end('{"id":7,')],
     ['a web page with 200', (_, response) => response.end('<html>')],

@@ -236,6 +236,34 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await statesOf(journal)).toEqual(['unknown', 'skipped', 'planned']);
   });
 
+  test('what is recorded of a person who was forgotten meanwhile does not bring the person back', async () => {
+    const { journal, bytesOf } = await open();
+    await journal.addBatch(newBatch({ action: 'update' }), [newIntent(2, 7, { plannedEmail: 'zq@quill.example' })]);
+    await claim(journal);
+    await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending' });
+    await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+    const body = '{"first_name":"Zephyrine"}';
+    const write = await journal.beginWrite({ operation: 'users.update', user: 7, body, fingerprint: null });
+    const texts = ['Zephyrine', 'zq@quill.example'];
+    await journal.forget({ id: 7, addresses: ['zq@quill.example'], texts });
+    const said = { answer: '{"id":7,"first_name":"Zephyrine","balance":"5.00"}', problem: 'Zephyrine is taken' };
+    await journal.endWrite(write, { state: 'unknown', httpStatus: 500, ...said });
+    const fields = {
+      after: body,
+      answer: said.answer,
+      problem: 'the fields are neither as they were nor as the row says',
+    };
+    await journal.move({ batch: 'one', row: 2, from: 'unknown', to: 'needs_human', fields });
+    expect(await bytesOf(texts)).toEqual([]);
+    expect((await journal.writes(1))[0]).toMatchObject({ state: 'unknown', httpStatus: 500 });
+    expect(await journal.intent('one', 2)).toMatchObject({ state: 'needs_human', problem: fields.problem });
+    expect((await journal.verifyChain()).problems).toEqual([]);
+    // A write that is begun afterwards is a new one.
+    const next = await journal.beginWrite({ operation: 'users.update', user: 7, body, fingerprint: null });
+    await journal.endWrite(next, { state: 'done', httpStatus: 200, answer: said.answer, problem: null });
+    expect(await bytesOf(texts)).toEqual(['Zephyrine']);
+  });
+
   describe('steps side by side', () => {
     const no = (): never => {
       throw new Error('no');

@@ -44,6 +44,8 @@ export interface Observation {
   /** As they are on the server; null where they are missing. The key by which a row named its user must still fit. */
   readonly email: string | null;
   readonly username: string | null;
+  /** Somebody else was shown in place of the user. */
+  readonly another?: true;
 }
 
 /** What a look at the user says of a write. `note` is for people: what was seen, in a sentence. */

@@ -214,6 +214,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
 
 /** Why the user is not the one that the plan found, in words; null where it is. */
 function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Observation): string | null {
+  if (seen.another === true) return 'the server shows another user in place of this one';
   if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
   if (differs(plannedEmail, seen.email))
     return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;

@@ -86,7 +86,8 @@ export function nameOf(record: ApiRecord): string {
 
 export function observationOfUser(record: ApiRecord | null): Observation {
   if (record === null) return { found: false, email: null, username: null };
-  return { found: true, email: textOf(record['email']), username: textOf(record['username']) };
+  const another = recordId(record) === undefined ? { another: true as const } : {};
+  return { found: true, email: textOf(record['email']), username: textOf(record['username']), ...another };
 }
 
 /** Of a user who is not there any more. */

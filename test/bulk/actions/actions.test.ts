@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { actions } from '../../../src/bulk/actions.ts';
 import type { Sandbox, SandboxOptions } from '../../../src/sandbox/sandbox.ts';
+import { behindProxy } from '../../support/altering-proxy.ts';
 import { type Bench, benchOf, type Cells } from '../../support/bulk-actions.ts';
 import { newJournal } from '../../support/journal.ts';
 import { systemClock } from '../../../src/model/time.ts';
@@ -31,6 +32,29 @@ test.each(actions.map(({ name }) => name))(
     expect(batch.problems).toEqual([]);
   },
 );
+
+test.each<[string, Cells]>([
+  ['balance', { type: 'add', amount: '5' }],
+  ['notify', note],
+  ['email', letter],
+  ['update', { first_name: 'Bea' }],
+  ['delete', { force: '' }],
+])('a row of %s is left out where the server shows somebody else in place of its user', async (name, cells) => {
+  const sandbox = await startSandbox({ users: 5 });
+  const body = JSON.stringify(sandbox.control.get('users', 2));
+  let isMixedUp = false;
+  const server = await behindProxy(sandbox, ({ method, path }) =>
+    isMixedUp && method === 'GET' && /users\/1\b/.test(path) ? { body } : {},
+  );
+  const bench = benchOf(server, (await newJournal(systemClock)).journal);
+  onTestFinished(() => bench.close());
+  const batch = await bench.plan(name, [{ user_id: 1, ...cells }]);
+  isMixedUp = true;
+  expect(await bench.send(batch)).toBe(5);
+  expect(bodies(sandbox)).toEqual([]);
+  const problem = 'the server shows another user in place of this one';
+  expect(await bench.row(batch)).toMatchObject({ state: 'skipped', problem });
+});
 
 describe('email', () => {
   const email = (user: number): Cells => ({ user_id: user, ...letter });

@@ -2,18 +2,21 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Log } from '../model/log.ts';
 import { type Clock, secondMs } from '../model/time.ts';
+import { serverAheadOf, whenOf } from './envelope.ts';
 import { ServerFailed } from './errors.ts';
 import type { Http, HttpRequest, HttpResponse } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { TransportError } from './transport-error.ts';
 
-/** What was sent so far. */
+/** What was sent so far, and what the responses say of the time. */
 export interface Counters {
   /** Requests sent, every try counted. */
   requests: number;
   /** Tries after the first. */
   retries: number;
   readonly byStatus: Record<number, number>;
+  /** By how much the server's clock is ahead of this machine's, by the newest response that says so, ms. */
+  serverAheadMs?: number | undefined;
 }
 
 export interface Line {
@@ -90,6 +93,7 @@ export async function transmit(line: Line, message: Message, signal?: AbortSigna
     const response = await line.http.send(message, signal);
     counters.byStatus[response.status] = (counters.byStatus[response.status] ?? 0) + 1;
     admitted.leave({ kind: 'response', status: response.status, headers: response.headers });
+    counters.serverAheadMs = serverAheadOf(whenOf(response), line.clock.now()) ?? counters.serverAheadMs;
     const { status, milliseconds, bytes } = response;
     log.debug({ ...fields, status, ms: Math.round(milliseconds), bytes }, 'response');
     return response;

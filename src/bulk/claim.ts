@@ -8,7 +8,8 @@ import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRo
 import { counted } from '../model/text.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
-import { type Clock, dayMs, type Timestamp, timestampOf } from '../model/time.ts';
+import type { Client } from '../api/client.ts';
+import { type Clock, dayMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
@@ -68,6 +69,21 @@ export function approvedBefore({ batch, state }: Pick<Batch, 'batch' | 'state'>)
         ? `It is done: see what became of its rows with \`admin-mirror bulk results ${batch}\`.`
         : `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
   });
+}
+
+/**
+ * This machine's clock, or the server's where that is behind it: what was paid must not look old to a machine whose clock has leapt
+ * ahead.
+ */
+export function earlierClock({
+  clock,
+  client,
+}: {
+  readonly clock: Clock;
+  readonly client: Pick<Client, 'counters'>;
+}): Clock {
+  const { serverAheadMs: ahead = 0 } = client.counters;
+  return ahead < -minuteMs ? { now: () => clock.now() + ahead } : clock;
 }
 
 export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: Clock): ClaimTerms {

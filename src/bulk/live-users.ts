@@ -12,7 +12,7 @@ import { moneyOf } from '../model/money.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { shown } from './sheet/rows.ts';
 
-export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark'>;
+export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark' | 'counters'>;
 
 /** A user, or why there is none, in words. */
 export type Found = KnownUser | string;

@@ -8,7 +8,7 @@ import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';
 import { actionOfBatch } from './actions.ts';
-import { batchOf, checkNotRepeated, repeatLines, type Rules, termsOf } from './claim.ts';
+import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
 import { noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
@@ -86,7 +86,7 @@ export async function preparePlan(
   { action, rows: read, source }: Plannable,
   batch = newBatchId(ports.clock),
 ) {
-  const { journal, client, clock, rules } = ports;
+  const { journal, client, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
   if (read.rows.length === 0)
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
@@ -98,7 +98,11 @@ export async function preparePlan(
   const digest = rowsDigest(rows);
   const tooMuch = batchCapProblem(rows, [], caps);
   if (tooMuch !== null) throw new UsageError(`${tooMuch}; nothing was planned`, { advice: capAdvice });
-  const view = await journal.claimView({ batch, fileHash, rowsDigest: digest }, rows, termsOf(rules, clock));
+  const view = await journal.claimView(
+    { batch, fileHash, rowsDigest: digest },
+    rows,
+    termsOf(rules, earlierClock(ports)),
+  );
   checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
   // Another day has other room: it is decided when it is sent.
   const today = batchCapProblem(rows, view.claimedToday, caps);

@@ -23,6 +23,7 @@ import {
   checkServer,
   claimRows,
   type Consent,
+  earlierClock,
   type Rules,
 } from './claim.ts';
 import { countNameOf } from './intent.ts';
@@ -70,13 +71,13 @@ export async function sendBatch(
 
 /** Gives why it ended early, or null. */
 async function sendAll(sending: Sending, consent: Consent): Promise<OperatorError | null> {
-  const { journal, batch, options, clock } = sending;
+  const { journal, batch, options } = sending;
   const early = consent.approved === null ? await settleBefore(sending) : null;
   if (early !== null) return ended(sending, early);
   try {
     if (options.acceptJournal !== null) await acceptJournal(sending, options.acceptJournal);
     await checkJournal(sending);
-    await claimRows(journal, batch.batch, consent, clock);
+    await claimRows(journal, batch.batch, consent, earlierClock(sending));
   } catch (error) {
     if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
     return ended(sending, error);
@@ -123,7 +124,7 @@ export async function checkSendable(
   batch: Batch,
   { file, again, acceptJournal }: SendableChecks,
 ): Promise<void> {
-  const { journal, client, rules, clock, signal } = ports;
+  const { journal, client, rules, signal } = ports;
   await checkFree(journal, batch);
   if (batch.state !== 'planned') throw approvedBefore(batch);
   const { planned = 0 } = await journal.counts(batch.batch);
@@ -131,7 +132,7 @@ export async function checkSendable(
   checkFile(batch, file);
   await checkServer(batch, client, signal);
   if (acceptJournal === null) await checkJournal(ports);
-  await checkClaimable(journal, batch, { ...rules, again }, clock);
+  await checkClaimable(journal, batch, { ...rules, again }, earlierClock(ports));
 }
 
 async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {

@@ -18,7 +18,7 @@ import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '..
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
-import { journalBehind } from './claim.ts';
+import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
@@ -132,11 +132,12 @@ const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
  * not made; null where there is none that matters.
  */
 async function markBeside(
-  { action, journal, batch, clock, options, areMarksMeant }: Sending,
+  sending: Sending,
   { fingerprint }: Intent,
   seen: Observation,
 ): Promise<RowPlace | { readonly token: string } | null> {
-  const since = clock.now() - options.againWithinMs;
+  const { action, journal, batch, options, areMarksMeant } = sending;
+  const since = earlierClock(sending).now() - options.againWithinMs;
   for (const { token, at } of action.marks(seen).others) {
     if ((parseInstant(at) ?? Infinity) < since) continue;
     const known = await journal.rowOfToken(fingerprint ?? '', token);
@@ -274,7 +275,7 @@ async function move(
   return journal.move({ batch, row, from, to, fields, ...(note !== undefined && { note }) });
 }
 
-export type SendingClient = Pick<Client, 'sendExactly' | 'redact'>;
+export type SendingClient = Pick<Client, 'sendExactly' | 'redact' | 'counters'>;
 
 type Outcome =
   | {

@@ -458,7 +458,9 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         const notes = decide(view, found);
         const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
         const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
-        const claim = await claimApproved(connection, meant, acting());
+        // What is only looked at again sends nothing.
+        const isSending = view.rows.length > 0;
+        const claim = isSending ? await claimApproved(connection, meant, acting()) : { columns: {}, data: {} };
         // Also what was claimed before: whoever goes on has looked at what others have claimed since.
         const claimed = await connection
           .updateTable('journal_intents')

@@ -7,7 +7,7 @@ import { type JournalMemory, openJournalMemory, rememberJournal } from '../../sr
 import { reconcile } from '../../src/bulk/reconcile.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { openJournal } from '../support/journal-file.ts';
-import { type Clock, hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import { type Clock, dayMs, hourMs, minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { bulkClient, intentsOf, newUser, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna } from '../support/journal.ts';
@@ -163,4 +163,33 @@ test('a row that a newer journal may have sent since is given its time', async (
   expect(await states()).toEqual(['unknown']);
   await send(journal, client, batch, { clock: later, memory });
   expect(await states()).toEqual(['not_applied']);
+});
+
+test('a clock that has leapt ahead makes no payment look old, neither in the journal nor by its mark', async () => {
+  const { sandbox, client, folder, file, user, made } = await paying();
+  const journal = await open(file);
+  // Beside the payment stands another one in each, so that no two sheets have the same rows.
+  const sheet = (more: string) =>
+    sheetOf([
+      [user, 'add', '5', 'Credit'],
+      [newUser(sandbox, 0), 'add', more, 'Credit'],
+    ]);
+  const [first, second] = [await plan(journal, client, sheet('1')), await plan(journal, client, sheet('2'))];
+  await send(journal, client, first.batch);
+  const clock = { now: () => systemClock.now() + 40 * dayMs };
+  const ahead = bulkClient(sandbox, 1_000, clock);
+  onTestFinished(() => ahead.close());
+  const sentBefore = /1 row was sent before; nothing was sent now/;
+  await expect(plan(journal, ahead, sheet('3'), { clock })).rejects.toThrow(sentBefore);
+  await expect(send(journal, ahead, second.batch, { clock })).rejects.toThrow(sentBefore);
+  const lost = await open(`${folder}/lost.db`);
+  const { batch } = await plan(lost, ahead, sheet('4'), { clock });
+  const { error } = await send(lost, ahead, batch, { clock });
+  expect(error?.message).toMatch(/the user has the same change already, with the mark/);
+  expect(made()).toBe(1);
+  // Once the server's clock says the same, the time has passed.
+  sandbox.control.setClock(clock.now());
+  await plan(journal, ahead, sheet('5'), { clock });
+  expect((await send(journal, ahead, second.batch, { clock })).error).toBeNull();
+  expect(made()).toBe(2);
 });

@@ -81,6 +81,7 @@ async function world(users: readonly number[], states: readonly IntentState[] = 
   };
   const client = {
     address: 'http://127.0.0.1:1',
+    counters: {},
     keyMark: 'abcd',
     auth: () => Promise.resolve({ body: { id: 1 } }),
     redact: (text: string) => text,

@@ -196,6 +196,7 @@ async function sending(
     getUser: () => Promise.resolve({ body: body() }),
     list: () => Promise.reject(new Unreachable('no list')),
     redact: (text: string) => text.replaceAll('secret', '…'),
+    counters: {},
     sendExactly: (...given: readonly unknown[]): Promise<Response> => {
       requests.push(given[0]);
       return Promise.resolve({ status: 200, body: {}, raw: '{"key":"secret"}' });

@@ -183,6 +183,7 @@ describe('a row that was paid', () => {
   test('may be paid again without a word once bulk.again_within has passed', async () => {
     const { sandbox, environment, bulk, file, a } = await paid();
     const name = file(`${csv}${a},add,5,Credit\n`, 'later.csv');
+    sandbox.control.setClock(Date.now());
     const short = { ...environment, ADMIN_MIRROR_BULK_AGAIN_WITHIN: '1ms' };
     expect((await bulk(['run', 'balance', name, '--yes'], { environment: short })).code).toBe(0);
     expect(made(sandbox)).toBe(3);

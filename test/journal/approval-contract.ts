@@ -137,6 +137,21 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.intent('one', 3))?.state).toBe('planned');
     });
 
+    test('needs none that holds once nothing of it is left to be sent', async () => {
+      const { journal, pass } = await submitted();
+      await approve(journal, 'bert');
+      await claim(journal);
+      for (const row of [2, 3]) {
+        await sendRow(journal, row);
+        await journal.move({ batch: 'one', row, from: 'sending', to: 'unknown' });
+      }
+      pass(73 * hourMs);
+      await claim(journal);
+      await journal.move({ batch: 'one', row: 3, from: 'unknown', to: 'planned' });
+      await expect(sendRow(journal, 3)).rejects.toThrow(/has become another since its rows were claimed/);
+      await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
+    });
+
     test('is denied until it is handed over again', async () => {
       const { journal } = await submitted();
       await journal.by(as('carla')).deny('one', 'too much');

@@ -12,7 +12,7 @@ import type { Sheet } from '../../src/bulk/sheet/sheet.ts';
 import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import type { Batch, Intent, Journal } from '../../src/journal/port.ts';
 import { silentLog } from '../../src/model/log.ts';
-import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
+import { type Clock, dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
@@ -47,7 +47,11 @@ export function sheetOf(
 /**
  * A client that gives up soon, but not before a busy machine has answered, and waits for nothing. The caller closes it.
  */
-export function bulkClient(server: { readonly url: string; readonly key: string }, timeoutMs = 1_000): Client {
+export function bulkClient(
+  server: { readonly url: string; readonly key: string },
+  timeoutMs = 1_000,
+  clock: Clock = systemClock,
+): Client {
   let waited = 0;
   return openClient({
     baseUrl: server.url,
@@ -60,7 +64,7 @@ export function bulkClient(server: { readonly url: string; readonly key: string 
     userAgent: 'admin-mirror tests',
     log: silentLog,
     // Time that is waited for passes at once, and has passed then.
-    clock: { now: () => Date.now() + waited },
+    clock: { now: () => clock.now() + waited },
     sleep: (ms) => {
       waited += ms;
       return Promise.resolve();

@@ -9,7 +9,7 @@ import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-
 import type { Cell } from '../store/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';
 import type { Resource } from '../model/resources.ts';
-import { harmless } from '../model/text.ts';
+import { grouped, harmless } from '../model/text.ts';
 
 const widest = 32;
 const gap = '  ';
@@ -91,7 +91,10 @@ export function printPage(context: CliContext, resource: Resource, include: read
   if (context.json()) return void context.stdout.write(harmless(withLineEnd(page.text)));
   const table = layOut(context, namesOf(resource, include), page.records);
   printLines(context, [...table.heading, ...table.lines(page.records)]);
-  printNote(context, `Page ${page.page} of ${page.lastPage}, ${page.total} ${resource.name} in all.`);
+  printNote(
+    context,
+    `Page ${grouped(page.page)} of ${grouped(page.lastPage)}, ${grouped(page.total)} ${resource.name} in all.`,
+  );
   noteLeft(context, table);
 }
 
@@ -139,7 +142,7 @@ async function* tableText(
     count += records.length;
     if (lines.length > 0) yield Buffer.from(`${lines.join('\n')}\n`);
   }
-  printNote(context, `${count} ${resource.name}.`);
+  printNote(context, `${grouped(count)} ${resource.name}.`);
   if (table !== undefined) noteLeft(context, table);
 }
 

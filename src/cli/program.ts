@@ -140,9 +140,12 @@ function quiet(program: Command, write: (text: string) => void, width = 80): Com
   return program;
 }
 
-function inherit(command: Command, from: Command): void {
-  command.copyInheritedSettings(from);
-  for (const each of command.commands) inherit(each, command);
+function inherit(command: Command, from: Command, before = ''): void {
+  const path = `${before}${command.name()}`;
+  command.copyInheritedSettings(from).exitOverride((error) => {
+    throw error.exitCode === 0 ? error : usageError(error, path);
+  });
+  for (const each of command.commands) inherit(each, command, `${path} `);
 }
 
 function failed(context: ReturnType<typeof createContext>, error: unknown): ExitCode {
@@ -155,7 +158,7 @@ function failed(context: ReturnType<typeof createContext>, error: unknown): Exit
 
 /** The error as an operator should see it; one that is nobody's mistake stays as it is. */
 function explain(context: CliContext, error: unknown): unknown {
-  if (error instanceof CommanderError) return usageError(error);
+  if (error instanceof CommanderError) return usageError(error, '');
   if (error instanceof OperatorError) return error;
   const reason: unknown = context.signal.reason;
   // Whatever an interrupted part throws, the interruption is what happened.
@@ -173,15 +176,26 @@ function fileError(error: unknown): OperatorError | undefined {
   return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
 }
 
-/** Commander's message: the first line says what is wrong, the second, where there is one, what is nearest. */
-function usageError(error: CommanderError): UsageError {
+/**
+ * Commander's message: the first line says what is wrong, the second, where there is one, what is nearest.
+ * @param path the command that was given, such as `bulk plan`; empty where none was recognised
+ */
+function usageError(error: CommanderError, path: string): UsageError {
   const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
-  const help = 'Run `admin-mirror help` for the commands, `admin-mirror help <command>` for the flags of one.';
+  const help =
+    path === ''
+      ? 'Run `admin-mirror help` for the commands, `admin-mirror help <command>` for the flags of one.'
+      : `Run \`admin-mirror help ${path}\` to see what it takes.`;
   if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
-  const choice = /^(.*value '(.*)' is invalid.*)\. Allowed choices are (.*)\.$/.exec(first);
-  if (choice !== null) {
-    const [, what = '', given = '', allowed = ''] = choice;
-    return new UsageError(inOurQuotes(what), { advice: suggestion(given, allowed.split(', ')) });
+  const refused =
+    /^option '(?:-\w, )?(?<flag>--[\w-]+).*?' argument '(?<given>.*)' is invalid\. (?<why>.*)$/s.exec(first) ??
+    /^command-argument value '(?<given>.*)' is invalid for argument '(?<name>.*)'\. (?<why>.*)$/s.exec(first);
+  if (refused?.groups !== undefined) {
+    const { flag, name, given = '', why = '' } = refused.groups;
+    const choices = /^Allowed choices are (.*)\.$/.exec(why)?.[1];
+    return new UsageError(flag === undefined ? `"${given}" is no ${name}` : `${flag} is "${given}"`, {
+      advice: choices === undefined ? why : suggestion(given, choices.split(', ')),
+    });
   }
   return new UsageError(inOurQuotes(first), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
 }

@@ -7,7 +7,7 @@ import { UsageError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
 import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
-import { alignedLines, paint, printNote, printResult, printWarning } from './output.ts';
+import { alignedLines, paint, pasteable, printNote, printResult, printWarning } from './output.ts';
 import { writePicture } from './files.ts';
 
 /** Draws the report into the file, which appears whole or not at all. */
@@ -120,7 +120,10 @@ function linesOf(context: CliContext, report: Report): string[] {
       columns.map(({ name, type, meaning }) => [name, type, meaning]),
     ),
     '',
-    `admin-mirror export report:${report.name}${needed.map(({ name }) => ` --param ${name}=…`).join('')}`,
+    pasteable(
+      context,
+      `admin-mirror export report:${report.name}${needed.map(({ name }) => ` --param ${name}=…`).join('')}`,
+    ),
   ];
 }
 

@@ -16,7 +16,7 @@ import { openWorkerStore } from '../worker/open-store.ts';
 import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
-import { paint, printNote, printResult } from './output.ts';
+import { paint, pasteable, printNote, printResult } from './output.ts';
 import { outcomeOf, startChild } from '../worker/command.ts';
 import { passedFlags } from './flag-values.ts';
 import { noJobs, withoutSecrets, work, workForAll } from './schedule-work.ts';
@@ -62,7 +62,7 @@ function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));
   const lines = listed.flatMap(({ job, times }, index) => [
     ...(index > 0 ? [''] : []),
-    `${paint(context, 'bold', job.name)}  ${commandText(job.commandLine)}`,
+    `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.commandLine))}`,
     `  ${ruleWords(job)}`,
     ...(times.length === 0 ? ['  never'] : times.map((time) => `  ${wallText(time, job.timezone)}  ${utc(time)}`)),
   ]);

@@ -1,6 +1,6 @@
 /** The Administration API itself, whole, on this machine: seed data behind real HTTP, and switches for every fault. */
 import { existsSync, renameSync, rmSync } from 'node:fs';
-import type { FastifyInstance } from 'fastify';
+import Fastify, { type FastifyInstance } from 'fastify';
 import { messageOf, UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
 import { type Behaviour, readBehaviour } from './behaviour.ts';
@@ -141,6 +141,13 @@ function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string)
   };
 }
 
+/** Before the data is made, which may take minutes. */
+async function requireFree(port: number): Promise<void> {
+  const probe = Fastify();
+  await listen(probe, port);
+  await probe.close();
+}
+
 async function listen(app: FastifyInstance, port: number): Promise<string> {
   try {
     // Loopback only: it has no real data, and no business with other machines.
@@ -159,6 +166,7 @@ export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);
   const plan = planOf(options, behaviour, clock.now());
+  if (options.port !== undefined) await requireFree(options.port);
   const db = await openFilled(options.file ?? ':memory:', plan, options.signal);
   try {
     const seed = Number(readMeta(db, 'seed'));

@@ -5,6 +5,7 @@ import { type CommandRow, groups } from '../../src/cli/commands.ts';
 import type { CliContext, CliWorld } from '../../src/cli/context.ts';
 import { run } from '../../src/cli/program.ts';
 import { IncompleteError, InterruptedError, KeyRefusedError, UsageError } from '../../src/model/errors.ts';
+import { invoke as invokeProgram } from '../support/invoke.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 type Act = (context: CliContext) => void | Promise<void>;
@@ -124,8 +125,12 @@ describe('wrong usage ends with 2 and names the nearest', () => {
     [['work', '--slowy'], 'unknown option "--slowy"', 'Did you mean --slowly?'],
     [['work', '--jsn'], 'unknown option "--jsn"', 'Did you mean --json?'],
     [['--base-ur', 'https://x', 'work'], 'unknown option "--base-ur"', 'Did you mean --base-url?'],
-    [['work', 'a', 'b'], 'too many arguments for "work". Expected 1 argument but got 2', 'admin-mirror help'],
-    [['work', '--db'], 'option "--db <file>" argument missing', 'admin-mirror help'],
+    [
+      ['work', 'a', 'b'],
+      'too many arguments for "work". Expected 1 argument but got 2',
+      'admin-mirror help work` to see',
+    ],
+    [['work', '--db'], 'option "--db <file>" argument missing', 'admin-mirror help work` to see'],
     [['work', '--quiet', '--verbose'], 'option "--quiet" cannot be used with option "--verbose"', 'admin-mirror help'],
     [[], 'no command was given', 'admin-mirror help'],
   ])('%j', async (argv, message, advice) => {
@@ -199,4 +204,25 @@ describe('global flags', () => {
     expect((await invoke(argv)).code).toBe(0);
     expect((await invoke(argv, { act: (context) => void context.settings() })).code).toBe(2);
   });
+});
+
+test('a value that a flag or an argument does not take is named, with what it takes', async () => {
+  const cases = [
+    [['sync', 'usres'], 'error: "usres" is no resource\nDid you mean "users"?\n'],
+    [
+      ['changes', 'users', '--since', 'soon'],
+      'error: --since is "soon"\nIt must be a time such as 2026-03-11T10:00:00Z',
+    ],
+    [['sandbox', '--chaos', 'clam'], 'error: --chaos is "clam"\nDid you mean "calm"?\n'],
+    [['bulk', 'aply'], 'error: unknown command "aply"\nDid you mean apply?\n'],
+    [
+      ['users', 'get'],
+      'error: missing required argument "id"\nRun `npx admin-mirror help users get` to see what it takes.\n',
+    ],
+  ] as const;
+  for (const [argv, words] of cases) {
+    const { code, stderr } = await invokeProgram([...argv]);
+    expect(stderr).toContain(words);
+    expect(code).toBe(2);
+  }
 });

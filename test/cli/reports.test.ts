@@ -54,7 +54,7 @@ describe('reports', () => {
     expect(stdout).toMatch(/^revenue-by-day: Revenue by day\n/);
     expect(stdout).toContain('\nreads: user_payments\npicture: line, revenue by day\n');
     expect(stdout).toMatch(/\n {2}from +date +default 30d ago +the first day that counts\n/);
-    expect(stdout).toMatch(/\nadmin-mirror export report:revenue-by-day\n$/);
+    expect(stdout).toMatch(/\nnpx admin-mirror --db \S+ export report:revenue-by-day\n$/);
   });
 
   test('are one JSON document with --json, broken ones among them', async () => {

@@ -28,7 +28,7 @@ describe('schedule --list', () => {
     expect(code).toBe(0);
     const [sync = '', leap = ''] = stdout.split('\n\n');
     expect(sync.split('\n').slice(0, 2)).toEqual([
-      'sync  admin-mirror sync --quick',
+      'sync  npx admin-mirror sync --quick',
       '  15 2 * * * in America/New_York, up to 90s later',
     ]);
     expect(sync.match(/^ {2}20\d\d-\d\d-\d\d 0[23]:15:00 -0[45]:00 {2}20\d\d-\d\d-\d\dT0[67]:15:00Z$/gm)).toHaveLength(

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -78,9 +78,12 @@ describe('a sandbox in a file', () => {
 });
 
 describe('starting a sandbox', () => {
-  test('is refused on a port that is taken', async () => {
+  test('is refused on a port that is taken, before anything is made', async () => {
     const sandbox = await startSandbox();
-    await expect(openSandbox({ users: 1, port: Number(new URL(sandbox.url).port) })).rejects.toThrow('cannot listen');
+    const file = join(folder(), 'sandbox.db');
+    const port = Number(new URL(sandbox.url).port);
+    await expect(openSandbox({ users: 1, port, file })).rejects.toThrow('cannot listen');
+    expect(existsSync(file)).toBe(false);
   });
 
   test('is refused for counts and switches that cannot be', async () => {

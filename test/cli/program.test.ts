@@ -130,7 +130,7 @@ describe('wrong usage ends with 2 and names the nearest', () => {
       'too many arguments for "work". Expected 1 argument but got 2',
       'admin-mirror help work` to see',
     ],
-    [['work', '--db'], 'option "--db <file>" argument missing', 'admin-mirror help work` to see'],
+    [['work', '--db'], 'option "--db <file>" argument missing', 'admin-mirror help'],
     [['work', '--quiet', '--verbose'], 'option "--quiet" cannot be used with option "--verbose"', 'admin-mirror help'],
     [[], 'no command was given', 'admin-mirror help'],
   ])('%j', async (argv, message, advice) => {

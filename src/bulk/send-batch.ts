@@ -230,8 +230,7 @@ class Run {
       const state = await this.#one(intent);
       if (state === 'applied') return;
       // A row that is planned as before has stopped the run, or was to wait when it was stopped.
-      if (state === 'planned' || state === 'skipped' || state === 'blocked') continue;
-      if (state === 'not_applied' && !(await this.#wasSent(intent))) continue;
+      if (state === 'planned' || !(await this.#wasSent(intent))) continue;
       if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
       this.#stop ??= canaryFailed(this.#sending, intent);
     }

@@ -359,7 +359,7 @@ describe('what is seen of a user says', () => {
     const now = observationOf({ id: 7, balance: 2.5, balance_transactions: twice }, parameters, token);
     expect(judgeBalance({ user: 7, parameters, token }, before, now, 'accepted')).toMatchObject({
       kind: 'over_applied',
-      note: expect.stringContaining('made 3 times') as string,
+      note: `made 3 times: 3 transactions carry ${token}`,
       reversal: expect.stringMatching(/update-balance 7 --type add --amount 5\.00 /) as string,
     });
     const asOnce = observationOf({ id: 7, balance: 7.5, balance_transactions: twice }, parameters, token);
@@ -372,7 +372,22 @@ describe('what is seen of a user says', () => {
     });
     expect(judgementOf(again, 'accepted', { type: 'set', amount: '110.00' })).toMatchObject({
       kind: 'over_applied',
+      note: `made 2 times: 2 transactions carry ${token}`,
       reversal: 'none is needed: the balance was set to the same amount each time',
     });
+    const unknown = { ...before, balance: null };
+    for (const [first, last] of [
+      [unknown, now],
+      [before, unknown],
+      [unknown, unknown],
+    ] as const) {
+      const judgement = judgeBalance(
+        { user: 7, parameters, token },
+        first,
+        { ...now, balance: last.balance },
+        'accepted',
+      );
+      expect(judgement.note).toBe(`made 3 times: 3 transactions carry ${token}`);
+    }
   });
 });

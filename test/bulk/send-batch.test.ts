@@ -316,6 +316,21 @@ describe('the first row', () => {
     expect([stop, requests, await states()]).toEqual([null, [6, 8, 9], ['rejected', 'skipped', 'rejected', 'applied']]);
   });
 
+  test('leaves it to the next where a person wanted it sent again and it must not be', async () => {
+    const { go, journal, requests, states } = await world([7, 8], ['not_applied']);
+    await journal.move({ batch: 'one', row: 2, from: 'not_applied', to: 'planned', fields: { evidence: 'person' } });
+    const closed = { ...balance, failedPrecondition: ({ user }) => (user === 7 ? 'it is closed' : null) } as Action;
+    expect(await go({}, {}, closed)).toEqual({ stop: null });
+    expect([requests, await states()]).toEqual([[8], ['not_applied', 'applied']]);
+  });
+
+  test('that the server accepts and does not make stops the batch', async () => {
+    const { go, tell, requests, states } = await world([7, 8]);
+    tell(7, () => fine);
+    expect(problemOf(await go({}, { settleAfterMs: 0 }))).toMatch(/^row 2, which went alone/);
+    expect([requests, await states()]).toEqual([[7], ['not_applied', 'planned']]);
+  });
+
   test('that waits behind a row of another batch leaves it to the next', async () => {
     const { whole, journal, requests, states, batch } = await world([7, 8]);
     await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [

@@ -128,13 +128,15 @@ describe('a claim', () => {
     expect(refusal(() => decideClaim(seen, { ...batch, undoOf: 'one' }, bounded))).toBe('none');
   });
 
-  test('that takes rows back is refused only for what was found on the server, and not with a reason', () => {
+  test('that takes rows back is refused only for what was found on the server or may still be made, and not with a reason', () => {
     const back = { ...batch, undoOf: 'one' };
     const seen = { ...clear, repeats: [sent('three', 1, 2)], like: [batchNamed({})] };
     expect(refusal(() => decideClaim(seen, back, consent))).toBe('none');
     const found = { ...clear, repeats: [{ ...sent('three', 1, 2), found: true }] };
     expect(refusal(() => decideClaim(found, back, consent))).toMatch(/1 row was sent before/);
     expect(refusal(() => decideClaim(found, back, again))).toBe('none');
+    const late = { ...clear, repeats: [{ ...sent('three', 1, 2), state: 'not_applied' as const }] };
+    expect(refusal(() => decideClaim(late, back, consent))).toMatch(/was sent and not found, which a late write/);
   });
 
   test('is refused for a file or rows that were sent, and not for rows that somebody has consented to', () => {
@@ -322,8 +324,10 @@ describe('a batch goes out only', () => {
         (error: OperatorError) => `${error.message} | ${error.advice}`,
       );
     expect(await missing('two')).toBe('there is no batch two | Nothing was planned yet.');
+    expect(await missing('last')).toBe('there is no batch | Nothing was planned yet.');
     await journal.addBatch(newBatch(), []);
     expect(await missing('two')).toMatch(/\| The newest is one;/);
+    expect(await missing('last')).toMatch(/^whatever changes a batch needs its name \| .* The newest is one\.$/);
     expect((await batchOf(journal, 'one')).batch).toBe('one');
   });
 });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   approvalOf,
+  approvalSteps,
   approveBatch,
   checkApproved,
   checkApprovedOrSubmit,
@@ -47,6 +48,33 @@ async function world(approvers = 1) {
 }
 
 describe('a batch', () => {
+  test('tells who did what in the order in which it happened, with why it does not count', async () => {
+    const { report, submit, approve, as, batch, pass } = await world(2);
+    const told = async () => {
+      const standing = await report();
+      if (standing === null) throw new Error('no policy is about it');
+      return approvalSteps(standing).map(({ what, by, more }) => `${what} by ${by.account ?? by.name}${more}`);
+    };
+    expect(await told()).toEqual([]);
+    await submit();
+    await approve('bert');
+    expect(await told()).toEqual(['Submitted by anna', 'Approved by bert']);
+    pass(73 * hourMs);
+    expect((await told()).at(-1)).toMatch(/^Approved by bert, which does not count: \S/);
+    await submit({ note: 'once more' });
+    pass(hourMs);
+    await denyBatch(as('carla'), await batch(), 'the wrong month');
+    pass(hourMs);
+    expect(await told()).toEqual(['Submitted by anna: once more', 'Denied by carla: the wrong month']);
+    await submit({ note: 'the right one' });
+    await approve('bert');
+    expect(await told()).toEqual([
+      'Denied by carla: the wrong month',
+      'Submitted by anna: the right one',
+      'Approved by bert',
+    ]);
+  });
+
   test('says how it stands with its approval, and nothing where no policy is about it', async () => {
     const { journal, report, submit, approve } = await world(2);
     await submit({ note: '  the outage of March ' });

@@ -433,9 +433,8 @@ export function newApproval(
 ): BatchApproval | null {
   const policy = approval[action as ApprovalSubject];
   if (policy === undefined) return null;
-  const made = { policy, totals, resent: [], claimed: null, ...(accepted !== undefined && { accepted }) };
   // What takes rows back is under no bound.
-  return { ...made, caps: undoOf === null ? caps : null };
+  return { policy, totals, caps: undoOf === null ? caps : null, resent: [], accepted, claimed: null };
 }
 
 /** The step by which this journal was last taken for the right one in place of a newer one; undefined where it never was. */
@@ -458,7 +457,7 @@ export async function acceptJournal(
   instead: Head | null,
   { now, stepOf }: Acting,
 ): Promise<void> {
-  const data = { instead: instead === null ? null : { ...instead } };
+  const data = { instead: instead && { ...instead } };
   await appendSteps(connection, [stepOf(now, { batch: null, kind: 'accepted', data, note: reason })]);
   const accepted = await lastAccepted(connection);
   const batches = connection.selectFrom('journal_batches').select(['batch', 'approval']).where('state', '<>', 'done');

@@ -93,7 +93,7 @@ export interface BatchApproval {
   /** Rows that a person said shall be sent again, each as often as that was said. */
   readonly resent: readonly number[];
   /** The step by which a person last took this journal for the right one: it may not know what approvals of before were used for. */
-  readonly accepted?: number;
+  readonly accepted?: number | undefined;
   /** What was found when its rows were claimed last. */
   readonly claimed: { readonly hash: string; readonly needed: number } | null;
 }

@@ -196,6 +196,16 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual([]);
     });
 
+    test('and takes rows back keeps its approval whatever bound is raised', async () => {
+      const { journal, again, people } = await open(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
+      await addAccounts(people);
+      await journal.addBatch(newBatch({ undoOf: 'before' }), [newIntent(2, 7)]);
+      await journal.submit('one', words);
+      await approve(journal, 'bert');
+      await claim(await again(rulesOf({}, { ...noCaps, maxRows: 11 })));
+      expect((await journal.batch('one'))?.state).toBe('applying');
+    });
+
     test('keeps its approval where a bound is lowered', async () => {
       const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await approve(journal, 'bert');

@@ -435,7 +435,7 @@ export function journalContract(open: () => Promise<Opened>): void {
   });
 
   test('a step is known by its hash, and a gap is found until a person accepts the journal', async () => {
-    const { journal, tamper } = await open();
+    const { journal, tamper, bytesOf } = await open();
     expect(await journal.gap()).toBeNull();
     for (const batch of ['one', 'two', 'three']) await journal.addBatch(newBatch({ batch }), []);
     const head = await journal.head();
@@ -447,10 +447,14 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.gap()).toBe(3);
     await journal.accept('it is gone for good', head ?? null);
     expect(await journal.gap()).toBeNull();
+    const instead = [`{"instead":{"hash":"${head?.hash}","step":3}}`, '{"instead":null}'];
+    expect(await bytesOf(instead)).toEqual(instead.slice(0, 1));
+    await journal.accept('nobody knows of it', null);
+    expect(await bytesOf(instead)).toEqual(instead);
     await journal.addBatch(newBatch({ batch: 'four' }), []);
     await journal.addBatch(newBatch({ batch: 'five' }), []);
-    await tamper('DELETE FROM journal_steps WHERE step = 5');
-    expect(await journal.gap()).toBe(6);
+    await tamper('DELETE FROM journal_steps WHERE step = 6');
+    expect(await journal.gap()).toBe(7);
   });
 
   describe('the chain', () => {

@@ -191,6 +191,10 @@ export function approvalContract(open: OpenApprovals): void {
       await journal.submit('one', words);
       await expect(approve(journal, 'carla')).rejects.toThrow(/carla made, changed or submitted/);
       await approve(journal, 'bert');
+      await journal.by(as('carla')).accept('and that of the day after, too', { step: 9_001, hash: 'h10' });
+      await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
+      await journal.submit('one', words);
+      await approve(journal, 'bert');
       await claim(journal);
       expect(await sendRow(journal)).toBe(true);
       expect((await journal.verifyChain()).problems).toEqual([]);

@@ -1,6 +1,6 @@
 /** Waiting that can be cut short: by a timer, and by looking at the clock. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { secondMs } from '../model/time.ts';
+import { schedule, type ScheduledTask } from 'node-cron';
 
 /** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
@@ -11,11 +11,39 @@ const longestMs = 2 ** 31 - 1;
 export const sleepFor: Sleep = (ms, signal) =>
   wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});
 
-/** The same, looking at the clock each second: one long timer would not notice that the machine slept, or that its clock was set forward. */
+/**
+ * The same, to the full second: node-cron looks at the clock with each second that it shows. A timer would not notice that the
+ * machine slept, or that its clock was set forward.
+ */
 export const restFor: Sleep = async (ms, signal) => {
+  if (signal.aborted) return;
+  const { promise: rested, resolve: done } = Promise.withResolvers<void>();
   const end = Date.now() + ms;
   // A clock that is set back meanwhile makes it no longer.
-  for (let looks = Math.ceil(ms / secondMs) + 1; looks > 0 && Date.now() < end && !signal.aborted; looks -= 1) {
-    await sleepFor(Math.min(secondMs, end - Date.now()), signal);
-  }
+  let left = Math.ceil(ms / 1_000) + 1;
+  const stop = onSeconds(() => {
+    left -= 1;
+    if (left <= 0 || Date.now() >= end) done();
+  });
+  const onAbort = (): void => done();
+  signal.addEventListener('abort', onAbort, { once: true });
+  await rested;
+  signal.removeEventListener('abort', onAbort);
+  stop();
 };
+
+const ticks = new Set<() => void>();
+let seconds: ScheduledTask | undefined;
+
+/** Calls it each second until what is given back is called. One clock for all: a hundred workers rest in one process. */
+function onSeconds(tick: () => void): () => void {
+  const tickAll = () => [...ticks].forEach((each) => each());
+  ticks.add(tick);
+  seconds ??= schedule('* * * * * *', tickAll, { timezone: 'UTC', suppressMissedWarning: true });
+  return () => {
+    ticks.delete(tick);
+    if (ticks.size > 0) return;
+    void seconds?.destroy();
+    seconds = undefined;
+  };
+}

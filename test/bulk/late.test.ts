@@ -2,12 +2,14 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
-import { resolveRow } from '../../src/bulk/settle.ts';
+import type { UserDirectory } from '../../src/bulk/find-users.ts';
+import { recordLate, resolveRow } from '../../src/bulk/settle.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
-import { newJournal } from '../support/journal.ts';
+import { anna, newJournal } from '../support/journal.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { startSandbox } from '../support/sandbox.ts';
 
 const later = { now: () => Date.now() + 11 * minuteMs };
@@ -21,12 +23,12 @@ async function world() {
   });
   const client = bulkClient(sandbox);
   onTestFinished(() => client.close());
-  const { journal } = await newJournal({ now: () => Date.now() });
+  const { journal, file } = await newJournal({ now: () => Date.now() });
   const user = newUser(sandbox, 100);
   const balance = (): unknown => sandbox.control.get('users', user)?.['balance'];
   const states = async (...batches: readonly string[]) =>
     (await Promise.all(batches.map((batch) => intentsOf(journal, batch)))).flat().map(({ state }) => state);
-  return { sandbox, client, journal, user, balance, states };
+  return { sandbox, client, journal, file, user, balance, states };
 }
 
 /** Sends the batch to a server that makes its only row late, and gives up waiting for it. */
@@ -128,5 +130,61 @@ describe('a write that is made late', () => {
     await send(journal, client, one, { clock: later });
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
     expect((await journal.batch(other))?.state).toBe('done');
+    expect((await intentsOf(journal, other))[0]?.problem).toBe(
+      `row 2 of batch ${one}, which counted as not applied, was made after all`,
+    );
+  });
+
+  test('before it was taken back again leaves the rest of that to be approved', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const second = newUser(sandbox, 100);
+    const rows = [second, user].map((each) => [each, 'add', '5']);
+    const paid = await plan(journal, client, sheetOf(rows));
+    await send(journal, client, paid.batch);
+    const one = await undo(journal, client, paid.batch);
+    sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${user}/` } });
+    await send(journal, client, one);
+    sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${second}/` } });
+    await send(journal, client, one, { clock: later });
+    await send(journal, client, one, { clock: { now: () => later.now() + 11 * minuteMs } });
+    expect(await states(one)).toEqual(['not_applied', 'not_applied']);
+    const other = await undo(journal, client, paid.batch);
+    sandbox.control.commitLate();
+    await send(journal, client, one, { clock: later });
+    expect([balance(), (await states(one, other)).toSorted()]).toEqual([
+      100,
+      ['applied', 'not_applied', 'planned', 'skipped'],
+    ]);
+    expect((await journal.batch(other))?.state).toBe('planned');
+  });
+
+  test('is recorded once nobody is at the batch that was to take it back again, also where that waits for another row', async () => {
+    const { sandbox, client, journal, file, user, balance, states } = await world();
+    const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, paid.batch);
+    const one = await undo(journal, client, paid.batch);
+    await lost(sandbox, journal, client, one, user);
+    const other = await undo(journal, client, paid.batch);
+    const open = await plan(journal, client, sheetOf([[user, 'add', '7']]));
+    sandbox.control.faultNext({ fault: 'lost', match: { method: 'PUT', path: `/users/${user}/` } });
+    await send(journal, client, open.batch);
+    await send(journal, client, other, { againReason: 'it was not made' });
+    expect(await states(one, other, open.batch)).toEqual(['not_applied', 'blocked', 'unknown']);
+    sandbox.control.commitLate();
+    const elsewhere = await openJournal(file, anna);
+    onTestFinished(() => elsewhere.close());
+    await elsewhere.acquireLock(other);
+    const { error } = await send(journal, client, one, { clock: later });
+    expect([error?.exitCode, error?.message]).toEqual([
+      8,
+      expect.stringMatching(/^row 2 of batch .* was made after all, which cannot be recorded/),
+    ]);
+    const transactions = (sandbox.control.get('users', user)?.['balance_transactions'] ?? []) as readonly object[];
+    const directory = { transactions: () => transactions } as unknown as UserDirectory;
+    expect(await recordLate({ journal, directory, clock: later })).toEqual([]);
+    expect(await states(one, other)).toEqual(['not_applied', 'blocked']);
+    await elsewhere.releaseLock(other);
+    await send(journal, client, one, { clock: later });
+    expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
   });
 });

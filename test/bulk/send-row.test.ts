@@ -382,12 +382,21 @@ describe('the same change with a mark of another journal', () => {
     expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(true);
     expect(await isHeld(beside(at(1)), { areMarksMeant: true })).toBe(false);
     const asked: unknown[] = [];
-    const rowOfToken = (...given: readonly [string, string]) => {
-      asked.push(given);
-      return Promise.resolve({ batch: 'other', row: 2, state: 'applied' } as const);
-    };
-    expect(await isHeld(beside(at(1)), {}, { rowOfToken })).toBe(false);
-    expect(asked).toEqual([['print', mark]]);
+    // Of another row of the file, both are meant.
+    for (const known of [
+      { batch: 'other', state: 'applied' },
+      { batch: 'one', state: 'not_applied' },
+    ] as const) {
+      const rowOfToken = (...given: readonly [string, string]) => {
+        asked.push(given);
+        return Promise.resolve({ ...known, row: 3 });
+      };
+      expect(await isHeld(beside(at(1)), {}, { rowOfToken })).toBe(false);
+    }
+    expect(asked).toEqual([
+      ['print', mark],
+      ['print', mark],
+    ]);
   });
 });
 

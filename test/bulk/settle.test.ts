@@ -8,6 +8,7 @@ import {
   recordLate,
   resolveRow,
   restOf,
+  reviewElsewhere,
   reviewNotApplied,
   settleOpen,
   settleRow,
@@ -269,6 +270,15 @@ describe('all rows of a batch', () => {
     expect((await reconcileRows(twice.sending))?.message).toMatch(/row 2 was over-applied/);
   });
 
+  test('that were made twice keep the balance that was seen where it is shown no more', async () => {
+    const { sending, show, settle, intent } = await world(['unknown']);
+    show(2, 105, made(2));
+    await settle();
+    show(2, undefined, made(2), again(2));
+    await reconcileRows(sending);
+    expect(await intent()).toMatchObject({ state: 'needs_human', after: '105.00' });
+  });
+
   test('leave out what a person has decided of a row that was made twice', async () => {
     const { show, sending, looks, journal, batch } = await world(['unknown']);
     show(2, 110, made(2), again(2));
@@ -277,6 +287,35 @@ describe('all rows of a batch', () => {
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'taken back' });
     looks.length = 0;
     expect([await reconcileRows(sending), looks]).toEqual([null, []]);
+  });
+});
+
+describe('a row of another batch', () => {
+  test('is looked at again, and stops what goes on where it was made twice', async () => {
+    const { sending, show, states, journal } = await world(['not_applied', 'not_applied']);
+    await journal.releaseLock('one');
+    show(2, 105, made(2));
+    show(3, 110, made(3), again(3));
+    const elsewhere = (row: number) => reviewElsewhere(sending, { batch: 'one', row, state: 'not_applied' });
+    expect(await elsewhere(2)).toBeNull();
+    expect((await elsewhere(3))?.message).toMatch(/row 3 was over-applied/);
+    expect([await states(), await journal.lockOwner('one')]).toEqual([['applied', 'needs_human'], undefined]);
+  });
+
+  test('is left alone where it is open by now, or gone, and where another process is at its batch', async () => {
+    const { sending, show, states, journal, looks } = await world(['unknown', 'not_applied']);
+    show(2, 105, made(2));
+    show(3, 105, made(3));
+    const elsewhere = (batch: string, row: number) => reviewElsewhere(sending, { batch, row, state: 'not_applied' });
+    expect(await elsewhere('one', 3)).toBeNull();
+    await journal.releaseLock('one');
+    for (const [batch, row] of [
+      ['one', 2],
+      ['one', 9],
+      ['none', 2],
+    ] as const)
+      expect(await elsewhere(batch, row)).toBeNull();
+    expect([looks, await states()]).toEqual([[], ['unknown', 'not_applied']]);
   });
 });
 

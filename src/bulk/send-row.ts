@@ -104,9 +104,8 @@ const leastLeavingMs = 10 * secondMs;
 /** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
 async function beforeSending(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action, journal, batch } = sending;
-  const beside = await markBeside(sending, planned, seen);
-  const unknown = beside === null || 'batch' in beside ? null : beside.token;
-  const decided = decideSending(action, planned, seen, unknown, beside !== null && 'batch' in beside ? beside : null);
+  const { unknown, late } = await markBeside(sending, planned, seen);
+  const decided = decideSending(action, planned, seen, unknown, late);
   switch (decided.kind) {
     case 'send':
       return undefined;
@@ -127,24 +126,26 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
 /** The states of a row of which no token should be there. */
 const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
 
-/**
- * A token beside the user, of a change like that of the row, which this journal never sent, or whose row of another batch counts as
- * not made; null where there is none that matters.
- */
-async function markBeside(
-  sending: Sending,
-  { fingerprint }: Intent,
-  seen: Observation,
-): Promise<RowPlace | { readonly token: string } | null> {
+interface Beside {
+  /** A token that this journal never sent. */
+  readonly unknown: string | null;
+  /** A row of another batch whose token is there, and which counts as not made. */
+  readonly late: RowPlace | null;
+}
+
+/** What matters among the tokens beside the user of changes like that of the row: the first such. */
+async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Observation): Promise<Beside> {
   const { action, journal, batch, options, areMarksMeant } = sending;
   const since = earlierClock(sending).now() - options.againWithinMs;
   for (const { token, at } of action.marks(seen).others) {
     if ((parseInstant(at) ?? Infinity) < since) continue;
     const known = await journal.rowOfToken(fingerprint ?? '', token);
-    if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) return known;
-    if (known === undefined && areMarksMeant !== true) return { token };
+    if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) {
+      return { unknown: null, late: known };
+    }
+    if (known === undefined && areMarksMeant !== true) return { unknown: token, late: null };
   }
-  return null;
+  return { unknown: null, late: null };
 }
 
 type SendingDecision =

@@ -62,7 +62,7 @@ export interface Source {
   ): Promise<number>;
   /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** The newest record of the range; undefined where it cannot be read. */
+  /** The newest records of the range, some of them; undefined where they cannot be read. */
   newest(
     resource: ResourceName,
     range: DayRange | null,
@@ -168,8 +168,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     direction: SortDirection,
     signal: AbortSignal,
     range: DayRange | null = null,
+    paginate = 1,
   ): Promise<Page | undefined> {
-    const requested = { ...options(resource, capabilities, range, direction), paginate: 1 };
+    const requested = { ...options(resource, capabilities, range, direction), paginate };
     try {
       return await list(resource, requested, signal);
     } catch (error) {
@@ -259,7 +260,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       ]);
       return { oldest: dayOn(oldest), newest: dayOn(newest) };
     },
-    newest: (resource, range, capabilities, signal) => edge(resource, capabilities, 'desc', signal, range),
+    newest: (resource, range, capabilities, signal) =>
+      edge(resource, capabilities, 'desc', signal, range, Math.min(capabilities.pageSize, 100)),
     look: (resource, id, signal) => lookAtRecord({ list, getUser }, resource, id, signal),
   };
 }

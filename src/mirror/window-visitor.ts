@@ -322,11 +322,12 @@ export class WindowVisitor {
       const isLess = verdict.surplus > 0 && verdict.surplus !== surplus.of(window);
       if (!isRound && !isLess) return verdict;
       const newest = await source.newest(resource, requestedRange(window, capabilities), capabilities, this.#signal);
-      const id = newest?.total === total ? recordKey(newest.records[0] ?? {}) : undefined;
-      if (id === undefined || seen.has(id)) return verdict;
+      const unseen = newest?.records.map(recordKey).filter((id) => id !== undefined && !seen.has(id)).length ?? 0;
+      // Some may have been added since.
+      if (unseen <= Math.max(0, (newest?.total ?? 0) - total)) return verdict;
     }
     this.#most = Math.min(this.#most, size);
-    return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, before the newest one` };
+    return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, before the newest ones` };
   }
 
   /** Cuts a window some pages of which are refused: its pieces have fewer. @param most records that it was read for */

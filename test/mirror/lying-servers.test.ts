@@ -424,7 +424,7 @@ describe('a server whose pages end at a depth', () => {
     },
   );
 
-  test.each([{ depth: 100, totals_cap: 100 }, { depth: 110 }, { depth: 110, churn_inserts: 1 }])(
+  test.each([{ depth: 100, totals_cap: 100 }, { depth: 110 }])(
     'of %o, without ranges of days, makes nothing complete or fresh',
     async (behaviour) => {
       const sandbox = await startSandbox({ users: 600, behaviour: { ...behaviour, date_ranges: 'ignored' } });

@@ -251,6 +251,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/(?:by|with) `admin-mirror bulk (?:status|results|resume) (\S+?)`/g, 'on the page of batch $1'],
   [/`admin-mirror bulk status`/g, 'The page Batches'],
   [/`admin-mirror bulk resume`/g, 'the button Go on'],
+  [/`admin-mirror bulk results (\S+?)` writes them to files/g, 'The results on the page of batch $1 name them'],
   [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
   // What is left is for whoever has a terminal.
   [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],

@@ -141,6 +141,9 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
       handler: (request, reply) => serve.handle(route, request, reply),
     });
   }
+  // A form that was refused is shown under its own address: whoever comes back to that gets the page that the form stands on.
+  const shown = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
+  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, serve.formPage);
   app.setNotFoundHandler((request, reply) => {
     const isMalformed = request.url === malformedPath;
     return serve.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
@@ -153,6 +156,11 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
 function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly Route[]) {
   const assets = loadAssets();
   const base = address.behindProxy?.pathname.replace(/\/$/, '') ?? '';
+
+  async function formPage({ url }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const [path = ''] = url.split('?');
+    return reply.redirect(headerText(`${base}${path.slice(0, path.lastIndexOf('/')) || '/'}`), 303);
+  }
 
   async function handle(route: Route, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const caller = await callerOf(request);
@@ -263,7 +271,7 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
     return send(reply, visitOf(request, reply, caller), page(title, body, { status }));
   }
 
-  return { assets, handle, fail };
+  return { assets, handle, formPage, fail };
 }
 
 /** The request is none that a page of ours has made, or it comes too late. */
@@ -333,13 +341,15 @@ function failureOf({ id }: FastifyRequest, error: unknown, ports: ConsolePorts) 
   return { status: 500, title: 'This did not work', body };
 }
 
-function forbiddenPage({ caller, link }: Visit): Reply {
+function forbiddenPage({ caller, path, link }: Visit): Reply {
   if (caller === null) {
     const problem = problemTag(
       'You are not signed in.',
       'Your session may have ended. Nothing was done; do it again then.',
     );
-    return page('Sign in first', html`${problem} ${anchor(link('/sign-in'), 'Sign in')}`, { status: 401 });
+    return page('Sign in first', html`${problem} ${anchor(link('/sign-in', { next: path }), 'Sign in')}`, {
+      status: 401,
+    });
   }
   const why = `Your roles are: ${caller.account.roles.join(', ') || 'none'}.`;
   const advice = 'An admin can give you another one on the page People.';

@@ -40,6 +40,24 @@ describe('every route', () => {
     }
   });
 
+  test('of a form leads to the page that the form stands on when its address is opened', async () => {
+    const { browser } = await startConsole();
+    const { get } = await browser('anna', [...roles]);
+    const pages = routes.filter(({ method }) => method === 'GET').map(({ path }) => pathOf(path));
+    for (const { path } of routes.filter(({ method }) => method === 'POST')) {
+      const opened = pathOf(path);
+      if (pages.includes(opened)) continue;
+      const response = await get(`${opened}?show=all`);
+      const to = response.headers.get('location') ?? '';
+      expect({ opened, status: response.status, isPage: pages.includes(to), isAbove: opened.startsWith(to) }).toEqual({
+        opened,
+        status: 303,
+        isPage: true,
+        isAbove: true,
+      });
+    }
+  });
+
   test('that changes something refuses a form of another site, and one that does not say where it comes from', async () => {
     const { browser, url } = await startConsole();
     const { post, cookie } = await browser('alice', [...roles]);

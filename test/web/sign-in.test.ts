@@ -37,7 +37,9 @@ describe('signing in', () => {
     const { post } = await browser('nobody', null);
     const late = await post('/runs', { run: 'sync' });
     expect(late.status).toBe(401);
-    expect(await late.text()).toMatch(/Your session may have ended\. Nothing was done[^]*href="\/sign-in"/);
+    expect(await late.text()).toMatch(
+      /Your session may have ended\. Nothing was done[^]*href="\/sign-in\?next=%2Fruns"/,
+    );
   });
 
   test(

@@ -22,7 +22,7 @@ import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
-import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import { anotherShown, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
@@ -216,7 +216,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
 
 /** Why the user is not the one that the plan found, in words; null where it is. */
 function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Observation): string | null {
-  if (seen.another === true) return 'the server shows another user in place of this one';
+  if (seen.another === true) return anotherShown;
   if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
   if (differs(plannedEmail, seen.email))
     return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;

@@ -56,6 +56,9 @@ export function targetOf({ user, parameters, token, row }: Intent): Target {
   return { user, parameters, token };
 }
 
+/** Such a look says nothing of the row's own user. */
+export const anotherShown = 'the server shows another user in place of this one';
+
 /** What was seen before the row was sent; of one that never was, what is seen now. */
 export function seenBefore(intent: Intent, now: Observation): Observation {
   return (intent.seenBefore as Observation | null) ?? now;

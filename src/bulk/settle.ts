@@ -11,7 +11,7 @@ import { type BalanceParameters, observationOf, reversalOf } from './actions/bal
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
-import { type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import { anotherShown, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
 import {
   agree,
@@ -114,6 +114,7 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
 async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
   const target = targetOf(intent);
   const seen = await action.look(client, target);
+  if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
   return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }
 

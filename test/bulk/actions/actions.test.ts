@@ -56,6 +56,21 @@ test.each<[string, Cells]>([
   expect(await bench.row(batch)).toMatchObject({ state: 'skipped', problem });
 });
 
+test('a lost response is not settled by somebody else whom the server shows in place of the user', async () => {
+  const sandbox = await startSandbox({ users: 5 });
+  sandbox.control.update('users', 1, { language: null });
+  const body = JSON.stringify(sandbox.control.get('users', 2));
+  const server = await behindProxy(sandbox, ({ method, path }) =>
+    sandbox.control.ledger().length > 0 && method === 'GET' && /users\/1\b/.test(path) ? { body } : {},
+  );
+  const bench = benchOf(server, (await newJournal(systemClock)).journal);
+  onTestFinished(() => bench.close());
+  const batch = await bench.plan('update', [{ user_id: 1, language: 'de' }]);
+  sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT' } });
+  expect([await bench.send(batch), await bench.send(batch, 0)]).toEqual([8, 8]);
+  expect((await bench.row(batch)).state).toBe('needs_human');
+});
+
 describe('email', () => {
   const email = (user: number): Cells => ({ user_id: user, ...letter });
 

@@ -179,8 +179,9 @@ describe('a write that is made late', () => {
       8,
       expect.stringMatching(/^row 2 of batch .* was made after all, which cannot be recorded/),
     ]);
-    const transactions = (sandbox.control.get('users', user)?.['balance_transactions'] ?? []) as readonly object[];
-    const directory = { transactions: () => transactions } as unknown as UserDirectory;
+    const [{ token = '' } = {}] = await intentsOf(journal, one);
+    const transactions = () => [{ id: 1, amount: 5, result: '-', description: token }];
+    const directory = { transactions } as unknown as UserDirectory;
     expect(await recordLate({ journal, directory, clock: later })).toEqual([]);
     expect(await states(one, other)).toEqual(['not_applied', 'blocked']);
     await elsewhere.releaseLock(other);

@@ -113,7 +113,9 @@ describe('a row that was never sent', () => {
   });
 });
 
-test('a row whose user cannot be read is left out, and says why', () => {
+test('a row whose user cannot be read, or is another one, is left out, and says why', () => {
+  const note = 'the server shows another user in place of this one';
+  expect(decided(first, { ...look(), another: true })).toMatchObject({ kind: 'move', to: 'skipped', note });
   const seen = { ...look(), balance: null };
   expect(decided(first, seen)).toMatchObject({ kind: 'move', to: 'skipped', note: 'the balance cannot be read' });
 });

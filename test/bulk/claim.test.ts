@@ -10,14 +10,16 @@ import {
   claimRows,
   decideClaim,
   doneBefore,
+  earlierClock,
   repeatLines,
   termsOf,
 } from '../../src/bulk/claim.ts';
+import type { Client } from '../../src/api/client.ts';
 import type { Batch, ClaimView, ClaimedRow, SentRow } from '../../src/journal/port.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
 import { OperatorError } from '../../src/model/errors.ts';
 import { type Money, noCaps } from '../../src/model/money.ts';
-import { dayMs, timestampOf } from '../../src/model/time.ts';
+import { dayMs, minuteMs, timestampOf } from '../../src/model/time.ts';
 import { anna, newBatch, newIntent, newJournal, policyOf } from '../support/journal.ts';
 import { newAccount, newPeople } from '../support/people.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -190,6 +192,20 @@ describe('rows that were sent before', () => {
       repeatsSince: '2026-03-06T00:00:00.000000Z',
       daySince: '2026-03-10T00:00:00.000000Z',
     });
+  });
+
+  test('are looked for by the clock of the server where this one is more than a minute ahead of it', () => {
+    const by = (serverAheadMs?: number) => {
+      const counters = { ...(serverAheadMs !== undefined && { serverAheadMs }) } as Client['counters'];
+      return earlierClock({ clock: { now: () => 10 * dayMs }, client: { counters } }).now();
+    };
+    expect([by(), by(-minuteMs), by(-minuteMs - 1), by(-dayMs), by(dayMs)]).toEqual([
+      10 * dayMs,
+      10 * dayMs,
+      10 * dayMs - minuteMs - 1,
+      9 * dayMs,
+      10 * dayMs,
+    ]);
   });
 
   test('stand beside a write by hand that does the same, with the last of them', async () => {

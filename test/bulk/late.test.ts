@@ -179,8 +179,8 @@ describe('a write that is made late', () => {
       8,
       expect.stringMatching(/^row 2 of batch .* was made after all, which cannot be recorded/),
     ]);
-    const [{ token = '' } = {}] = await intentsOf(journal, one);
-    const transactions = () => [{ id: 1, amount: 5, result: '-', description: token }];
+    const [row] = await intentsOf(journal, one);
+    const transactions = () => [{ id: 1, amount: 5, result: '-', description: row?.token }];
     const directory = { transactions } as unknown as UserDirectory;
     expect(await recordLate({ journal, directory, clock: later })).toEqual([]);
     expect(await states(one, other)).toEqual(['not_applied', 'blocked']);

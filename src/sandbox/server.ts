@@ -338,7 +338,9 @@ function addParsers(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
     const text = String(body);
-    if (/x-www-form-urlencoded/.test(request.headers['content-type'] ?? '')) return done(null, qs.parse(text));
+    const isForm = /x-www-form-urlencoded/.test(request.headers['content-type'] ?? '');
+    // What curl says of any body, where nothing else was given.
+    if (isForm && !request.url.startsWith('/control/')) return done(null, qs.parse(text));
     try {
       return done(null, text.trim() === '' ? {} : JSON.parse(text));
     } catch {

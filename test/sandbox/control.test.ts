@@ -173,6 +173,13 @@ describe('the control routes', () => {
     expect(await controlled(sandbox, 'switches')).toHaveProperty('page_max.meaning');
   });
 
+  test('take their arguments whatever type curl says that they are', async () => {
+    const sandbox = await startSandbox({ controlKey });
+    const headers = { authorization: `Bearer ${controlKey}`, 'content-type': 'application/x-www-form-urlencoded' };
+    const { text } = await controlCall(sandbox, 'setBehaviour', [{ latency: 20 }], { headers });
+    expect(JSON.parse(text)).toMatchObject({ latency: 20 });
+  });
+
   test('set switches, presets and the clock', async () => {
     const sandbox = await startSandbox({ controlKey });
     expect(await controlled(sandbox, 'setBehaviour', { page_max: 3 })).toMatchObject({ page_max: 3 });

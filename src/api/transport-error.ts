@@ -103,7 +103,7 @@ export function adviceFor({ fault, message }: TransportError): string {
   if (message.includes('CERT_HAS_EXPIRED'))
     return "Whoever runs the server must renew it. Check this machine's clock, too.";
   if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
-    return 'If you trust it, name the file of the certificate that it is signed with in network.ca_file or ADMIN_MIRROR_CA_FILE.';
+    return 'If you trust it, name the file (PEM) of the certificate that it is signed with, or its own if it is self-signed, in network.ca_file or ADMIN_MIRROR_CA_FILE.';
   }
   return `Check ${address}: its name and its port.`;
 }

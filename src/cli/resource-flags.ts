@@ -72,8 +72,8 @@ function filterOf(text: string): { key: string; value: string } {
 
 function sortOf(text: string): { key: string; direction: string } {
   const [key = '', direction = 'asc', ...more] = text.split(':');
-  if (more.length === 0) return { key, direction };
-  throw new UsageError(`--sort "${text}" has too many parts`, { advice: 'Write it as --sort key:desc.' });
+  if (more.length === 0 && !key.includes('=')) return { key, direction };
+  throw new UsageError(`--sort is "${text}"`, { advice: 'Write it as --sort key:desc.' });
 }
 
 /** The flags as the parameters of a list request, not yet checked against the resource. Throws a UsageError. */

@@ -126,6 +126,7 @@ describe('A plan', () => {
     const { bulk, name, large, banned, unverified, csv, xlsx, folder } = await mixed();
     const sheet = `review.${format}`;
     const { code, stdout, stderr } = await bulk(['plan', 'balance', name, '-o', sheet]);
+    expect(stdout).not.toContain('\n\n\n');
     expect([code, stderr]).toEqual([0, expect.stringContaining(`written to ${sheet}`)]);
     expect(stdout).toMatch(/^look at {3}row 11/);
     expect(stdout).not.toMatch(/small0/);

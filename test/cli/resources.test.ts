@@ -164,6 +164,7 @@ describe('an id beyond 2^53', () => {
 describe('what cannot be meant', () => {
   test.each([
     [['users', 'list', '--filter', 'emial=x'], /no filter key "emial"[^]*Did you mean "email"/],
+    [['users', 'list', '--sort', 'created_at=desc'], /--sort is "created_at=desc"[^]*--sort key:desc/],
     [['users', 'list', '--sort', 'created'], /no sort key "created"[^]*created_at/],
     [['users', 'list', '--include', 'order'], /no include "order"[^]*"orders"/],
     [['users', 'list', '--date', 'yestreday'], /Did you mean "yesterday"/],

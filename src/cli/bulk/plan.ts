@@ -21,7 +21,7 @@ import { writeDurableFile } from '../../store/files/durable-file.ts';
 import { onTerminal } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
-import { printJson, printLines, printNote, printWarning } from '../output.ts';
+import { printJson, printLine, printLines, printNote, printWarning } from '../output.ts';
 import {
   addReviewFlags,
   firstRows,
@@ -145,9 +145,11 @@ async function showPlan(
   const { report, look, below } = await planWords(context, journal, batch);
   await writeSheet?.(journal, batch);
   if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
-  if (writeSheet === undefined) await printRows(context, journal, batch);
-  else printLines(context, await look());
-  printLines(context, ['', ...(await below())]);
+  if (writeSheet === undefined) {
+    await printRows(context, journal, batch);
+    printLine(context, '');
+  } else printLines(context, await look());
+  printLines(context, await below());
   printNote(context, nextWords(report));
 }
 

@@ -71,6 +71,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   '28P01': ['the password is wrong', 'Correct {password}.'],
   '28000': ['the server does not let this user in', 'Correct the user in {url}, or pg_hba.conf there.'],
   '3D000': ['there is no such database', 'Make it there (CREATE DATABASE), or correct {url}.'],
+  '3F000': ['its tables are gone', 'Put back a backup, or look at who works on it.'],
+  '42P01': ['its tables are gone', 'Put back a backup, or look at who works on it.'],
   '42501': [
     'permission is denied',
     'Let the user make a schema (GRANT CREATE ON DATABASE … TO …), or own the one there.',
@@ -85,6 +87,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   '25P03': ['this process paused within a step, which was undone', 'Run the command again.'],
   '25006': ['it only reads', 'Name the primary server in {url}.'],
   '58030': ['its disk reported an error', 'Check the disk there.'],
+  XX000: ['it reported an error of its own', 'Look at its log.'],
   XX001: ['its data are damaged', 'Put back a backup; send nothing before you know what was sent since.'],
 };
 

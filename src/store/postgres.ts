@@ -218,6 +218,7 @@ class SharedConnection implements DatabaseConnection {
   readonly #line: Line;
   /** Undefined until it is needed, and once it is gone. */
   #client: PoolClient | undefined;
+  #hasFailed = false;
   /** `lost`: the connection went within a transaction, of which nothing more may be done. */
   #in: 'nothing' | 'reading' | 'writing' | 'lost' = 'nothing';
 
@@ -292,8 +293,9 @@ class SharedConnection implements DatabaseConnection {
     }
   }
 
+  /** One on which something failed is not used again: it may keep what held when it began, such as that the server only reads. */
   release(): void {
-    this.#client?.release();
+    this.#client?.release(this.#hasFailed);
     this.#client = undefined;
   }
 
@@ -319,6 +321,7 @@ class SharedConnection implements DatabaseConnection {
       const isChange = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE';
       return { rows: rows ?? [], ...(isChange && { numAffectedRows: BigInt(rowCount ?? 0) }) };
     } catch (error) {
+      this.#hasFailed = true;
       if (isLost(error)) this.#drop();
       throw explained(error, this.#line.name);
     }

@@ -5,6 +5,7 @@
 import type { Log } from '../model/log.ts';
 import { minuteMs, secondMs, unlessAborted } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';
+import { codeOf } from './postgres-server.ts';
 
 export interface BudgetOptions {
   readonly address: string;
@@ -47,7 +48,7 @@ export function openRequestBudget(
   let turn: Promise<unknown> = Promise.resolve();
 
   function away(error: unknown): void {
-    const isMissing = (error as { readonly code?: unknown }).code === noTable;
+    const isMissing = error instanceof Error && codeOf(error.cause) === noTable;
     if (awayUntil === Number.NEGATIVE_INFINITY && !isMissing) {
       log.warn({ err: error }, 'the limit of requests is kept by each machine alone, until the shared store is back');
     }

@@ -137,7 +137,11 @@ export function runAlertCommand(
       if (problem === undefined) resolve();
       else reject(new Error(problem));
     }
-    const end = (): void => endGroup(child);
+    const end = (): void => {
+      endGroup(child);
+      // What it left behind in a group of its own may hold them for ever.
+      for (const stream of [child.stdout, child.stderr]) stream.destroy();
+    };
     let isTooLong = false;
     const timer = setTimeout(() => {
       isTooLong = true;
@@ -146,8 +150,9 @@ export function runAlertCommand(
     signal.addEventListener('abort', end, { once: true });
     if (signal.aborted) end();
     child.once('close', (code) => {
-      if (isTooLong) settle(`the alert command took longer than ${limitMs / secondMs} s`);
-      else settle(code === 0 ? undefined : `the alert command ended with ${code ?? 'a signal'}`);
+      if (code === 0) settle(undefined);
+      else if (isTooLong) settle(`the alert command took longer than ${limitMs / secondMs} s`);
+      else settle(`the alert command ended with ${code ?? 'a signal'}`);
     });
     // It need not read.
     child.stdin.on('error', () => {});

@@ -72,6 +72,37 @@ test('a step begins anew where the server has ended the connection', async () =>
   expect((await journal.batch('one'))?.state).toBe('stopped');
 });
 
+test('a server that only read for a while is written to again as soon as it may be, by whoever found it so', async () => {
+  const { store, database } = await newSharedStore();
+  const journal = await sharedJournal(store);
+  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+  const onlyReads = async (value: 'on' | 'off') => {
+    await database.query('set default_transaction_read_only = off');
+    await database.query(`alter database "${database.name}" set default_transaction_read_only = ${value}`);
+  };
+  await onlyReads('on');
+  await database.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+  );
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow('it only reads (25006)');
+  await onlyReads('off');
+  await journal.setBatchState('one', 'stopped');
+  expect((await journal.batch('one'))?.state).toBe('stopped');
+});
+
+test('tables that are put back meanwhile are named, and used again when they are there', async () => {
+  const { store, database } = await newSharedStore();
+  const journal = await sharedJournal(store);
+  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+  const quoted = `"${store.schema.replaceAll('"', '""')}"`;
+  await database.query(`alter schema ${quoted} rename to aside`);
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/its tables are gone/);
+  await expect(journal.batch('one')).rejects.toThrow(/its tables are gone/);
+  await database.query(`alter schema aside rename to ${quoted}`);
+  await journal.setBatchState('one', 'stopped');
+  expect((await journal.batch('one'))?.state).toBe('stopped');
+});
+
 describe('a step whose commit was not answered', () => {
   test('counts as done where it was, and is done once', async () => {
     const { store } = await newSharedStore();

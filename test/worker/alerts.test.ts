@@ -224,6 +224,12 @@ describe('a command', () => {
     await expect.poll(state).toBe('Z');
   });
 
+  test('that leaves a program behind keeps no other alert from being sent', async () => {
+    const ports = { ...script('setsid sleep 60 & echo $! > child; echo thanks'), limitMs: 300 };
+    await runAlertCommand(['./page'], whole, ports, signal);
+    process.kill(Number(readFileSync(`${ports.folder}/child`, 'utf8')));
+  });
+
   test('that does not exist, and one that reads nothing, harm nobody', async () => {
     const ports = script('exit 0');
     await expect(runAlertCommand(['./none'], whole, ports, signal)).rejects.toThrow('./none could not be run (ENOENT)');

@@ -244,4 +244,24 @@ describe('a worker for every server of the config file', () => {
     worker.child.kill('SIGINT');
     expect(await worker.code).toBe(0);
   });
+
+  test('takes up again a server that came back while what ran there still stopped', { tags: ['full'] }, async () => {
+    const sandbox = await startSandbox({ users: 400 });
+    const place = placeWith('');
+    const common = `jobs:\n${job('sync', `run: sync, ${everySecond}`)}`;
+    writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
+    place.configure(`${common}${profiles(sandbox, ['west'])}`);
+    const worker = startWorker(place, '--all');
+    await caughtIn(worker, sandbox);
+    place.configure(`${common}${profiles(sandbox, ['east'])}`);
+    worker.child.kill('SIGHUP');
+    await worker.saying('"profile":"west","running":["sync"],"msg":"the worker stops"');
+    place.configure(`${common}${profiles(sandbox, ['east', 'west'])}`);
+    worker.child.kill('SIGHUP');
+    await worker.saying('"profile":"west","msg":"the worker has stopped"');
+    sandbox.control.setBehaviour({ latency: 0 });
+    await worker.saying(ended('west'));
+    worker.child.kill('SIGTERM');
+    expect(await worker.code).toBe(0);
+  });
 });

@@ -255,7 +255,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
       for (const listener of listeners) listener();
     };
     running.set(profile, { stop: () => stop.abort(new InterruptedError('SIGTERM')), hangUp, done });
-    void done.then(() => {
+    void done.finally(() => {
       running.delete(profile);
       // It went, and came back while its jobs still stopped.
       if (readings.has(profile) && !context.signal.aborted) start(profile);

@@ -226,7 +226,7 @@ describe('a command', () => {
 
   test('that leaves a program behind keeps no other alert from being sent', async () => {
     const ports = { ...script('setsid sleep 60 & echo $! > child; echo thanks'), limitMs: 300 };
-    await runAlertCommand(['./page'], whole, ports, signal);
+    await expect(runAlertCommand(['./page'], whole, ports, signal)).resolves.toBeUndefined();
     process.kill(Number(readFileSync(`${ports.folder}/child`, 'utf8')));
   });
 

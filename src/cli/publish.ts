@@ -123,5 +123,5 @@ function restoredLines({ file, published_at: at, tables }: RestoreReport): strin
   const rows = Object.entries(tables).flatMap(([name, count]) =>
     count === 0 || name.startsWith('mirror_') ? [] : [`${grouped(count)} ${name}`],
   );
-  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next \`admin-mirror sync\` goes on from there`];
+  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file goes on from there`];
 }

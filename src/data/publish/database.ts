@@ -176,7 +176,7 @@ export function isRefusedValue(error: unknown): boolean {
   return cause instanceof DatabaseError && /^(?:22|54000)/.test(cause.code ?? '');
 }
 
-const named = { url: 'publish.url', password: 'publish.password_file' } as const;
+const named = { url: 'publish.url', password: 'publish.password_file or ADMIN_MIRROR_PUBLISH_PASSWORD' } as const;
 
 function explained(error: unknown, name: string): unknown {
   if (error instanceof OperatorError) return error;

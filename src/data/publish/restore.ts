@@ -33,7 +33,7 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
   if (existsSync(file) && statSync(file).size > 0) {
     throw new FileError(`there is a mirror at ${file} already; it was left as it is`, {
-      advice: 'Move it away first, or name another file with --db.',
+      advice: 'Move it away first, or name another file, as in `admin-mirror publish --restore FILE`.',
     });
   }
   return withDatabase(destination, signal, async (database) => {

@@ -271,7 +271,14 @@ export function openForgetStore(file: string, clock: Clock = systemClock, waitMs
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
 
-  const { explained, whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
+  const { whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
+  // By then the person is removed: forgetting the same one again takes out the rest.
+  const { explained } = stepsIn(
+    database,
+    file,
+    'overwrite what a person, who is removed, has left in the mirror',
+    locks,
+  );
 
   return {
     ...personSearch(database),

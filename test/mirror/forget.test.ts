@@ -1,5 +1,5 @@
-import SqliteDatabase from 'better-sqlite3';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import SqliteDatabase, { type Database } from 'better-sqlite3';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { findUser, type ForgetPorts, forgetUser, openForgetStore, undoForget } from '../../src/mirror/forget.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -64,6 +64,22 @@ async function undo(file: string) {
     store.close();
   }
 }
+
+test('a person who cannot be overwritten, as on a full disk, is removed all the same, and that is said', async () => {
+  const { file } = await mirrorWithPerson();
+  const { exec } = SqliteDatabase.prototype;
+  const full = vi.spyOn(SqliteDatabase.prototype, 'exec').mockImplementation(function (this: Database, sql) {
+    if (sql === 'VACUUM') throw new SqliteDatabase.SqliteError('database or disk is full', 'SQLITE_FULL');
+    return exec.call(this, sql);
+  });
+  await expect(forget(file)).rejects.toThrow(
+    /^could not overwrite what a person, who is removed, has left in the mirror/,
+  );
+  full.mockRestore();
+  expect(rowsOf(file, `SELECT id FROM users WHERE id = ${person}`)).toEqual([]);
+  expect(await forget(file)).toMatchObject({ scrubbed: true });
+  expect(textsIn(file)).toEqual([]);
+});
 
 describe('a person who is forgotten', () => {
   test('leaves no byte in the files, then or after further syncs, and the receipt says nothing', async () => {

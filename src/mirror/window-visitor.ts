@@ -113,15 +113,23 @@ export class WindowVisitor {
 
   /** Decides on what was not shown, once all windows were read: only then it is known how much would go. */
   async #removeAbsent(): Promise<void> {
-    const { removal, trusting, signal } = this.#ports;
-    const suspicions = this.#suspicions;
+    const { removal, trusting, signal, store } = this.#ports;
+    // A row that another window has shown meanwhile, under another creation time, is that one's by now.
+    const suspicions = this.#suspicions.map((each) => {
+      const held = new Set(store.unseenIds(each.window, new Set()));
+      return { ...each, ids: each.ids.filter((id) => held.has(id)) };
+    });
     this.#suspicions = [];
+    for (const { ids, settle } of suspicions) if (ids.length === 0) settle();
     try {
-      await removal.decide(suspicions, trusting);
+      await removal.decide(
+        suspicions.filter(({ ids }) => ids.length > 0),
+        trusting,
+      );
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof OperatorError) || error instanceof ContradictionError || isHopeless(error)) throw error;
-      const { store, resource } = this.#ports;
+      const { resource } = this.#ports;
       const walking = store.windows(resource).filter(({ state }) => state === 'walking');
       for (const window of walking) this.#leave(window, null, error.message);
     }

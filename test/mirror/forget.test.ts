@@ -67,10 +67,10 @@ async function undo(file: string) {
 
 test('a person who cannot be overwritten, as on a full disk, is removed all the same, and that is said', async () => {
   const { file } = await mirrorWithPerson();
-  const { exec } = SqliteDatabase.prototype;
+  const real = Object.getOwnPropertyDescriptor(SqliteDatabase.prototype, 'exec')?.value as (sql: string) => Database;
   const full = vi.spyOn(SqliteDatabase.prototype, 'exec').mockImplementation(function (this: Database, sql) {
     if (sql === 'VACUUM') throw new SqliteDatabase.SqliteError('database or disk is full', 'SQLITE_FULL');
-    return exec.call(this, sql);
+    return Reflect.apply(real, this, [sql]);
   });
   await expect(forget(file)).rejects.toThrow(
     /^could not overwrite what a person, who is removed, has left in the mirror/,

@@ -116,6 +116,22 @@ test('a list that becomes empty while its windows are first read by days makes n
 });
 
 describe('the brake', () => {
+  test.each([
+    [101, 180, '2026-02-20'],
+    [301, 380, '2024-01-20'],
+  ])('takes records %i to %i that are now of %s for moved, not for gone', async (from, to, day) => {
+    const tried = { resources: ['users'], pageSize: 20, windowPages: 12, concurrency: 1 } as const;
+    const { sandbox, file } = await mirrored({ users: 600 }, tried);
+    for (let id = from; id <= to; id += 1) {
+      sandbox.control.update('users', id, { created_at: `${day}T10:00:${String(id % 60).padStart(2, '0')}.000000Z` });
+    }
+    const { report } = await sync(sandbox, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'complete', updated: 80, deleted: 0 });
+    expect(eventsIn(file, 'deletions_refused')).toEqual([]);
+    expect(eventsIn(file, 'capability_contradicted')).toEqual([]);
+    expectMirrored(sandbox, file, ['users']);
+  });
+
   test('holds where more than a fifth of the resource would go, though of no window', async () => {
     const tried = { pageSize: 20, windowPages: 2, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 400 }, tried);

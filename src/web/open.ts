@@ -110,7 +110,14 @@ export class FirstAccount {
     return !this.#isUsed && given.length === own.length && timingSafeEqual(given, own);
   }
 
-  use(): void {
+  /** Does it with the link, which cannot be used meanwhile, nor any more unless it fails. */
+  async use<T>(doing: () => Promise<T>): Promise<T> {
     this.#isUsed = true;
+    try {
+      return await doing();
+    } catch (error) {
+      this.#isUsed = false;
+      throw error;
+    }
   }
 }

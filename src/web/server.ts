@@ -70,7 +70,8 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
     requestTimeout: limits.requestMs,
     connectionTimeout: limits.requestMs,
     keepAliveTimeout: 5 * secondMs,
-    trustProxy: address.behindProxy !== null,
+    // One, of which the last address comes; whatever stands before that, whoever asks may have written.
+    trustProxy: address.behindProxy === null ? false : 1,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     // What fastify and Node would respond to by themselves comes to us: every error is a page with the headers of all pages.
@@ -171,7 +172,17 @@ function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly R
       }
       return send(reply, visit, forbiddenPage(visit));
     }
-    return send(reply, visit, await replyOf(route, visit));
+    const made = await replyOf(route, visit);
+    if (made.kind !== 'events') return send(reply, visit, made);
+    return send(reply, visit, { ...made, events: whileAllowed(route, request, made.events) });
+  }
+
+  /** The session may end, or the role be taken away, while a page follows something. */
+  async function* whileAllowed({ access }: Route, request: FastifyRequest, events: AsyncIterable<unknown>) {
+    for await (const event of events) {
+      if (!isAllowed(access, (await callerOf(request))?.account.roles ?? null)) return;
+      yield event;
+    }
   }
 
   /** What the route gives; where that is refused, the page to put it right on, with the reason on top. */

@@ -164,6 +164,18 @@ describe('a run', () => {
     expect(await textOf(await reader.get('/runs/night'))).toContain('✗ killed');
   });
 
+  test('is followed no longer by whose account was disabled meanwhile', async () => {
+    const { browser, sandbox, people } = await startConsole({ sandbox: { users: 400 } });
+    const [anna, berta] = [await browser('anna', ['operator']), await browser('berta')];
+    sandbox.control.setBehaviour({ latency: 100 });
+    const path = await started(anna, { what: 'sync' });
+    const { body } = await berta.get(`${path}/events`);
+    const events = (body ?? new ReadableStream()).pipeThrough(new TextDecoderStream()).values();
+    while ((await events.next()).value?.includes('data: ') === false);
+    await people.setState('berta', 'disabled');
+    expect((await Array.fromAsync(events)).join('')).toBe('');
+  });
+
   test('is found by its outcome; one that is not there is a page that says so', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('rita', ['reader']);

@@ -114,6 +114,19 @@ describe('the limits', () => {
     expect(statuses).toEqual([...Array.from({ length: limits.signInsPerMinute }, () => 413), 429]);
   });
 
+  test('count the address that the proxy saw, whatever the request says of those before', async () => {
+    const behindProxy = new URL('https://office.example.com/mirror/');
+    const { browser } = await startConsole({ address: { behindProxy } });
+    const { post } = await browser('nobody', null);
+    const from = { origin: behindProxy.origin, host: behindProxy.host };
+    const statuses: number[] = [];
+    for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
+      const seen = { 'x-forwarded-for': `192.0.2.${count}, 198.51.100.7` };
+      statuses.push((await post('/sign-in', { name: 'x'.repeat(limits.formBytes) }, { ...from, ...seen })).status);
+    }
+    expect(statuses.at(-1)).toBe(429);
+  });
+
   test('keep room for whoever comes, however many connections say nothing', async () => {
     const { url } = await startConsole();
     const sockets = Array.from({ length: limits.connections + 1 }, () =>

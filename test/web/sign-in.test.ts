@@ -9,6 +9,7 @@ import { formsOf } from '../../src/model/secret.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { sessionLimits } from '../../src/people/sessions.ts';
 import { startConsole } from '../support/console.ts';
+import { newAccount } from '../support/people.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -28,6 +29,21 @@ describe('the first account', () => {
     expect(await (await get('/', { cookie })).text()).toContain('anna');
     expect((await people.account('anna'))?.roles).toContain('admin');
     expect((await post(first?.path ?? '', { name: 'eve', new: password, again: password })).status).toBe(404);
+  });
+
+  test('is one, though two use the link at once, and none where an admin was made elsewhere meanwhile', async () => {
+    const { browser, first, people } = await startConsole({ isFirst: true });
+    const { post } = await browser('nobody', null);
+    const make = (name: string) => post(first?.path ?? '', { name, new: password, again: password });
+    const made = await Promise.all(['anna', 'eve'].map(make));
+    expect(made.map(({ status }) => status).sort()).toEqual([303, 404]);
+    const other = await startConsole({ isFirst: true });
+    const late = await other.browser('nobody', null);
+    await other.people.add(newAccount('root', { roles: ['admin'] }));
+    expect((await late.get(other.first?.path ?? '')).status).toBe(404);
+    const tried = { name: 'eve', new: password, again: password };
+    expect((await late.post(other.first?.path ?? '', tried)).status).toBe(404);
+    expect(await people.accounts()).toHaveLength(1);
   });
 });
 

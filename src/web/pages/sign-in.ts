@@ -1,5 +1,5 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
-import type { Account, Role } from '../../model/actor.ts';
+import { type Account, hasRole, type Role } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import {
   accountName,
@@ -112,8 +112,9 @@ export async function changeOwnPassword(visit: Visit, ports: ConsolePorts): Prom
 }
 
 /** Who has the link from the terminal makes the first admin, and is signed in. */
-export function firstPage(visit: Visit, ports: ConsolePorts): Reply {
-  checkFirst(visit, ports);
+export async function firstPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  await refuseSecond(ports);
+  firstOf(visit, ports);
   const body = html`<p>
       There is no admin yet. This account gets every role but approver: nobody approves batches of their own.
     </p>
@@ -127,24 +128,32 @@ export function firstPage(visit: Visit, ports: ConsolePorts): Reply {
 }
 
 export async function addFirst(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const first = checkFirst(visit, ports);
+  await refuseSecond(ports);
   const { form, address, link } = visit;
   const given = form.get('new') ?? '';
   if (given !== form.get('again')) throw new UsageError('the password was not typed the same way twice');
   const name = accountName(form.get('name') ?? '');
   const account = { name, roles: firstRoles, osUsers: null };
-  const added = await addAccount(ports.people.by(ports.actor), account, async () => given);
-  first.use();
+  const add = () => addAccount(ports.people.by(ports.actor), account, async () => given);
+  const added = await firstOf(visit, ports).use(add);
   const token = await ports.sessions.begin(added, { method: 'link', address }, { ...ports.actor, account: name });
   return { kind: 'redirect', to: link('/'), cookie: { token } };
 }
 
 const firstRoles: readonly Role[] = ['reader', 'analyst', 'maker', 'operator', 'admin'];
 
-function checkFirst({ path }: Visit, { first }: ConsolePorts): FirstAccount {
-  if (first?.isOpen(path) === true) return first;
-  throw notFound('this link was used, or is not the newest');
+/** Somebody may have made an admin on the command line meanwhile. */
+async function refuseSecond({ people }: ConsolePorts): Promise<void> {
+  const accounts = await people.accounts();
+  if (accounts.some((each) => hasRole(each, 'admin'))) throw usedUp();
 }
+
+function firstOf({ path }: Visit, { first }: ConsolePorts): FirstAccount {
+  if (first?.isOpen(path) === true) return first;
+  throw usedUp();
+}
+
+const usedUp = () => notFound('this link was used, or is not the newest');
 
 function oidcOf({ oidc }: ConsolePorts): Oidc {
   if (oidc === null) throw notFound('nobody signs in by another service here');

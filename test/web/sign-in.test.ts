@@ -36,7 +36,7 @@ describe('the first account', () => {
     const { post } = await browser('nobody', null);
     const make = (name: string) => post(first?.path ?? '', { name, new: password, again: password });
     const made = await Promise.all(['anna', 'eve'].map(make));
-    expect(made.map(({ status }) => status).sort()).toEqual([303, 404]);
+    expect(new Set(made.map(({ status }) => status))).toEqual(new Set([303, 404]));
     const other = await startConsole({ isFirst: true });
     const late = await other.browser('nobody', null);
     await other.people.add(newAccount('root', { roles: ['admin'] }));

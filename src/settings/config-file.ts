@@ -29,9 +29,10 @@ interface FileSettings {
 export interface FileProfile extends FileSettings {
   readonly name: string;
   readonly origin: string;
-  /** What its own file says, where it has one, and what is wrong with that file: it concerns no other profile. */
+  /** What its own file says, where it has one. */
   readonly text?: string;
-  readonly problems?: readonly UsageError[];
+  /** What is wrong with it, and concerns no other profile. */
+  readonly problems: readonly UsageError[];
 }
 
 export interface ConfigFile extends FileSettings {
@@ -155,8 +156,9 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
     for (const { word, value, origin } of pairsOf(node, '"profiles"')) {
       const problem = nameProblem(word, profiles);
       if (problem !== undefined) problems.push(new UsageError(`${origin}: the profile "${word}" ${problem}`));
+      const before = problems.length;
       const own = readSettings(value, word);
-      if (problem === undefined) profiles.push({ name: word, ...own, origin });
+      if (problem === undefined) profiles.push({ name: word, ...own, origin, problems: problems.splice(before) });
     }
   }
 

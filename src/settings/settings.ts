@@ -196,8 +196,7 @@ function readingFor(
   const [given, common] = [new Map(found.given), new Map(found.common)];
   const problems: UsageError[] = [...found.problems];
   if (profile instanceof UsageError) problems.push(profile);
-  else if (profile !== undefined)
-    problems.push(...(profile.problems ?? []), ...takeProfile(given, places, profile, common));
+  else if (profile !== undefined) problems.push(...profile.problems, ...takeProfile(given, places, profile, common));
   for (const { key, value, origin } of common.values()) {
     if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
   }

@@ -151,7 +151,13 @@ jobs:
     ['profiles:\n  a: 5\n', 'the profile "a" must hold settings'],
     ['proflies:\n  a: {}\n', 'Did you mean "profiles"'],
   ])('that is written wrongly is refused with what to do: %j', (text, words) => {
-    expect(read({ file: text }).problems.join('\n')).toContain(words);
+    expect(read({ file: text, flags: { '--profile': 'a' } }).problems.join('\n')).toContain(words);
+  });
+
+  test('that is written wrongly keeps nobody from the others', () => {
+    const wrong = `${file}  wrong:\n    nonsense: 1\n    jobs: 5\n  worse: 5\n`;
+    expect(read({ file: wrong, flags: staging }).problems).toEqual([]);
+    expect(read({ file: wrong, flags: { '--profile': 'wrong' } }).problems).toHaveLength(2);
   });
 });
 

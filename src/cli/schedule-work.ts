@@ -207,9 +207,11 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
 
 /** Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs. */
 function logNotRead(log: Log, error: unknown): void {
-  const more = error instanceof OperatorError ? { advice: error.advice } : { stack: bugText(error) };
-  const why = messageOf(error);
-  log.error(more, `the config file was not read again, and the old one stays in force: ${why}`);
+  log.error(moreOf(error), `the config file was not read again, and the old one stays in force: ${messageOf(error)}`);
+}
+
+function moreOf(error: unknown) {
+  return error instanceof OperatorError ? { advice: error.advice } : { stack: bugText(error) };
 }
 
 /** Before a server is tried again at which another worker was, or whose files or settings could not be used. */
@@ -288,16 +290,16 @@ function byProfile(all: readonly ServerReading[]): Map<string | null, SettingsRe
   return new Map(all.map(({ profile, reading }) => [profile, reading]));
 }
 
-/** Does it again and again until the signal is aborted; what goes wrong is logged once. */
+/** Does it again and again until the signal is aborted; what goes wrong, a bug too, is logged once, and stops no other. */
 async function untilStopped(signal: AbortSignal, log: Log, doing: () => Promise<void>): Promise<void> {
   let problem: string | undefined;
   while (!signal.aborted) {
     try {
       await doing();
     } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      if (error.message !== problem) log.error({ advice: error.advice }, `no worker runs here: ${error.message}`);
-      problem = error.message;
+      const why = messageOf(error);
+      if (why !== problem) log.error(moreOf(error), `no worker runs here: ${why}`);
+      problem = why;
     }
     await sleepFor(againMs, signal);
   }

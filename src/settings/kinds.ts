@@ -116,7 +116,7 @@ const readers = {
   }),
   secret: text((given) => new Secret(given.trim())),
   text: text((given) => (given === '' || given.length > 200 ? refused : given)),
-  path: text((given) => (given === '' ? refused : given)),
+  path: text((given) => (given === '' || given.includes('\0') ? refused : given)),
   /** Encrypted, unless it is of this machine or says otherwise. */
   database: text((given) => parseDatabaseAddress(given) ?? refused),
   /** Above 0. */

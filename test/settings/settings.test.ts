@@ -287,6 +287,10 @@ describe('mistakes', () => {
       'api:\n  insecure_http: maybe\n',
       'api.insecure_http is "maybe" (config/admin-mirror.yaml:2): expected true or false',
     ],
+    [
+      'store:\n  mirror: "a\\0b"\n',
+      'store.mirror is "a\\u0000b" (config/admin-mirror.yaml:2): expected the path of a file',
+    ],
     ['store:\n  mirror: [a]\n', 'store.mirror is ["a"] (config/admin-mirror.yaml:2): expected the path of a file'],
     ['log:\n  level: loud\n', 'log.level is "loud" (config/admin-mirror.yaml:2): expected one of trace, debug'],
   ])('the config file %j is refused with the line and what to do', (file, words) => {

@@ -70,8 +70,8 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
     requestTimeout: limits.requestMs,
     connectionTimeout: limits.requestMs,
     keepAliveTimeout: 5 * secondMs,
-    // One, of which the last address comes; whatever stands before that, whoever asks may have written.
-    trustProxy: address.behindProxy === null ? false : 1,
+    // One, which has added the last address; whatever stands before that, whoever asks may have written.
+    trustProxy: address.behindProxy === null ? false : (_: string, hop: number) => hop === 0,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     // What fastify and Node would respond to by themselves comes to us: every error is a page with the headers of all pages.

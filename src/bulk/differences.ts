@@ -167,8 +167,7 @@ function reversalOf(
   if (type === 'set') return null;
   const after = parseInstant(own?.at ?? null) ?? -Infinity;
   const later = [...spare].filter(
-    (each) =>
-      each !== own && does(each, { type: opposite[type], amount }) && (parseInstant(each.at) ?? Infinity) >= after,
+    (each) => does(each, { type: opposite[type], amount }) && (parseInstant(each.at) ?? Infinity) >= after,
   );
   const saying = later.find(({ texts }) => texts.some((text) => text.toLowerCase().includes(row.token)));
   const change = saying ?? later[0];

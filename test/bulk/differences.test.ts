@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { changesOf } from '../../src/bulk/actions/balance-judge.ts';
-import { findingsOf, type KnownRow, rowName, type SeenChanges } from '../../src/bulk/differences.ts';
+import { findingsOf, type KnownRow, rowName, type SeenChanges, type Span } from '../../src/bulk/differences.ts';
 
 const token = 'am:abcdefghijkl';
+const other = 'am:bbbbbbbbbbbb';
 const open = { from: null, to: null };
 
 function row(fields: Partial<KnownRow> = {}): KnownRow {
@@ -17,14 +18,28 @@ function changes(...records: readonly Readonly<Record<string, unknown>>[]): Seen
   );
 }
 
-function kindsOf(known: KnownRow, seen: SeenChanges, user = known.user, takenBack?: KnownRow): string[] {
-  const rows = {
-    byToken: new Map([[known.token, known]]),
-    compared: new Map([[known.user, [known]]]),
-    takenBack: new Map(takenBack === undefined ? [] : [[rowName(known.batch, known.row), takenBack]]),
-  };
-  return findingsOf(user, seen, rows, open).map(({ kind }) => kind);
+interface Known {
+  /** In the journal, and compared unless it is named among the others. */
+  readonly rows?: readonly KnownRow[];
+  /** In the journal, and left out of the comparison. */
+  readonly others?: readonly KnownRow[];
+  readonly takenBack?: KnownRow;
+  readonly span?: Span;
 }
+
+function findings(seen: SeenChanges, { rows = [], others = [], takenBack, span = open }: Known = {}, user = 7) {
+  const [first] = rows;
+  const known = {
+    byToken: new Map([...rows, ...others].map((each) => [each.token, each])),
+    compared: Map.groupBy(rows, (each) => each.user),
+    takenBack: new Map(
+      takenBack === undefined || first === undefined ? [] : [[rowName(first.batch, first.row), takenBack]],
+    ),
+  };
+  return findingsOf(user, seen, known, span);
+}
+
+const kindsOf = (...given: Parameters<typeof findings>): string[] => findings(...given).map(({ kind }) => kind);
 
 describe('a row', () => {
   const made = { amount: '5.00', description: `Credit ${token}` };
@@ -61,15 +76,184 @@ describe('a row', () => {
     ],
     ['after which another amount went', row(), changes(made, { result: '-', amount: 4, description: 'An order' }), []],
   ])('%s', (_, known, seen, kinds) => {
-    expect(kindsOf(known, seen)).toEqual(kinds);
+    expect(kindsOf(seen, { rows: [known] })).toEqual(kinds);
   });
 
-  test('that another batch took back is shown as that', () => {
-    expect(kindsOf(row(), changes(made), 7, row({ batch: 'two', type: 'remove' }))).toEqual(['reversed']);
+  test('that another batch took back is shown as that, without what the server shows', () => {
+    const takenBack = row({ batch: 'two', row: 5, type: 'remove' });
+    expect(findings(changes(made), { rows: [row()], takenBack })).toEqual([
+      {
+        kind: 'reversed',
+        user_id: 7,
+        batch: 'one',
+        row: 2,
+        state: 'applied',
+        type: 'add',
+        amount: '5.00',
+        token,
+        times: 0,
+        server_type: null,
+        server_amount: null,
+        server_before: null,
+        record_id: null,
+        at: null,
+        note: 'taken back by row 5 of batch two',
+      },
+    ]);
+    // Only what was applied can have gone back, and that of another row is none of this one's.
+    expect(kindsOf(changes(), { rows: [row({ state: 'rejected' })], takenBack })).toEqual([]);
+    expect(
+      kindsOf(changes(made), { rows: [row(), row({ row: 3, token: other, state: 'rejected' })], takenBack }),
+    ).toEqual(['reversed']);
   });
 
-  test('at another user, or that nobody knows, is named there', () => {
-    expect(kindsOf(row({ user: 8 }), changes(made), 7)).toEqual(['other_user']);
-    expect(kindsOf(row({ user: 8, token: 'am:bbbbbbbbbbbb' }), changes(made), 7)).toEqual(['unknown']);
+  test('is named with the first of what the server shows', () => {
+    const shown = { balance_before_transaction: 10, created_at: '2026-03-11T10:00:00Z' };
+    const first = { ...made, ...shown, result: '-', amount: -5, id: 31 };
+    expect(findings(changes(first), { rows: [row()] })).toMatchObject([
+      {
+        kind: 'amount',
+        times: 1,
+        server_type: 'remove',
+        server_amount: '5.00',
+        server_before: '10.00',
+        record_id: '31',
+        at: shown.created_at,
+      },
+    ]);
+    expect(findings(changes(first, made), { rows: [row()] })).toMatchObject([
+      { kind: 'repeated', times: 2, record_id: '31', note: 'it was made 2 times' },
+    ]);
+    const set = row({ type: 'set', amount: '-4.00' });
+    expect(findings(changes({ ...made, result: undefined, type: 'set', amount: -5 }), { rows: [set] })).toMatchObject([
+      { kind: 'amount', server_type: 'set', server_amount: '-5.00', server_before: null, at: null },
+    ]);
+    expect(findings(changes({ ...made, amount: undefined, result: '-' }), { rows: [row()] })).toMatchObject([
+      { kind: 'amount', server_amount: null },
+    ]);
+  });
+
+  test.each<[KnownRow, SeenChanges, string]>([
+    [row(), 'gone', 'the user is not there any more'],
+    [row({ evidence: 'balance' }), changes(), 'the journal has it as applied, by the evidence balance'],
+    [row({ evidence: null }), changes(), 'the journal has it as applied, by the evidence of nothing'],
+    [row({ state: 'unknown' }), changes(), 'the journal does not know the outcome; it is not shown'],
+    [row({ state: 'unknown' }), changes(made), 'the journal does not know the outcome; it is shown once'],
+    [row({ state: 'not_applied' }), changes(made), 'it was made, and is not applied in the journal'],
+    [row(), 'hidden', 'the server shows no balance transactions of this user'],
+  ])('is told of with what is wrong: %#', (known, seen, note) => {
+    expect(findings(seen, { rows: [known] }).map((each) => each.note)).toEqual([note]);
+  });
+
+  test('of a user of whom the journal has none is nothing to tell of', () => {
+    for (const seen of ['hidden', 'gone', changes()] as const) expect(findings(seen)).toEqual([]);
+  });
+
+  describe('that lost its mark', () => {
+    const lost = row({ evidence: 'balance' });
+    const bare = { amount: 5, description: 'Credit' };
+
+    test('accounts for one change, not for two', () => {
+      const rows = [lost, row({ row: 3, token: other, evidence: 'balance' })];
+      expect(kindsOf(changes(bare), { rows })).toEqual(['missing']);
+      expect(kindsOf(changes(bare, bare), { rows })).toEqual([]);
+    });
+
+    test.each([
+      ['of another amount', { ...bare, amount: 4 }],
+      ['with a part of another mark in one of its texts', { ...bare, note: 'am:zzz' }],
+      ['with the mark of another row', { ...bare, description: `Credit ${other}` }],
+    ])('is not a change %s', (_, change) => {
+      const others = [row({ row: 3, token: other })];
+      expect(kindsOf(changes(change), { rows: [lost], others })).toContain('missing');
+    });
+  });
+
+  describe('that went back by hand', () => {
+    const at = (minute: number) => ({ created_at: `2026-03-11T10:0${minute}:00Z` });
+    const paid = { ...made, ...at(5) };
+    const back = { result: '-', amount: 5, description: 'An order' };
+    const saying = { ...back, description: `Correction of ${token.toUpperCase()}, made twice`, note: 'by anna' };
+    const told = (...records: readonly Readonly<Record<string, unknown>>[]) =>
+      findings(changes(...records), { rows: [row()] }).map(({ kind, record_id, note }) => [kind, record_id, note]);
+    const byHand = 'taken back by hand';
+    const later = 'the same amount went the other way later, for whatever reason';
+
+    test('did so when it was there, or at a time that is not shown', () => {
+      expect(told(paid, { ...back, ...at(4) })).toEqual([]);
+      expect(told(paid, { ...back, ...at(5) })).toEqual([['reversed', '1', later]]);
+      expect(told(paid, { ...back, ...at(6) })).toEqual([['reversed', '1', later]]);
+      expect(told(paid, back)).toEqual([['reversed', '1', later]]);
+      expect(told(made, { ...back, ...at(4) })).toEqual([['reversed', '1', later]]);
+    });
+
+    test('did so by the change that says so, in whichever of its texts, else by the first', () => {
+      expect(told(paid, back, saying)).toEqual([['reversed', '2', byHand]]);
+      expect(told(paid, back, back)).toEqual([['reversed', '1', later]]);
+    });
+
+    test('did so once: one change takes one row back', () => {
+      const second = { ...made, description: `Credit ${other}` };
+      const rows = [row(), row({ row: 3, token: other })];
+      expect(kindsOf(changes(made, second, back), { rows })).toEqual(['reversed']);
+      expect(kindsOf(changes(made, second, back, back), { rows })).toEqual(['reversed', 'reversed']);
+    });
+
+    test('is no balance that was set, which has no other way', () => {
+      const set = row({ type: 'set' });
+      const own = { ...made, result: undefined, type: 'set' };
+      expect(kindsOf(changes(own, { ...back, result: undefined }), { rows: [set] })).toEqual([]);
+    });
+  });
+
+  test('at another user is named there, as far as it is compared', () => {
+    const elsewhere = row({ user: 8 });
+    expect(findings(changes(made), { rows: [elsewhere] })).toMatchObject([
+      { kind: 'other_user', user_id: 7, batch: 'one', row: 2, times: 1, note: 'it is shown at user 7' },
+    ]);
+    expect(kindsOf(changes(made), { others: [elsewhere] })).toEqual([]);
+    expect(kindsOf(changes(made), { rows: [row({ user: 8, row: 3, token: other })], others: [elsewhere] })).toEqual([]);
+    expect(kindsOf(changes(made), { others: [row()] })).toEqual([]);
+  });
+});
+
+describe('a mark that the journal does not know', () => {
+  const stranger = { amount: 5, description: `Credit ${token}` };
+
+  test('is named with what the server shows of it, and how often', () => {
+    expect(findings(changes({ ...stranger, id: 31 }))).toEqual([
+      {
+        kind: 'unknown',
+        user_id: 7,
+        batch: null,
+        row: null,
+        state: null,
+        type: null,
+        amount: null,
+        token,
+        times: 1,
+        server_type: 'add',
+        server_amount: '5.00',
+        server_before: null,
+        record_id: '31',
+        at: null,
+        note: 'the journal does not know this mark',
+      },
+    ]);
+    expect(findings(changes(stranger, stranger))[0]?.note).toBe('the journal does not know this mark, made 2 times');
+  });
+
+  test('counts from the first time on and up to the second, and where it has none', () => {
+    const time = Date.parse('2026-03-11T10:00:00Z');
+    const shown = { ...stranger, created_at: '2026-03-11T10:00:00Z' };
+    const isNamed = (from: number | null, to: number | null, change: object = shown) =>
+      kindsOf(changes({ ...change }), { span: { from, to } }).length === 1;
+    expect([isNamed(null, null), isNamed(time, time), isNamed(time, null), isNamed(null, time)]).toEqual(
+      Array(4).fill(true),
+    );
+    expect([isNamed(time + 1, null), isNamed(null, time - 1), isNamed(time + 1, time + 2), isNamed(0, 1)]).toEqual(
+      Array(4).fill(false),
+    );
+    expect(isNamed(0, 1, stranger)).toBe(true);
   });
 });

@@ -12,6 +12,7 @@ import {
   Unreachable,
   WriteOutcomeUnknown,
 } from '../../src/api/errors.ts';
+import { unsentState } from '../../src/journal/claim-view.ts';
 import type { Action } from '../../src/bulk/action.ts';
 import { decideSending, sendRow } from '../../src/bulk/send-row.ts';
 import type { Sending } from '../../src/bulk/sending.ts';
@@ -112,6 +113,18 @@ describe('a row that was never sent', () => {
     expect(decided(first, { email: 'bert@x.example', username: 'Bert' })).toEqual({ kind: 'send' });
   });
 });
+
+test.each([
+  [0, null, 'skipped'],
+  [1, null, 'skipped'],
+  [0, 'person', 'skipped'],
+  [1, 'person', 'not_applied'],
+] as const)(
+  'a row that went out %i times and that %s wanted again is %s where it must not go',
+  (attempts, evidence, to) => {
+    expect(unsentState({ attempts, evidence })).toBe(to);
+  },
+);
 
 test('a row whose user cannot be read, or is another one, is left out, and says why', () => {
   const note = 'the server shows another user in place of this one';

@@ -53,9 +53,8 @@ export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: R
   const batch = rows.length === 0 ? null : await adoptBatch(ports, rows);
   const recorded = await recordKnown(ports, findings);
   const illegible = unknown.length - rows.length;
-  const marks = counted(illegible, 'mark', 'marks');
-  const problems =
-    illegible === 0 ? unseen : [...unseen, `${marks} stand at changes whose amount or direction is not shown`];
+  const marks = counted(illegible, 'mark stands at a change', 'marks stand at changes');
+  const problems = illegible === 0 ? unseen : [...unseen, `${marks} whose amount or direction is not shown`];
   if (problems.length === 0) {
     for (const { batch: name, behind } of await journal.batches()) {
       if (behind !== null) await journal.setBehind(name, null);

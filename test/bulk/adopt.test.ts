@@ -1,0 +1,291 @@
+/** What a journal takes over of what the server shows, finding by finding. */
+import { describe, expect, test } from 'vitest';
+import { adopt, checkSettled } from '../../src/bulk/adopt.ts';
+import type { Finding } from '../../src/bulk/differences.ts';
+import { planHash } from '../../src/bulk/plan-rows.ts';
+import type { IntentState } from '../../src/journal/port.ts';
+import { hourMs, minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
+import { openJournal } from '../support/journal-file.ts';
+import { anna, newBatch, newIntent, newJournal, stepsTo } from '../support/journal.ts';
+import { sandboxNow } from '../support/sandbox.ts';
+
+const at = (ms: number): Timestamp => timestampOf(sandboxNow + ms);
+const tokenOf = (row: number) => newIntent(row, row).token ?? '';
+const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
+
+/** A journal with a batch of rows from 2 on in these states, and a server that says whose the key is. */
+async function world(states: readonly IntentState[] = [], undoOf: string | null = null) {
+  const clock = { now: () => sandboxNow };
+  const { journal, file } = await newJournal(clock);
+  const rows = states.map((_, index) =>
+    newIntent(index + 2, index + 2, { undoOfRow: undoOf === null ? null : index + 2 }),
+  );
+  await journal.addBatch(newBatch({ undoOf }), rows);
+  await journal.acquireLock('one');
+  if (states.some((state) => state !== 'planned')) {
+    await journal.claim('one', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+  }
+  for (const [index, state] of states.entries()) {
+    let from: IntentState = 'planned';
+    for (const to of stepsTo[state] ?? []) {
+      await journal.move({ batch: 'one', row: index + 2, from, to });
+      from = to;
+    }
+  }
+  await journal.releaseLock('one');
+  const client = {
+    address: server.address,
+    keyMark: server.keyMark,
+    auth: () => Promise.resolve({ body: { id: 1 } }),
+  } as never;
+  const ports = { journal, client, clock, signal: new AbortController().signal, memory: null };
+  const take = (findings: readonly Finding[], problems: readonly string[] = [], over: object = {}) =>
+    adopt({ ...ports, ...over }, { findings, problems } as unknown as Parameters<typeof adopt>[1]);
+  const intents = (batch: string | null) => Array.fromAsync(journal.intents(batch ?? ''));
+  const statesNow = async () => (await intents('one')).map(({ state }) => state);
+  const notes = async () => (await Array.fromAsync(journal.audit({}))).map(({ note }) => note);
+  return { journal, file, ports, take, intents, notes, states: statesNow };
+}
+
+function unknown(user: number, fields: Partial<Finding> = {}): Finding {
+  return {
+    kind: 'unknown',
+    user_id: user,
+    batch: null,
+    row: null,
+    state: null,
+    type: null,
+    amount: null,
+    token: tokenOf(user),
+    times: 1,
+    server_type: 'add',
+    server_amount: '5.00',
+    server_before: '10.00',
+    record_id: String(user + 100),
+    at: at(-hourMs),
+    note: 'the journal does not know this mark',
+    ...fields,
+  };
+}
+
+/** Of a row of the batch. */
+function known(row: number, kind: Finding['kind'], fields: Partial<Finding> = {}): Finding {
+  return { ...unknown(row), kind, batch: 'one', row, state: 'rejected', note: 'it was made', ...fields };
+}
+
+describe('marks that the journal does not know', () => {
+  test('become rows of a batch of their own, in the order in which they were made, then of their users', async () => {
+    const { take, intents, journal } = await world();
+    const found = [
+      unknown(9, { at: null }),
+      unknown(8, { server_type: 'remove', server_amount: '3.00', server_before: null, at: at(hourMs) }),
+      unknown(7, { server_type: 'set', server_amount: '20.00', server_before: '15.00', times: 2 }),
+      unknown(6),
+      unknown(5, { server_type: 'set', server_amount: '4.00', server_before: null, at: null }),
+    ];
+    const { batch, ...end } = await take(found);
+    expect(end).toEqual({ rows: 5, recorded: 0, left: [], problems: [] });
+    const stored = await journal.batch(batch ?? '');
+    expect(stored).toMatchObject({
+      action: 'balance',
+      state: 'done',
+      file: null,
+      fileHash: null,
+      // 5 - 3 + 5 + 5; of what was set from an unknown balance, nobody knows.
+      net: '12.00',
+      rows: 5,
+      columns: ['user_id', 'type', 'amount'],
+      problems: [],
+      warnings: ['adopted: these rows were found on the server, and were not sent from this journal'],
+      server,
+      undoOf: null,
+    });
+    const rows = await intents(batch);
+    const planned = rows.map((each) => ({
+      ...each,
+      valid: true,
+      before: each.plannedBefore,
+      after: each.plannedAfter,
+    }));
+    expect(stored?.hash).toBe(planHash({ action: 'balance', fileHash: null, server, undoOf: null, rows: planned }));
+    expect(rows.map(({ row, user, plannedAfter, sentAt }) => [row, user, plannedAfter, sentAt])).toEqual([
+      [2, 5, null, at(0)],
+      [3, 9, '15.00', at(0)],
+      [4, 6, '15.00', at(-hourMs)],
+      [5, 7, '20.00', at(-hourMs)],
+      [6, 8, null, at(0)],
+    ]);
+    const [, , plain, twice] = rows;
+    expect(plain).toMatchObject({
+      state: 'applied',
+      subject: 'user:6',
+      token: tokenOf(6),
+      parameters: { type: 'add', amount: '5.00' },
+      cells: ['6', 'add', '5.00'],
+      plannedBefore: '10.00',
+      before: '10.00',
+      after: '15.00',
+      notes: [],
+      evidence: 'token',
+      recordId: '106',
+      claimedAt: at(0),
+      discrepancy: null,
+      problem: null,
+    });
+    expect(twice).toMatchObject({ discrepancy: 'over_applied', problem: 'the journal does not know this mark' });
+  });
+
+  test('are left where it is not shown what was done, and the journal is not taken for the right one', async () => {
+    const { take, journal, states } = await world(['planned']);
+    await journal.setBehind('one', 'row 2 stands there');
+    const [one, two] = [unknown(7, { server_type: null }), unknown(8, { server_amount: null })];
+    expect(await take([one, two], ['page 3 could not be read'])).toEqual({
+      batch: null,
+      rows: 0,
+      recorded: 0,
+      left: [one, two],
+      problems: ['page 3 could not be read', '2 marks stand at changes whose amount or direction is not shown'],
+    });
+    const { batch, left, problems } = await take([unknown(9), one]);
+    expect([left, problems]).toEqual([[one], ['1 mark stands at a change whose amount or direction is not shown']]);
+    expect((await journal.batch(batch ?? ''))?.net).toBe('5.00');
+    expect([(await journal.batch('one'))?.behind, await states()]).toEqual(['row 2 stands there', ['planned']]);
+  });
+});
+
+describe('a journal of which all was looked at', () => {
+  test('is sent from again, and accepted with what was done', async () => {
+    const { take, journal, notes, ports } = await world(['rejected']);
+    await journal.addBatch(newBatch({ batch: 'two' }), []);
+    await journal.setBehind('one', 'row 2 stands there');
+    let remembered: object = { journal: 'another', step: 9, hash: 'h9', batch: null, at: at(0), seen: true };
+    const memory = { recall: () => remembered, remember: (each: object) => void (remembered = each), close: () => {} };
+    await take([unknown(9), known(2, 'unrecorded')], [], { memory });
+    expect((await journal.batch('one'))?.behind).toBeNull();
+    expect(await notes()).toContain('all users were looked at, 1 row adopted, 1 recorded');
+    expect(remembered).toMatchObject({ journal: ports.journal.id });
+    const steps = (await Array.fromAsync(journal.audit({}))).map(({ kind, batch }) => `${kind} ${batch ?? ''}`);
+    expect(steps.filter((each) => each.startsWith('reconciled'))).toEqual(['reconciled one']);
+  });
+
+  test('stays marked as behind where something could not be seen', async () => {
+    const { take, journal } = await world(['rejected']);
+    await journal.setBehind('one', 'row 2 stands there');
+    expect((await take([], ['page 3 could not be read'])).problems).toEqual(['page 3 could not be read']);
+    expect((await journal.batch('one'))?.behind).toBe('row 2 stands there');
+  });
+});
+
+describe('a row that the journal knows', () => {
+  test.each<[IntentState, Finding['kind'], Partial<Finding>, IntentState]>([
+    ['rejected', 'unrecorded', {}, 'applied'],
+    ['planned', 'unrecorded', {}, 'applied'],
+    ['blocked', 'unrecorded', {}, 'applied'],
+    ['unknown', 'unsettled', {}, 'applied'],
+    ['sending', 'unsettled', {}, 'applied'],
+    ['applied', 'repeated', { times: 2, state: 'applied' }, 'needs_human'],
+  ])('and has %s is recorded where it is %s', async (state, kind, fields, to) => {
+    const { take, states, journal, intents } = await world([state]);
+    const end = await take([known(2, kind, fields)]);
+    expect([end.batch, end.rows, end.recorded, end.left, await states()]).toEqual([null, 0, 1, [], [to]]);
+    const isTwice = to === 'needs_human';
+    expect((await intents('one'))[0]).toMatchObject({
+      evidence: 'token',
+      recordId: '102',
+      discrepancy: isTwice ? 'over_applied' : null,
+      problem: isTwice ? 'it was made' : null,
+    });
+    expect((await journal.steps('one')).map(({ note }) => note)).toContain('adopted: it was made');
+    expect((await journal.batch('one'))?.state).toBe(isTwice ? 'applying' : 'done');
+    expect(await journal.lockOwner('one')).toBeUndefined();
+  });
+
+  test.each<[IntentState, Finding['kind'], Partial<Finding>]>([
+    ['unknown', 'unsettled', { times: 0 }],
+    ['needs_human', 'repeated', { times: 2, state: 'needs_human' }],
+    ['applied', 'missing', {}],
+    ['applied', 'amount', {}],
+    ['applied', 'other_user', {}],
+    ['skipped', 'unrecorded', {}],
+    ['rejected', 'unrecorded', { batch: null }],
+  ])('and has %s is left where it is %s %j', async (state, kind, fields) => {
+    const { take, states } = await world([state]);
+    const finding = known(2, kind, fields);
+    const end = await take([finding]);
+    expect([end.recorded, end.left, await states()]).toEqual([0, [finding], [state]]);
+  });
+
+  test('and that is not to be sent is left', async () => {
+    const { take, journal } = await world();
+    await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 2, { state: 'invalid', problem: 'it is wrong' })]);
+    expect((await take([known(2, 'unrecorded', { batch: 'two' })])).recorded).toBe(0);
+  });
+
+  test('and went back later is no difference', async () => {
+    const { take, states } = await world(['applied']);
+    expect(await take([known(2, 'reversed')])).toMatchObject({ recorded: 0, left: [] });
+    expect(await states()).toEqual(['applied']);
+  });
+
+  test('and was sent without it counts as sent when it was made, and not later than now', async () => {
+    const sentAt = async (shown: string | null) => {
+      const { take, intents } = await world(['planned']);
+      await take([known(2, 'unrecorded', { at: shown })]);
+      const [row] = await intents('one');
+      expect(row?.claimedAt).toBe(at(0));
+      return row?.sentAt;
+    };
+    expect(await sentAt(at(-hourMs))).toBe(at(-hourMs));
+    expect(await sentAt(at(hourMs))).toBe(at(0));
+    expect(await sentAt(null)).toBe(at(0));
+    const claimed = await world(['rejected']);
+    const [before] = await claimed.intents('one');
+    await claimed.take([known(2, 'unrecorded', { at: at(-hourMs) })]);
+    expect((await claimed.intents('one'))[0]).toMatchObject({ claimedAt: before?.claimedAt, sentAt: before?.sentAt });
+  });
+
+  test('and takes back what another batch is to take back leaves that nothing to do', async () => {
+    const { take, states, journal } = await world(['not_applied'], 'paid');
+    const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2', undoOf: 'paid' });
+    await journal.addBatch(other, [newIntent(5, 2, { undoOfRow: 2 })]);
+    await take([known(2, 'unrecorded', { state: 'not_applied' })]);
+    expect([await states(), (await journal.intent('two', 5))?.state]).toEqual([['applied'], 'skipped']);
+  });
+
+  test('is left where another process is at the batch that was to take it back, or at its own', async () => {
+    const { take, states, journal, file } = await world(['not_applied'], 'paid');
+    const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2', undoOf: 'paid' });
+    await journal.addBatch(other, [newIntent(5, 2, { undoOfRow: 2 })]);
+    const elsewhere = await openJournal(file, anna);
+    await elsewhere.acquireLock('two');
+    const finding = known(2, 'unrecorded', { state: 'not_applied' });
+    expect(await take([finding])).toMatchObject({ recorded: 0, left: [finding] });
+    await elsewhere.acquireLock('one');
+    await expect(take([finding])).rejects.toThrow(/in other hands/);
+    expect(await states()).toEqual(['not_applied']);
+    await elsewhere.close();
+  });
+
+  test('and is gone is a bug', async () => {
+    const { take, journal } = await world(['rejected']);
+    await expect(take([known(99, 'unrecorded')])).rejects.toThrow(/^row one 99 is gone$/);
+    await expect(take([known(2, 'unrecorded', { row: null })])).rejects.toThrow(/is gone$/);
+    expect(await journal.lockOwner('one')).toBeUndefined();
+  });
+});
+
+test('nothing is adopted while a request that the journal does not know of may still be made late', async () => {
+  const { ports } = await world(['rejected']);
+  const settled = (ms: number | null) => {
+    const newest = { journal: ports.journal.id, step: 1_000, hash: 'h', batch: null, seen: true, at: at(-(ms ?? 0)) };
+    const memory = { recall: () => (ms === null ? null : newest), remember: () => true, close: () => {} };
+    return checkSettled({ ...ports, memory } as unknown as typeof ports, 10 * minuteMs);
+  };
+  await settled(null);
+  await settled(10 * minuteMs);
+  await expect(settled(10 * minuteMs - 1)).rejects.toMatchObject({
+    exitCode: 5,
+    message: expect.stringMatching(/^something was sent at \S{19} that this journal knows nothing of/) as string,
+    advice: `Adopt what was made after ${at(1).slice(0, 19)}, as bulk.settle_after says.`,
+  });
+});

@@ -1,22 +1,188 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { DayRange } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
+import { timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
-import { Surplus } from '../../src/mirror/surplus.ts';
+import { Surplus, surplusWords } from '../../src/mirror/surplus.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const day = (of: string, to: string): DayRange => ({ from: of as Day, to: to as Day });
+
+const [first, second, third] = [
+  day('2024-02-28', '2024-02-29'),
+  day('2024-02-29', '2024-03-01'),
+  day('2024-03-01', '2024-03-02'),
+];
+
+/** What is known of users in a new mirror, and how often that was put on record. */
+function opened() {
+  const store = openMirrorStore(`${temporaryFolder()}/mirror.db`);
+  onTestFinished(() => store.close());
+  let writes = 0;
+  const counting = {
+    ...store,
+    recordCapability: (...given: Parameters<typeof store.recordCapability>) => {
+      writes += 1;
+      store.recordCapability(...given);
+    },
+  };
+  const surplus = new Surplus(counting, 'users');
+  const isWritten = (doing: () => void): boolean => {
+    const before = writes;
+    doing();
+    return writes > before;
+  };
+  return { store, surplus, isWritten, again: () => new Surplus(store, 'users') };
+}
+
+describe('what is known of totals', () => {
+  const at = timestampOf(Date.UTC(2026, 2, 11));
+
+  test('is there in the next run', () => {
+    const { surplus, again } = opened();
+    surplus.note(first, 3);
+    surplus.note(second, 5, 2);
+    surplus.noteUnreadable(third, { missing: 1, records: 4, at });
+    surplus.noteList(9, 100, [first, second, third]);
+    for (const known of [surplus, again()]) {
+      expect([known.list, known.of(first), known.of(second), known.of(third)]).toEqual([9, 3, 5, 0]);
+      expect([known.pastEndOf(first), known.pastEndOf(second)]).toEqual([3, 2]);
+      expect([known.searchedAt(third), known.searchedAt(first)]).toEqual([at, undefined]);
+      expect([known.unreadableIn([first, third]), known.unreadableIn([first])]).toEqual([4, 0]);
+    }
+  });
+
+  test('of a window is forgotten where its total is right again, and with the last of it the record', () => {
+    const { store, surplus, again } = opened();
+    surplus.note(first, 3, 1);
+    surplus.note(second, 5);
+    surplus.note(first, 0, 1);
+    expect([surplus.of(first), surplus.pastEndOf(first), again().of(first)]).toEqual([0, 0, 0]);
+    surplus.noteUnreadable(second, { missing: 1, records: 1, at });
+    surplus.note(second, 0);
+    expect([surplus.searchedAt(second), store.capability('surplus', 'users')]).toEqual([undefined, undefined]);
+  });
+
+  test('of what is counted past the end goes by the last look', () => {
+    const { surplus, again } = opened();
+    surplus.note(first, 5, 2);
+    surplus.note(first, 5);
+    expect([surplus.pastEndOf(first), again().pastEndOf(first)]).toEqual([5, 5]);
+    surplus.note(first, 5, 1);
+    expect(again().pastEndOf(first)).toBe(1);
+  });
+
+  test('is written where it has changed alone', () => {
+    const { surplus, isWritten } = opened();
+    expect(isWritten(() => surplus.note(first, 3))).toBe(true);
+    expect(isWritten(() => surplus.note(first, 3))).toBe(false);
+    expect(isWritten(() => surplus.note(first, 3, 1))).toBe(true);
+    expect(isWritten(() => surplus.note(first, 3, 1))).toBe(false);
+    expect(isWritten(() => surplus.note(second, 0))).toBe(false);
+    surplus.noteUnreadable(first, { missing: 1, records: 1, at });
+    expect(isWritten(() => surplus.note(first, 3, 1))).toBe(true);
+    const list = (off: number, total: number, windows = [first]) =>
+      isWritten(() => surplus.noteList(off, total, windows));
+    expect([list(0, 100), list(3, 100), list(3, 100), list(3, 101), list(4, 101)]).toEqual([
+      false,
+      true,
+      false,
+      true,
+      true,
+    ]);
+    surplus.note(second, 5);
+    surplus.noteUnreadable(third, { missing: 1, records: 1, at });
+    expect([list(4, 101, [first, third]), list(4, 101)]).toEqual([true, true]);
+  });
+
+  test('of windows that there are no more is left out', () => {
+    const { surplus, again } = opened();
+    surplus.note(first, 3);
+    surplus.note(second, 5, 2);
+    surplus.noteUnreadable(third, { missing: 1, records: 1, at });
+    surplus.noteList(8, 100, [first]);
+    for (const known of [surplus, again()]) {
+      expect([known.of(first), known.of(second), known.pastEndOf(second)]).toEqual([3, 0, 0]);
+      expect(known.searchedAt(third)).toBeUndefined();
+    }
+  });
+
+  test('of halves and their whole is expected of every window of which nothing else is known', () => {
+    const { surplus, again } = opened();
+    surplus.assume(4);
+    surplus.note(first, 3);
+    expect([surplus.of(first), surplus.of(third), again().of(third)]).toEqual([3, 4, 0]);
+    surplus.note(second, 3);
+    expect(surplus.of(third)).toBe(3);
+  });
+
+  test('is what every range is off by, where list and windows are off by as much', () => {
+    const { surplus } = opened();
+    surplus.note(first, 3);
+    surplus.note(second, 3);
+    surplus.noteList(4, 100, [first, second]);
+    expect(surplus.inEach()).toBe(0);
+    surplus.noteList(3, 100, [first, second]);
+    expect(surplus.inEach()).toBe(3);
+  });
+
+  test('explains that of the list as a sum, as what every total is off by, or where ranges overlap as less than the sum', () => {
+    const { surplus } = opened();
+    const windows = [first, second];
+    surplus.note(first, 3);
+    surplus.noteUnreadable(second, { missing: 2, records: 9, at });
+    const explains = (off: number, overlap = false) => surplus.explains(off, windows, overlap);
+    expect([explains(5), explains(3), explains(4), explains(6), explains(0)]).toEqual([
+      true,
+      false,
+      false,
+      false,
+      false,
+    ]);
+    expect([explains(4, true), explains(6, true), explains(0, true), explains(-1, true)]).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    surplus.note(second, 3);
+    expect([explains(3), explains(6), explains(4)]).toEqual([true, true, false]);
+    expect(surplus.isKnown(6, 100, windows)).toBe(true);
+    surplus.noteList(4, 100, windows);
+    expect([surplus.isKnown(4, 90, windows), surplus.isKnown(5, 100, windows)]).toEqual([true, false]);
+  });
+
+  test('of a total that is smaller than what is held, and stands still, says that it is capped', () => {
+    const { surplus } = opened();
+    expect(surplus.isCapped(-5, 100)).toBe(false);
+    surplus.noteList(3, 100, []);
+    expect(surplus.isCapped(-5, 100)).toBe(false);
+    surplus.noteList(-3, 100, []);
+    expect([surplus.isCapped(-5, 100), surplus.isCapped(-5, 99), surplus.isCapped(0, 100)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect([surplus.isKnown(-5, 100, [first]), surplus.isKnown(-5, 99, [first])]).toEqual([true, false]);
+    surplus.noteList(-3, 0, []);
+    expect(surplus.isCapped(-5, 0)).toBe(false);
+  });
+});
+
+test.each([
+  [3, 'the totals of this list count 3 records that no page shows'],
+  [-3, 'the totals of this list count 3 records fewer than its pages show'],
+])('a surplus of %i is told as: %s', (surplus, words) => {
+  expect(surplusWords(surplus)).toBe(words);
+});
 
 test.each([
   [3, 3, 'what every total counts too many is expected of a window that was never read'],
   [-132, 0, 'a total that counts too few is capped: nothing is expected of a window that was never read'],
 ])('where two windows are off by %i, %i is expected of another: %s', (known, expected) => {
-  const store = openMirrorStore(`${temporaryFolder()}/mirror.db`);
-  onTestFinished(() => store.close());
-  const surplus = new Surplus(store, 'users');
-  surplus.note(day('2024-02-28', '2024-02-29'), known);
-  surplus.note(day('2024-02-29', '2024-03-01'), known);
-  const other = day('2024-03-01', '2024-03-02');
-  expect(surplus.of(other)).toBe(expected);
-  expect(surplus.shownIn({ ...other, serverTotal: 3 })).toBe(3 - expected);
+  const { surplus } = opened();
+  surplus.note(first, known);
+  surplus.note(second, known);
+  expect(surplus.of(third)).toBe(expected);
+  expect(surplus.shownIn({ ...third, serverTotal: 3 })).toBe(3 - expected);
 });

@@ -3,7 +3,7 @@
  * so that it can be sent from again and nobody is paid twice. Section "Reconciling" of docs/architecture.md.
  */
 import { Big } from 'big.js';
-import type { AdoptedRow, Journal, NewBatch } from '../journal/port.ts';
+import type { AdoptedRow, Batch, Journal, NewBatch } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import { IncompleteError } from '../model/errors.ts';
 import { parseInstant, timestampOf } from '../model/time.ts';
@@ -180,7 +180,7 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
     try {
       const undoOf = (await journal.batch(batch))?.undoOf ?? null;
       await journal.takeUp(batch);
-      for (const each of rows) if (await recordRow(journal, undoOf, each, clock.now())) recorded.add(each);
+      for (const each of rows) if (await recordRow(journal, { batch, undoOf }, each, clock.now())) recorded.add(each);
       await noteRest(journal, batch);
     } finally {
       await journal.releaseLock(batch);
@@ -190,11 +190,16 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
 }
 
 /** False where the row cannot become what was seen of it. */
-async function recordRow(journal: Journal, undoOf: string | null, found: Finding, now: number): Promise<boolean> {
-  const { batch, row, kind, record_id: recordId, at, note } = found;
-  let intent = batch === null || row === null ? undefined : await journal.intent(batch, row);
-  if (batch === null || row === null || intent === undefined)
-    throw new Error(`row ${rowName(String(batch), Number(row))} is gone`);
+async function recordRow(
+  journal: Journal,
+  { batch, undoOf }: Pick<Batch, 'batch' | 'undoOf'>,
+  found: Finding,
+  now: number,
+): Promise<boolean> {
+  const { kind, record_id: recordId, at, note } = found;
+  const row = Number(found.row);
+  let intent = await journal.intent(batch, row);
+  if (intent === undefined) throw new Error(`row ${rowName(batch, row)} is gone`);
   if (intent.state === 'skipped' || intent.state === 'invalid') return false;
   if (intent.state === 'blocked') {
     await journal.move({ batch, row, from: 'blocked', to: 'planned' });

@@ -78,7 +78,7 @@ export interface Span {
 export function isInSpan({ from, to }: Span, at: string | null): boolean {
   const time = parseInstant(at);
   // What has no time may be of any.
-  return time === undefined || ((from === null || time >= from) && (to === null || time <= to));
+  return time === undefined || ((from ?? -Infinity) <= time && time <= (to ?? Infinity));
 }
 
 /** The user's changes as they are shown; `hidden` where none are, `gone` where there is no such user any more. */

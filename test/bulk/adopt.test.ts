@@ -82,18 +82,19 @@ describe('marks that the journal does not know', () => {
       unknown(7, { server_type: 'set', server_amount: '20.00', server_before: '15.00', times: 2 }),
       unknown(6),
       unknown(5, { server_type: 'set', server_amount: '4.00', server_before: null, at: null }),
+      unknown(10, { server_amount: '0.50', server_before: null, at: null }),
     ];
     const { batch, ...end } = await take(found);
-    expect(end).toEqual({ rows: 5, recorded: 0, left: [], problems: [] });
+    expect(end).toEqual({ rows: 6, recorded: 0, left: [], problems: [] });
     const stored = await journal.batch(batch ?? '');
     expect(stored).toMatchObject({
       action: 'balance',
       state: 'done',
       file: null,
       fileHash: null,
-      // 5 - 3 + 5 + 5; of what was set from an unknown balance, nobody knows.
-      net: '12.00',
-      rows: 5,
+      // 5 - 3 + 5 + 5 + 0.5; of what was set from an unknown balance, nobody knows.
+      net: '12.50',
+      rows: 6,
       columns: ['user_id', 'type', 'amount'],
       problems: [],
       warnings: ['adopted: these rows were found on the server, and were not sent from this journal'],
@@ -111,11 +112,12 @@ describe('marks that the journal does not know', () => {
     expect(rows.map(({ row, user, plannedAfter, sentAt }) => [row, user, plannedAfter, sentAt])).toEqual([
       [2, 5, null, at(0)],
       [3, 9, '15.00', at(0)],
-      [4, 6, '15.00', at(-hourMs)],
-      [5, 7, '20.00', at(-hourMs)],
-      [6, 8, null, at(0)],
+      [4, 10, null, at(0)],
+      [5, 6, '15.00', at(-hourMs)],
+      [6, 7, '20.00', at(-hourMs)],
+      [7, 8, null, at(0)],
     ]);
-    const [, , plain, twice] = rows;
+    const [, , , plain, twice] = rows;
     expect(plain).toMatchObject({
       state: 'applied',
       subject: 'user:6',
@@ -213,6 +215,16 @@ describe('a row that the journal knows', () => {
     const finding = known(2, kind, fields);
     const end = await take([finding]);
     expect([end.recorded, end.left, await states()]).toEqual([0, [finding], [state]]);
+  });
+
+  test('and waits behind another row of its user is recorded all the same', async () => {
+    const { take, journal, states } = await world(['blocked']);
+    const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' });
+    await journal.addBatch(other, [newIntent(5, 2)]);
+    await journal.claim('two', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+    await journal.move({ batch: 'two', row: 5, from: 'planned', to: 'sending' });
+    expect((await take([known(2, 'unrecorded')])).recorded).toBe(1);
+    expect(await states()).toEqual(['applied']);
   });
 
   test('and that is not to be sent is left', async () => {

@@ -142,7 +142,8 @@ describe('a row', () => {
     [row({ state: 'not_applied' }), changes(made), 'it was made, and is not applied in the journal'],
     [row(), 'hidden', 'the server shows no balance transactions of this user'],
   ])('is told of with what is wrong: %#', (known, seen, note) => {
-    expect(findings(seen, { rows: [known] }).map((each) => each.note)).toEqual([note]);
+    const times = Array.isArray(seen) ? seen.length : 0;
+    expect(findings(seen, { rows: [known] })).toMatchObject([{ note, times }]);
   });
 
   test('of a user of whom the journal has none is nothing to tell of', () => {
@@ -197,6 +198,12 @@ describe('a row', () => {
       const rows = [row(), row({ row: 3, token: other })];
       expect(kindsOf(changes(made, second, back), { rows })).toEqual(['reversed']);
       expect(kindsOf(changes(made, second, back, back), { rows })).toEqual(['reversed', 'reversed']);
+    });
+
+    test('did not do so by a change with the mark of another row', () => {
+      const others = [row({ row: 3, type: 'remove', token: other })];
+      const marked = { ...back, description: `Fee ${other}` };
+      expect(kindsOf(changes(paid, marked), { rows: [row()], others })).toEqual([]);
     });
 
     test('is no balance that was set, which has no other way', () => {

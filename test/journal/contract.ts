@@ -434,6 +434,16 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(repeats).toMatchObject([{ batch: 'found', row: 2, at, state: 'applied', found: true }]);
   });
 
+  test('a write by hand counts for the day where it changes a balance, and no other does', async () => {
+    const { journal } = await open();
+    const write = { user: 8, fingerprint: null };
+    await journal.beginWrite({ ...write, operation: 'users.update', body: '{"first_name":"Zephyrine"}' });
+    const today = async () => (await journal.claimView(newBatch(), [], always)).claimedToday;
+    expect(await today()).toEqual([]);
+    await journal.beginWrite({ ...write, operation: 'users.update-balance', body: '{"type":"add","amount":5}' });
+    expect(await today()).toHaveLength(1);
+  });
+
   test('a step is known by its hash, and a gap is found until a person accepts the journal', async () => {
     const { journal, tamper, bytesOf } = await open();
     expect(await journal.gap()).toBeNull();

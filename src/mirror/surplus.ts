@@ -25,7 +25,7 @@ interface Stored {
   /** In the total of the list, after everything else was explained. */
   readonly list: number;
   /** The total that the list had then. */
-  readonly total?: number;
+  readonly total?: number | undefined;
   /** In totals of windows, by their days; those of 0 are left out. */
   readonly windows: Readonly<Record<string, number>>;
   /** How many of these are counted past the end of a window's list, where not all are. */
@@ -171,7 +171,7 @@ export class Surplus {
     }
     const stored: Stored = {
       list: this.#list,
-      ...(this.#total === undefined ? {} : { total: this.#total }),
+      total: this.#total,
       windows: Object.fromEntries(this.#windows),
       past: Object.fromEntries(this.#past),
       unreadable: Object.fromEntries(this.#unreadable),

@@ -102,9 +102,9 @@ describe('a row', () => {
     ]);
     // Only what was applied can have gone back, and that of another row is none of this one's.
     expect(kindsOf(changes(), { rows: [row({ state: 'rejected' })], takenBack })).toEqual([]);
-    expect(
-      kindsOf(changes(made), { rows: [row(), row({ row: 3, token: other, state: 'rejected' })], takenBack }),
-    ).toEqual(['reversed']);
+    const second = { ...made, description: `Credit ${other}` };
+    const rows = [row(), row({ row: 3, token: other })];
+    expect(kindsOf(changes(made, second), { rows, takenBack })).toEqual(['reversed']);
   });
 
   test('is named with the first of what the server shows', () => {

@@ -172,6 +172,16 @@ describe('an open row', () => {
     );
   });
 
+  test('at whose place the server shows another user says nothing, and is left to a person in the end', async () => {
+    const { settle, pass, intent } = await world(['unknown']);
+    const another = { id: 99, balance: 105, balance_transactions: [made(2)] };
+    const client = { getUser: () => Promise.resolve({ body: another }) };
+    expect(await settle({ client })).toEqual({ state: 'unknown', stop: null });
+    pass(defaultOptions.settleAfterMs);
+    expect(await settle({ client })).toEqual({ state: 'needs_human', stop: null });
+    expect((await intent()).problem).toMatch(/the server shows another user in place of this one/);
+  });
+
   test('of which a newer journal may have sent a request is given its time, and no response is believed', async () => {
     const { show, settle, pass, sending } = await world(['unknown'], { answerKind: 'refused' });
     show(2, 100);

@@ -125,6 +125,9 @@ describe('a seal', () => {
     expect(sealOf('other', row)).not.toBe(sealOf('s', row));
     expect(sealOf('s', { ...row, user: 0, batch: '' })).toBe(digestOf('s\n{"batch":"","user":0}'));
     expect(sealOf('s', {})).toBe(digestOf('s\n{}'));
+    // By the names of the database, and in their order.
+    const named = { plannedBefore: '0.00', fileHash: 'f', planned: 1 };
+    expect(sealOf('s', named)).toBe(digestOf('s\n{"file_hash":"f","planned":1,"planned_before":"0.00"}'));
   });
 
   test('stays as it was when a column is added later', () => {

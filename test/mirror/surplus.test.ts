@@ -52,6 +52,15 @@ describe('what is known of totals', () => {
     }
   });
 
+  test('is there in the next run, also where it is of one kind alone', () => {
+    const unreadable = opened();
+    unreadable.surplus.noteUnreadable(third, { missing: 1, records: 4, at });
+    expect(unreadable.again().searchedAt(third)).toBe(at);
+    const list = opened();
+    list.surplus.noteList(-3, 100, []);
+    expect([list.again().list, list.again().isCapped(-5, 100)]).toEqual([-3, true]);
+  });
+
   test('of a window is forgotten where its total is right again, and with the last of it the record', () => {
     const { store, surplus, again } = opened();
     surplus.note(first, 3, 1);
@@ -114,6 +123,8 @@ describe('what is known of totals', () => {
     expect([surplus.of(first), surplus.of(third), again().of(third)]).toEqual([3, 4, 0]);
     surplus.note(second, 3);
     expect(surplus.of(third)).toBe(3);
+    surplus.note(day('2024-03-02', '2024-03-03'), 5);
+    expect(surplus.of(third)).toBe(4);
   });
 
   test('is what every range is off by, where list and windows are off by as much', () => {
@@ -166,6 +177,8 @@ describe('what is known of totals', () => {
     expect([surplus.isKnown(-5, 100, [first]), surplus.isKnown(-5, 99, [first])]).toEqual([true, false]);
     surplus.noteList(-3, 0, []);
     expect(surplus.isCapped(-5, 0)).toBe(false);
+    surplus.noteList(0, 100, []);
+    expect(surplus.isCapped(-5, 100)).toBe(false);
   });
 });
 

@@ -70,6 +70,11 @@ export function asForgotten<T extends object>(
   );
 }
 
+/** A hash of what a row says confirms a guess of it. That of a balance says it, in an id and an amount, which stay. */
+function isHashed(fingerprint: Value | undefined): boolean {
+  return typeof fingerprint === 'string' && !fingerprint.includes(' ');
+}
+
 type Value = string | number | null;
 type Row = Readonly<Record<string, Value>>;
 
@@ -92,7 +97,9 @@ export async function takeOutPerson(
   const counts: Record<string, number> = {};
   for (const { table, key, texts } of tables) {
     const hasUser = table === 'journal_intents' || table === 'journal_writes';
-    const columns = sql.join([...key, ...texts, ...(hasUser ? ['user'] : [])].map((name) => sql.ref(name)));
+    const columns = sql.join(
+      [...key, ...texts, ...(hasUser ? ['user', 'fingerprint'] : [])].map((name) => sql.ref(name)),
+    );
     for await (const row of rowsOf<Row>(connection, table, key, { columns })) {
       const isOwn = hasUser && row['user'] === person.id;
       const changed = texts.flatMap((name) => {
@@ -104,8 +111,11 @@ export async function takeOutPerson(
       });
       if (changed.length === 0) continue;
       const salt = newSalt();
+      const confirming = isHashed(row['fingerprint']) ? [{ name: 'fingerprint', value: null }] : [];
       const sets = sql.join(
-        [...changed, { name: 'salt', value: salt }].map(({ name, value }) => sql`${sql.ref(name)} = ${value}`),
+        [...changed, ...confirming, { name: 'salt', value: salt }].map(
+          ({ name, value }) => sql`${sql.ref(name)} = ${value}`,
+        ),
       );
       const where = sql`(${sql.join(key.map((name) => sql.ref(name)))}) = (${sql.join(key.map((name) => row[name]))})`;
       const [before = {}] = (await sql<Row>`select * from ${sql.table(table)} where ${where}`.execute(connection)).rows;

@@ -236,6 +236,26 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await statesOf(journal)).toEqual(['unknown', 'skipped', 'planned']);
   });
 
+  test('of a person who was forgotten, no fingerprint confirms a guess of what was sent; what was paid is known as before', async () => {
+    const { journal, bytesOf } = await open();
+    const [paid, said, byHand, stranger] = [
+      'balance user:7 add 5.00',
+      'ab12'.repeat(6),
+      'cd34'.repeat(6),
+      'ef56'.repeat(6),
+    ];
+    await journal.addBatch(newBatch(), [
+      newIntent(2, 7, { fingerprint: paid, plannedEmail: 'zq@quill.example' }),
+      newIntent(3, 7, { fingerprint: said, cells: ['zq@quill.example', 'Hello'] }),
+      newIntent(4, 8, { fingerprint: stranger }),
+    ]);
+    const body = '{"title":"Hello Zephyrine"}';
+    await journal.beginWrite({ operation: 'users.notify', user: 7, body, fingerprint: byHand });
+    await journal.forget({ id: 7, addresses: ['zq@quill.example'], texts: ['zq@quill.example', 'Zephyrine'] });
+    expect(await bytesOf([paid, said, byHand, stranger])).toEqual([paid, stranger]);
+    expect((await journal.verifyChain()).problems).toEqual([]);
+  });
+
   test('what is recorded of a person who was forgotten meanwhile does not bring the person back', async () => {
     const { journal, bytesOf } = await open();
     await journal.addBatch(newBatch({ action: 'update' }), [newIntent(2, 7, { plannedEmail: 'zq@quill.example' })]);

@@ -24,7 +24,8 @@ import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './narrow.ts';
 import { type GateOptions, openGate, type RateLimit, type Sleep } from './rate.ts';
-import { defaultRetryLimits, read, type RetryLimits } from './read.ts';
+import { read } from './read.ts';
+import { defaultRetryLimits, type RetryLimits } from './retry.ts';
 import { type Counters, realSleep } from './transmission.ts';
 import { refusedIfThere, write } from './write.ts';
 

@@ -71,9 +71,14 @@ export const busyMs = 10_000;
 
 /** The file's version, 0 where nothing was ever made in it. Throws `FileError` for one that this program does not know. */
 export function versionOf(kind: FileKind, database: Database, file: string): number {
-  const version = Number(database.pragma('user_version', { simple: true }));
-  const application = Number(database.pragma('application_id', { simple: true }));
-  const objects = Number(database.prepare('SELECT count(*) FROM sqlite_schema').pluck().get());
+  // One statement sees one moment: another process may be making the file.
+  const [version = 0, application, objects = 0] =
+    database
+      .prepare<[], number[]>(
+        `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version, pragma_application_id`,
+      )
+      .raw()
+      .get() ?? [];
   if (objects > 0 && application !== kind.applicationId) {
     throw new FileError(
       `${file} is an SQLite database, but not a ${kind.name} made by this program; it was left as it is`,
@@ -104,6 +109,16 @@ function migrate(kind: FileKind, database: Database, file: string, clock: Clock)
   while (versionOf(kind, database, file) < newestVersion(kind)) step.immediate();
 }
 
+/** Of two processes that make one file at once, SQLite lets one fail where it would have to wait; after that, there is a log. */
+function keepLog(database: Database): void {
+  try {
+    database.pragma('journal_mode = WAL');
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code !== 'SQLITE_BUSY') throw error;
+    database.pragma('journal_mode = WAL');
+  }
+}
+
 /** Opens the file in WAL mode, or makes it with mode 0600. The caller closes it. @param pragmas set before all else */
 export function openForWriting(kind: FileKind, file: string, clock: Clock, pragmas: readonly string[]): Database {
   return guarded(kind, file, () => {
@@ -112,7 +127,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
     try {
       explainDamage(kind, database, file);
       versionOf(kind, database, file);
-      database.pragma('journal_mode = WAL');
+      keepLog(database);
       for (const pragma of pragmas) database.pragma(pragma);
       migrate(kind, database, file, clock);
       return database;

@@ -1,7 +1,6 @@
 // @module-tag full
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { roles } from '../../src/model/actor.ts';
 import { findingsOf, screens, useBrowser } from './browser.ts';
 import { hostileWorld, pages } from './world.ts';
 
@@ -19,7 +18,7 @@ function addressOf(path: string, samples: Readonly<Record<string, string>>): str
 /** A page of the table for somebody with every role. */
 async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
   const world = await hostileWorld({ isFirst: path.startsWith('/first/') });
-  const { cookie, get } = await world.browser('everybody', [...roles]);
+  const { cookie, get } = world.everybody;
   const address = addressOf(path, world.samples);
   const { status, headers, body } = await get(address);
   await body?.cancel();

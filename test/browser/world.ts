@@ -47,11 +47,15 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
   const { batch } = JSON.parse(sent.stdout) as { readonly batch: string };
   await people.add(newAccount('mallory', { osUsers: ['<img-src=x-onerror=hostile>', 'x'.repeat(64)] }));
   // A sheet whose amounts can be read in more than one way waits for a word.
-  const { upload } = await console.browser('everybody', [...roles]);
+  // The link for the first account is there until somebody is an admin.
+  const held = roles.filter((each) => address.isFirst !== true || each !== 'admin');
+  const everybody = await console.browser('everybody', held);
+  const { upload } = everybody;
   const asked = await upload('/batches', { action: 'balance' }, 'credit.csv', 'user_id;type;amount\n1;add;7,50\n');
   const user = control.dump('users').at(-1)?.['id'];
   return {
     ...console,
+    everybody,
     samples: {
       relation: 'users',
       report: 'signups-by-month',

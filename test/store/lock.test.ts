@@ -10,6 +10,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
+import { versionOf } from '../../src/store/file-kind.ts';
+import { mirrorKind, mirrorVersion } from '../../src/store/open.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const script = fileURLToPath(new URL('../support/lock-child.ts', import.meta.url));
@@ -83,6 +85,28 @@ describe('two processes', () => {
     expect(await first.tell('write')).toBe('write: done');
   });
 });
+
+test.each([1, 2, 3, 4])(
+  'a file that another process makes at this moment is none of another program: at look %i',
+  (look) => {
+    const file = mirror();
+    const database = new SqliteDatabase(file);
+    onTestFinished(() => void database.close());
+    let looks = 0;
+    const watched = new Proxy(database, {
+      get: (target, name) => {
+        const found: unknown = Reflect.get(target, name);
+        if (typeof found !== 'function') return found;
+        return (...given: readonly unknown[]): unknown => {
+          looks += 1;
+          if (looks === look) openMirrorStore(file).close();
+          return Reflect.apply(found, target, given);
+        };
+      },
+    });
+    expect([0, mirrorVersion]).toContain(versionOf(mirrorKind, watched, file));
+  },
+);
 
 describe('within one process', () => {
   test('two connections never own one lock', () => {

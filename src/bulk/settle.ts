@@ -230,9 +230,12 @@ async function skip(journal: Journal, { batch, row }: RowPlace, problem: string)
   return true;
 }
 
-/** Records that a batch is done where nothing of it is left to do. */
+/** Records whether there is more to do with a batch. What nobody has approved is not gone on with, but approved. */
 export async function noteRest(journal: Journal, batch: string): Promise<void> {
-  if (!(await restOf(journal, batch))) await journal.setBatchState(batch, 'done');
+  const rest = await restOf(journal, batch);
+  if ((await journal.batch(batch))?.state !== 'planned' || !rest) {
+    await journal.setBatchState(batch, rest ? 'stopped' : 'done');
+  }
 }
 
 function notRecordedYet({ batch, row }: Intent): OperatorError {

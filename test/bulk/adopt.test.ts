@@ -198,7 +198,7 @@ describe('a row that the journal knows', () => {
       problem: isTwice ? 'it was made' : null,
     });
     expect((await journal.steps('one')).map(({ note }) => note)).toContain('adopted: it was made');
-    expect((await journal.batch('one'))?.state).toBe(isTwice ? 'applying' : 'done');
+    expect((await journal.batch('one'))?.state).toBe(isTwice ? 'stopped' : 'done');
     expect(await journal.lockOwner('one')).toBeUndefined();
   });
 
@@ -231,6 +231,13 @@ describe('a row that the journal knows', () => {
     const { take, journal } = await world();
     await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 2, { state: 'invalid', problem: 'it is wrong' })]);
     expect((await take([known(2, 'unrecorded', { batch: 'two' })])).recorded).toBe(0);
+  });
+
+  test('and was made twice makes a batch that was done one that is not', async () => {
+    const { take, journal } = await world(['applied']);
+    await journal.setBatchState('one', 'done');
+    await take([known(2, 'repeated', { times: 2, state: 'applied' })]);
+    expect((await journal.batch('one'))?.state).toBe('stopped');
   });
 
   test('and went back later is no difference', async () => {

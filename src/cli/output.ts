@@ -3,13 +3,12 @@ import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact-json.ts';
 import { OperatorError } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
-import { forTerminal, harmless, styleMark } from '../model/text.ts';
+import { harmless, styleMark } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { commandName } from '../model/program.ts';
 import { valueOf } from '../settings/settings.ts';
 import { commands } from './commands.ts';
 import type { CliContext } from './context.ts';
-import { StringDecoder } from 'node:string_decoder';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
@@ -120,39 +119,4 @@ function commandStart(context: Pick<CliContext, 'reading'>): string {
 export function pasteable(context: Pick<CliContext, 'reading'>, text: string): string {
   // Reading the settings takes a moment, and most lines name no command.
   return text.search(mention) === -1 ? text : text.replaceAll(mention, () => `${commandStart(context)} `);
-}
-
-/**
- * The one place by which commands write to a terminal: a stream that lets nothing pass that could command it. Where output goes to a
- * file or another program, it goes there as it is.
- */
-const behind = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
-
-/** The same stream; where it is a terminal, all that is written to it is made harmless first. */
-export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
-  if (!stream.isTTY || behind.has(stream)) return stream;
-  // A character may be cut in two by the end of a chunk.
-  const decoder = new StringDecoder('utf8');
-  const write = (chunk: Uint8Array | string, ...rest: unknown[]): boolean => {
-    const text = typeof chunk === 'string' ? chunk : decoder.write(Buffer.from(chunk));
-    const callback = rest.find((each) => typeof each === 'function') as (() => void) | undefined;
-    return stream.write(forTerminal(text), callback);
-  };
-  const sieve = new Proxy(stream, {
-    get: (target, name) => {
-      if (name === 'write') return write;
-      const value: unknown = Reflect.get(target, name);
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
-    },
-  });
-  behind.set(sieve, stream);
-  return sieve;
-}
-
-/**
- * The terminal itself, for what moves its cursor: a drawn line, a prompt. Whatever of a text is not ours must be made
- * `harmless` before it is drawn.
- */
-export function screenOf(stream: NodeJS.WriteStream): NodeJS.WriteStream {
-  return behind.get(stream) ?? stream;
 }

@@ -5,10 +5,12 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/text.ts';
 import type { People } from '../people/people.ts';
-import { authenticate, leastPassword, passwordProblem } from '../people/sign-in.ts';
+import { leastPassword, passwordProblem } from '../people/rules.ts';
+import { authenticate } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { readInput } from './flag-values.ts';
-import { printNote, screenOf } from './output.ts';
+import { printNote } from './output.ts';
+import { screenOf } from './sieve.ts';
 
 interface Terminal {
   readonly input: NodeJS.ReadStream;

@@ -19,7 +19,7 @@ import { type Account, type AccountState, type Actor, hasRole, type Role, roles 
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { sessionsOf } from './sessions.ts';
-import { nameTaken, refuseUnbound, unknownAccount } from './sign-in.ts';
+import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
 export interface NewAccount {
   /** As `accountName` gives it. */

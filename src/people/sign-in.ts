@@ -3,8 +3,9 @@
  * with each, so that they can grow: who signs in by an older one gets a new one. Section "People" of docs/architecture.md.
  */
 import type { Account } from '../model/actor.ts';
-import { suggestion, UsageError } from '../model/errors.ts';
+import { UsageError } from '../model/errors.ts';
 import type { NewAccount, People } from './people.ts';
+import { nameTaken, normalName, normalPassword, passwordProblem, refuseUnbound, unknownAccount } from './rules.ts';
 import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 
@@ -150,79 +151,4 @@ export async function changePassword(people: People, name: string, ask: () => Pr
   const known = accounts.map((each) => each.name);
   if (!known.includes(name)) throw unknownAccount(name, known);
   return people.setPassword(name, await hashNewPassword(name, await ask()));
-}
-
-const namePattern = /^[a-z0-9][a-z0-9._@+-]{0,63}$/;
-
-/** The name as it is stored, in small letters; undefined where nothing can be called so. */
-export function normalName(given: string): string | undefined {
-  const name = given.normalize('NFKC').trim().toLowerCase();
-  return namePattern.test(name) ? name : undefined;
-}
-
-/** The same; throws a UsageError. */
-export function accountName(given: string): string {
-  const name = normalName(given);
-  if (name !== undefined) return name;
-  throw new UsageError(`${JSON.stringify(given)} cannot be the name of an account`, {
-    advice:
-      'Take 1 to 64 of the letters a to z, digits, and . _ - @ +, with a letter or a digit in front, as in anna.lind.',
-  });
-}
-
-const osUserPattern = /^[^\s:/\p{Cc}]{1,64}$/u;
-
-/** The name or number of an account of the system. Throws a UsageError. */
-export function osUserName(given: string): string {
-  const name = given.trim();
-  if (osUserPattern.test(name)) return name;
-  throw new UsageError(`${JSON.stringify(given)} cannot be the name of an account of the system`, {
-    advice: 'Give what `id -un` prints for that person, or the number that `id -u` prints.',
-  });
-}
-
-export const leastPassword = 12;
-const mostPassword = 256;
-const leastDifferent = 5;
-
-/** Why the text cannot be the password of the account, in words; undefined where it can. */
-export function passwordProblem(password: string, name: string): string | undefined {
-  const characters = Array.from(normalPassword(password));
-  if (characters.length < leastPassword) return `the password is shorter than ${leastPassword} characters`;
-  if (characters.length > mostPassword) return `the password is longer than ${mostPassword} characters`;
-  if (/\p{Cc}/u.test(password)) return 'the password has a control character in it, such as a tab';
-  const different = new Set(characters).size;
-  if (different < leastDifferent) return `the password has only ${different} different characters`;
-  const plain = password.normalize('NFKC').toLowerCase();
-  // Of an email, what stands before the @ is the name.
-  const own = [name, name.split('@')[0] ?? name].filter((each) => each.length > 2);
-  if (own.some((each) => plain.includes(each))) return 'the password has the name of the account in it';
-  return undefined;
-}
-
-/** One text for one password, however the keyboard composes its letters. */
-function normalPassword(password: string): string {
-  return password.normalize('NFC');
-}
-
-/** What somebody makes on the command line, the same person must not approve: so it must be known who that is. */
-export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | 'roles' | 'osUsers'>): void {
-  if (!roles.includes('approver') || osUsers !== null) return;
-  throw new UsageError(`${name} would be an approver, and nobody has said which account of the system ${name} uses`, {
-    advice:
-      'Say it, so that nobody approves on the side what the same person made on the command line: --os-user NAME with ' +
-      '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, where the person uses none.',
-  });
-}
-
-export function unknownAccount(name: string, known: readonly string[]): UsageError {
-  const advice =
-    known.length === 0 ? 'There are no accounts yet; `admin-mirror people add` makes one.' : suggestion(name, known);
-  return new UsageError(`there is no account ${name}`, { advice });
-}
-
-export function nameTaken({ name, state }: Pick<Account, 'name' | 'state'>): UsageError {
-  return new UsageError(`there is an account ${name} already${state === 'active' ? '' : `, which is ${state}`}`, {
-    advice: 'Take another name, or change that account: `admin-mirror people list` shows it.',
-  });
 }

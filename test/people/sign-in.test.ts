@@ -1,14 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  accountName,
-  authenticate,
-  hashPassword,
-  isPassword,
-  isWeak,
-  normalName,
-  osUserName,
-  passwordProblem,
-} from '../../src/people/sign-in.ts';
+import { accountName, normalName, osUserName, passwordProblem } from '../../src/people/rules.ts';
+import { authenticate, hashPassword, isPassword, isWeak } from '../../src/people/sign-in.ts';
 import { newAccount, newPeople, quickCost } from '../support/people.ts';
 
 const password = 'tulip-Anchor 9 rivers';

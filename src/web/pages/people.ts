@@ -1,7 +1,8 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
 import { type Account, isRole, type Role, roles, actorText } from '../../model/actor.ts';
 import type { ListedAccount } from '../../people/people.ts';
-import { accountName, addAccount, changePassword, osUserName } from '../../people/sign-in.ts';
+import { accountName, osUserName } from '../../people/rules.ts';
+import { addAccount, changePassword } from '../../people/sign-in.ts';
 import { anchor, buttonForm, choiceTags, html, type Html, textField, stateTag, tableTag, timeTag } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { newPasswordField, sessionColumns } from './sign-in.ts';

@@ -1,15 +1,8 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
 import { type Account, hasRole, type Role } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
-import {
-  accountName,
-  addAccount,
-  authenticate,
-  changePassword,
-  leastPassword,
-  normalName,
-  SignInRefused,
-} from '../../people/sign-in.ts';
+import { accountName, leastPassword, normalName } from '../../people/rules.ts';
+import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { Session } from '../../people/sessions.ts';
 import type { FirstAccount } from '../open.ts';
 import { buttonForm, type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';

@@ -1,0 +1,93 @@
+/** JSON lines: an object a line, its names the columns. Numbers are read digit for digit, as from any other sheet. */
+import type { Buffer } from 'node:buffer';
+import { Budget, limits, refusal } from './limits.ts';
+import { decodeText, emptyCell, PackedRows, type SheetContent, SheetRows, shown, textCell, trimmed } from './rows.ts';
+import type { SheetCell } from './sheet.ts';
+
+const oneAnObject = 'Each line must be one JSON object, such as {"user_id": 1, "type": "add", "amount": "5.00"}.';
+
+function membersOfLine(file: string, line: string, row: number): readonly Member[] {
+  let members: readonly Member[] | undefined;
+  try {
+    members = membersOf(line);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw refusal(file, `row ${row} is not JSON: ${shown(line)}`, oneAnObject, error);
+  }
+  if (members === undefined) throw refusal(file, `row ${row} is not a JSON object: ${shown(line)}`, oneAnObject);
+  return members;
+}
+
+/** Rows are lines, and the first is row 1. Columns are in the order in which names first come up. */
+export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): SheetContent {
+  const columns = new Map<string, number>();
+  const lines = new PackedRows<{ readonly row: number; readonly members: readonly Member[] }>();
+  for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
+    signal.throwIfAborted();
+    if (line.length > limits.rowCharacters) {
+      throw refusal(file, `row ${at + 1} has more than ${limits.rowCharacters} characters`, oneAnObject);
+    }
+    const members = line.trim() === '' ? [] : membersOfLine(file, line, at + 1);
+    for (const { name } of members) {
+      const column = trimmed(name);
+      if (!columns.has(column)) columns.set(column, columns.size);
+    }
+    if (columns.size > limits.columns) throw refusal(file, `it has more than ${limits.columns} columns`, oneAnObject);
+    lines.add({ row: at + 1, members });
+  }
+  if (columns.size === 0) throw refusal(file, 'it is empty', oneAnObject);
+  const rows = new SheetRows([...columns.keys()], new Budget(file));
+  for (const { row, members } of lines) {
+    const cells: SheetCell[] = [];
+    const seen = new Set<string>();
+    for (const { name, cell } of members) {
+      const column = trimmed(name);
+      if (seen.has(column))
+        rows.addProblem(row, column, `${shown(column)} stands there more than once; keep one of them`);
+      seen.add(column);
+      cells[columns.get(column) ?? 0] = cell;
+    }
+    rows.add(
+      row,
+      Array.from(cells, (each: SheetCell | undefined) => each ?? emptyCell),
+    );
+  }
+  return rows.finish({ delimiter: null, sheet: null, notes: [] });
+}
+
+const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+interface Member {
+  readonly name: string;
+  readonly cell: SheetCell;
+}
+
+function cellOfValue(json: string): SheetCell {
+  if (json.startsWith('"')) return textCell(JSON.parse(json) as string);
+  if (json === 'null') return emptyCell;
+  if (json === 'true' || json === 'false') return { text: json, raw: json, kind: 'boolean' };
+  if (/^[-\d]/.test(json)) return { text: json, raw: json, kind: 'number' };
+  return { text: json, raw: json, kind: 'text' };
+}
+
+/** Undefined where the line is JSON, but not an object. @throws SyntaxError where it is not JSON */
+function membersOf(line: string): readonly Member[] | undefined {
+  // Says whether it is JSON at all. Its result is not used: it rounds numbers and keeps the last of repeated names.
+  JSON.parse(line);
+  if (!line.trimStart().startsWith('{')) return undefined;
+  const members: Member[] = [];
+  let depth = 0;
+  let name: string | undefined;
+  let value = '';
+  for (const [each] of line.matchAll(token)) {
+    if (each === '}' || each === ']') depth -= 1;
+    if (depth === 0 || (depth === 1 && each === ',')) {
+      if (name !== undefined) members.push({ name, cell: cellOfValue(value) });
+      name = undefined;
+      value = '';
+    } else if (name === undefined) name = JSON.parse(each) as string;
+    else if (!(value === '' && each === ':')) value += each;
+    if (each === '{' || each === '[') depth += 1;
+  }
+  return members;
+}

@@ -3,7 +3,16 @@
  * `none`, which costs requests later and never records. Section "Capabilities" of docs/architecture.md.
  */
 import type { ResourceName } from '../model/resources.ts';
-import { addDays, type Clock, type Day, dayMs, parseInstant, startOfDay, systemClock } from '../model/time.ts';
+import {
+  addDays,
+  type Clock,
+  type Day,
+  dayMs,
+  parseInstant,
+  parseWritten,
+  startOfDay,
+  systemClock,
+} from '../model/time.ts';
 import type { Client } from './client.ts';
 import { type Page, serverAheadOf } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
@@ -31,7 +40,7 @@ export interface Capabilities {
   readonly ranges: DateFormat | 'none';
   /** Whether the last day of a range belongs to it. */
   readonly rangeEnd: RangeEnd;
-  /** Minutes by which the server's days begin before UTC's: 60 where its clocks read UTC+1. */
+  /** Minutes by which the days of ranges begin before those of creation times as they are written: 60 where clocks read UTC+1 and times are in UTC. */
   readonly dayShiftMinutes: number | 'unknown';
   /** Whether lists come in the order requested. */
   readonly sorts: 'kept' | 'ignored' | 'unknown';
@@ -196,16 +205,18 @@ function pageSizeOf(page: Page): number {
   return page.lastPage > 1 && got > 0 ? Math.min(page.perPage, got) : page.perPage;
 }
 
+/** By the clock that a time is written with: its text says in which window a record is, whatever the offset behind it. */
 function observationsIn(page: Page): Observation[] {
   return page.records.flatMap((record) => {
-    const at = parseInstant(record['created_at']);
+    const at = parseWritten(record['created_at']);
     return at === undefined ? [] : [{ id: record['id'], at }];
   });
 }
 
 function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
-  const falling = observationsIn(newest).map(({ at }) => at);
-  const rising = observationsIn(oldest).map(({ at }) => at);
+  const [falling = [], rising = []] = [newest, oldest].map(({ records }) =>
+    records.map((record) => parseInstant(record['created_at'])).filter((at) => at !== undefined),
+  );
   if (new Set([...falling, ...rising]).size < 2) return 'unknown';
   const falls = falling.every((at, index) => index === 0 || at <= (falling[index - 1] ?? at));
   const rises = rising.every((at, index) => index === 0 || at >= (rising[index - 1] ?? at));

@@ -190,8 +190,11 @@ export function pageOf(
     const [issue] = parsed.error.issues;
     const refusal = problemsIn(body);
     if (refusal.length > 0) throw new UnreadableResponse('the response is no list', { refusal });
+    const found = isRecord(body)
+      ? `; what came has ${shortLine(Object.keys(body).slice(0, 8).join(', ')) || 'nothing'}`
+      : '';
     throw new UnreadableResponse(
-      `the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented`,
+      `the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented${found}`,
     );
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;

@@ -6,8 +6,13 @@ import type { MirrorStore } from './store/mirror-store.ts';
 
 /** The server did what its measured capabilities rule out: they must be measured again. */
 export class ContradictionError extends OperatorError {
-  override readonly name = 'ContradictionError';
+  override readonly name: string = 'ContradictionError';
   override readonly exitCode = 5;
+}
+
+/** Records came from beside the days that were requested, though ranges were measured to show exactly those. */
+export class BesideRangeError extends ContradictionError {
+  override readonly name = 'BesideRangeError';
 }
 
 /** Puts on record, once a run, that a list shows what is not its own; any other error is left to who caught it. */

@@ -103,6 +103,8 @@ const hex = String.raw`[\da-fA-F]`;
 const surrogate = (second: string): string => String.raw`\\u[dD][${second}]${hex}{2}`;
 const escape = String.raw`\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])${hex}{4}|${surrogate('89abAB')}${surrogate('c-fC-F')}`;
 const text = String.raw`"[^"\\\0-\x1f]*(?:(?:${escape})[^"\\\0-\x1f]*){0,9999}"`;
+/** As `startsWithDay` has it. */
+const time = String.raw`"[^"\\\0-\x1f]{4}-[^"\\\0-\x1f]{2}-[^"\\\0-\x1f]*"`;
 // Of so few digits that it is one number to whoever reads it.
 const integer = String.raw`0|-?[1-9]\d{0,14}`;
 const decimal = String.raw`(?:0|-?[1-9]\d{0,11})(?:\.\d{1,3})?`;
@@ -117,7 +119,7 @@ const valuesOf: Readonly<Record<FieldType, readonly [sure: string, unsure: strin
   flag: [integer, nothing],
   number: [decimal, nothing],
   string: [text, nothing],
-  timestamp: [text, nothing],
+  timestamp: [time, nothing],
   any: [text, object],
   object: [nothing, object],
   strings: [nothing, list],
@@ -126,7 +128,7 @@ const valuesOf: Readonly<Record<FieldType, readonly [sure: string, unsure: strin
 /** The field with its value, in one group what is to be looked at. */
 function memberOf({ name, type, nullable }: Field): string {
   if (name === 'id') return `"id":(${integer})`;
-  if (name === 'created_at') return `"created_at":(${text})`;
+  if (name === 'created_at') return `"created_at":(${time})`;
   const [sure, unsure] = valuesOf[type];
   return `"${name}":(?:${nullable ? `${sure}|null|(${unsure})` : `${sure}|(${unsure}|null)`})`;
 }

@@ -9,7 +9,7 @@ import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
-import { ContradictionError, noteForeign } from './failures.ts';
+import { BesideRangeError, ContradictionError, noteForeign } from './failures.ts';
 import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
 import { requestedRange, type Source } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
@@ -88,7 +88,7 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
         subject: ports.run,
         detail: error.message,
       });
-      return await readResource(ports, course, await measure(ports), false, true);
+      return await readResource(ports, course, await measure(ports, error instanceof BesideRangeError), false, true);
     }
   } catch (error) {
     signal.throwIfAborted();
@@ -108,8 +108,10 @@ export function endedBy(
   return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
 }
 
-async function measure({ source, store, resource, signal }: ResourcePorts): Promise<Capabilities> {
-  const measured = await source.measure(resource, signal, storedCapabilities(store, resource)?.capabilities);
+/** @param beside whether days begin at other times than they were measured to: not all of them, as where a zone has changed its clocks */
+async function measure({ source, store, resource, signal }: ResourcePorts, beside = false): Promise<Capabilities> {
+  const found = await source.measure(resource, signal, storedCapabilities(store, resource)?.capabilities);
+  const measured = beside && found.dayShiftMinutes === 0 ? { ...found, dayShiftMinutes: 'unknown' as const } : found;
   recordCapabilities(store, resource, measured);
   return measured;
 }

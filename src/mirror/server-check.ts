@@ -1,7 +1,9 @@
 /** Is this the server that the mirror was read from, and what is its clock? Sections "The same server" and "Windows and walks" of docs/architecture.md. */
+import { shortLine } from '../api/envelope.ts';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetCapabilities, forgetReading } from './capability-record.ts';
@@ -42,8 +44,8 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   const owner = sameDoor ? null : await contact.owner(signal);
   const newest = knownRecordsOf(ports, 'newest', knownRecordCount);
   // An empty mirror has nothing to lose, whatever server it meets.
-  const remains = newest.length === 0 ? 'unclear' : await remainsOf(ports, newest);
-  const found = newest.length === 0 ? [] : objections({ known, address, owner, remains });
+  const { remains, redated } = newest.length === 0 ? { remains: 'unclear' as const } : await remainsOf(ports, newest);
+  const found = newest.length === 0 ? [] : objections({ known, address, owner, remains, redated });
   // Where it was before, a server that shows nothing at all is no other one, and no row goes on its word.
   const isBlank = found.length > 0 && sameDoor && remains === 'gone' && (await contact.showsNothing(signal));
   const reasons = isBlank ? [] : found;
@@ -83,11 +85,15 @@ function knownRecordsOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest',
 }
 
 /** Requests some of the newest records, the newest first, until one is there; where none is, for the oldest. */
-async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]): Promise<Remains> {
+async function remainsOf(
+  ports: ServerCheckPorts,
+  newest: readonly KnownRecord[],
+): Promise<Pick<Evidence, 'remains' | 'redated'>> {
   const sights: Sight[] = [];
+  let redated: string | undefined;
   for (const knownRecord of probesOf(newest)) {
     // One after the other: the first is there, as a rule.
-    const sight = await sightOf(ports, knownRecord);
+    const { sight, createdAt } = await sightOf(ports, knownRecord);
     // A resource whose records cannot be requested one by one proves nothing: the others must do.
     if (sight === 'unknown') {
       const others = newest.filter(({ resource }) => resource !== knownRecord.resource);
@@ -95,18 +101,27 @@ async function remainsOf(ports: ServerCheckPorts, newest: readonly KnownRecord[]
     }
     sights.push(sight);
     if (sight === 'same') break;
+    if (sight === 'other') {
+      const { resource, id } = knownRecord;
+      redated ??= `created_at of ${resource} ${id} is ${shortLine(jsonText(createdAt ?? null))}, not ${knownRecord.createdAt}`;
+    }
   }
   const [oldest] = knownRecordsOf(ports, 'oldest', 1)
     .filter(({ resource }) => newest.some((each) => each.resource === resource))
     .sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   const unseen = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
-  return remainsFrom(sights, newest.length, unseen ? await sightOf(ports, oldest) : 'unknown');
+  const first = unseen ? (await sightOf(ports, oldest)).sight : 'unknown';
+  return { remains: remainsFrom(sights, newest.length, first), redated };
 }
 
-async function sightOf({ contact, signal }: ServerCheckPorts, knownRecord: KnownRecord): Promise<Sight> {
+async function sightOf(
+  { contact, signal }: ServerCheckPorts,
+  knownRecord: KnownRecord,
+): Promise<{ readonly sight: Sight; readonly createdAt?: unknown }> {
   const look = await contact.look(knownRecord.resource, knownRecord.id, signal);
-  if (look.kind !== 'found') return look.kind;
-  return parseInstant(look.createdAt) === parseInstant(knownRecord.createdAt) ? 'same' : 'other';
+  if (look.kind !== 'found') return { sight: look.kind };
+  const { createdAt } = look;
+  return { sight: parseInstant(createdAt) === parseInstant(knownRecord.createdAt) ? 'same' : 'other', createdAt };
 }
 
 function refusal(address: string, reasons: readonly string[]): OtherServerError {
@@ -147,6 +162,8 @@ interface Evidence {
   /** Null where it is not known, or was not requested because nothing looks odd. */
   readonly owner: Owner | null;
   readonly remains: Remains;
+  /** A known record that was created at another time, or whose time is written in a way that cannot be read, in words. */
+  readonly redated?: string | undefined;
 }
 
 /**
@@ -154,14 +171,17 @@ interface Evidence {
  * Another address is no reason by itself where the records and the owner of the key are the same, nor is another key of
  * the same user, nor a record that was deleted.
  */
-export function objections({ known, address, owner, remains }: Evidence): string[] {
+export function objections({ known, address, owner, remains, redated }: Evidence): string[] {
   const reasons: string[] = [];
   if (known?.owner && owner !== null && !isSameOwner(known.owner, owner)) {
     const name = owner.name === null ? '' : ` (${owner.name})`;
     reasons.push(`says that the key belongs to user ${owner.id}${name}, and it belonged to user ${known.owner.id}`);
   }
   if (remains === 'restored') reasons.push('has lost the newest records that the mirror knows, as after an old backup');
-  if (remains === 'gone') reasons.push('has other records than those that the mirror knows');
+  if (remains === 'gone') {
+    const example = redated === undefined ? '' : `, or writes their times in another way (${redated})`;
+    reasons.push(`has other records than those that the mirror knows${example}`);
+  }
   if (known !== null && known.address !== address && remains === 'unclear') {
     reasons.push(`stood at ${known.address} before, and nothing shows that it is the same`);
   }

@@ -12,8 +12,8 @@ import { type ListPage, type Page, serverAheadOf } from '../api/envelope.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
 import { dateRange, type ListOptions } from '../api/list-query.ts';
 import { type PageReading, Reach, readPage } from '../api/narrow.ts';
-import { addDays, type Clock, type Day, dayOf, parseInstant } from '../model/time.ts';
-import { ContradictionError } from './failures.ts';
+import { addDays, type Clock, type Day, dayOf, parseWritten } from '../model/time.ts';
+import { BesideRangeError, ContradictionError } from './failures.ts';
 
 export interface PageRequest {
   readonly page: number;
@@ -181,7 +181,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   }
 
   function dayOn(page: Page | undefined): Day | null {
-    const created = parseInstant(page?.records[0]?.['created_at']);
+    const created = parseWritten(page?.records[0]?.['created_at']);
     return created === undefined ? null : dayOf(created);
   }
 
@@ -225,7 +225,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         join: joinPages,
       };
       const read = await readPage(reading, page, paginate, reachOf(resource));
-      checkRange(range, read.createdAt);
+      checkRange(range, read.createdAt, capabilities);
       return read;
     },
     readablePage: (resource) => reachOf(resource).size,
@@ -242,14 +242,14 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       const requested = { ...options(resource, capabilities, range), paginate: 1 };
       try {
         const patience = reachOf(resource).lasting ? { attempts: 2 } : {};
-        return totalOn(range, await list(resource, requested, signal, patience));
+        return totalOn(range, await list(resource, requested, signal, patience), capabilities);
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // It may be the first record that cannot be read: one further on, or the end of the list, shows the same.
         const further = { ...requested, page: capabilities.pageSize + 1 };
         const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
-        return totalOn(range, page);
+        return totalOn(range, page, capabilities);
       }
     },
     extent: async (resource, capabilities, signal) => {
@@ -267,17 +267,20 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
 }
 
 /** Else a total that counts everything would have a window cut without end. */
-function checkRange(range: DayRange | null, createdAt: readonly unknown[]): void {
-  if (range === null || !createdAt.some(rangeBreaker(range))) return;
-  throw new ContradictionError(`the server sent records created outside of ${range.from}..${range.to}`, {
-    advice: 'Measure its rules again with `admin-mirror doctor --probe`, then sync.',
-  });
+function checkRange(range: DayRange | null, createdAt: readonly unknown[], capabilities: Capabilities): void {
+  if (range === null) return;
+  const advice = 'Measure its rules again with `admin-mirror doctor --probe`, then sync.';
+  const problem = `the server sent records created outside of ${range.from}..${range.to}`;
+  if (createdAt.some(rangeBreaker(range))) throw new ContradictionError(problem, { advice });
+  if (capabilities.dayShiftMinutes === 0 && createdAt.some(isBeside(range, capabilities)))
+    throw new BesideRangeError(problem, { advice });
 }
 
-function totalOn(range: DayRange | null, { total, records }: Page): number {
+function totalOn(range: DayRange | null, { total, records }: Page, capabilities: Capabilities): number {
   checkRange(
     range,
     records.map((record) => record['created_at']),
+    capabilities,
   );
   return total;
 }
@@ -317,6 +320,23 @@ export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
   const to = range.to < eraEnd ? addDays(range.to, 2) : null;
   return (createdAt) =>
     typeof createdAt === 'string' && startsWithDay(createdAt) && (createdAt < from || (to !== null && createdAt >= to));
+}
+
+/**
+ * Whether a record was created beside a range that shows exactly its days. One on the other side of the same midnight is then shown to
+ * no window that owns it.
+ */
+export function isBeside(
+  { from, to }: DayRange,
+  { rangeEnd }: Pick<Capabilities, 'rangeEnd'>,
+): (createdAt: unknown) => boolean {
+  // Whether midnight itself still belongs to a range that ends with it is another rule of each server's.
+  const until = rangeEnd === 'exclusive' ? to : addDays(to, 1);
+  return (createdAt) =>
+    typeof createdAt === 'string' &&
+    startsWithDay(createdAt) &&
+    ((createdAt < from && from > eraStart) ||
+      (createdAt >= until && to < eraEnd && !createdAt.startsWith('00:00:00', 'yyyy-mm-dd '.length)));
 }
 
 /** Whether the server has understood the request and does not want it; a 403 may be for the related records alone. */

@@ -70,12 +70,19 @@ export function parseDay(text: string): Day | undefined {
 
 const instantPattern = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?$/;
 
+const offsetPattern = /(?:Z|[+-]\d{2}:?\d{2})$/;
+
 /** The instant in ms since 1970, UTC where no offset is given; undefined where the value is no timestamp. */
 export function parseInstant(value: unknown): number | undefined {
   if (typeof value !== 'string' || !instantPattern.test(value)) return undefined;
-  const zoned = /(?:Z|[+-]\d{2}:?\d{2})$/.test(value) ? value : `${value}Z`;
+  const zoned = offsetPattern.test(value) ? value : `${value}Z`;
   const ms = Date.parse(zoned.replace(' ', 'T'));
   return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** The same of the day and time as they are written, whatever the offset behind them. */
+export function parseWritten(value: unknown): number | undefined {
+  return parseInstant(typeof value === 'string' ? value.replace(offsetPattern, '') : value);
 }
 
 const unitMs: Readonly<Record<string, number>> = {

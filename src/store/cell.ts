@@ -2,6 +2,7 @@
  * From values as served to cells, and from related records to rows. A stray cannot be converted without loss: null, and whole in
  * `_extra`.
  */
+import { startsWithDay } from '../model/era.ts';
 import type { Field, FieldType } from '../model/resources.ts';
 import { firstFree } from '../model/files.ts';
 import type { RelatedRow } from '../model/page-rows.ts';
@@ -102,7 +103,10 @@ function converterOf(type: FieldType): (value: unknown) => Converted {
       return textCell;
     case 'timestamp':
       // A number would sort among the days as if it were one.
-      return (value) => (typeof value === 'string' ? { cell: value } : stray(value));
+      return (value) => {
+        if (typeof value !== 'string') return stray(value);
+        return startsWithDay(value) ? { cell: value } : { cell: value, odd: 'text that begins with no day' };
+      };
     case 'object':
       return objectCell;
     case 'strings':

@@ -40,6 +40,9 @@ describe('a page', () => {
     ]);
     expect(page({ ...envelopeOf([]), data: {} }).records).toEqual([]);
     expect(() => page({ ...envelopeOf([]), data: { id: { id: 4 } } })).toThrow(/data is not as documented/);
+    expect(() => page({ data: [], meta: { total: 0 } })).toThrow(
+      /current_page is not as documented; what came has data, meta$/,
+    );
   });
 
   test.each([

@@ -53,3 +53,15 @@ export function eachUser(alter: (user: Record<string, unknown>) => void): (excha
     return { body: JSON.stringify(list) };
   };
 }
+
+/** Alters each record of all lists, and single users. */
+export function eachRecord(alter: (record: Record<string, unknown>) => void): (exchange: Exchange) => Altered {
+  return ({ path, body }) => {
+    const { data, ...rest } = JSON.parse(body) as {
+      readonly data?: Record<string, unknown> | Record<string, unknown>[];
+    };
+    if (data === undefined || path.endsWith('/auth')) return {};
+    for (const record of [data].flat()) alter(record);
+    return { body: JSON.stringify({ ...rest, data }) };
+  };
+}

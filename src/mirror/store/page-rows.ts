@@ -3,6 +3,7 @@
  * each cell from JavaScript costs more than storing it. What the cells are is decided in cell.ts; here they are only written
  * so that SQLite reads the same. Rows that did not change are not written at all.
  */
+import { startsWithDay } from '../../model/era.ts';
 import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
@@ -46,7 +47,8 @@ function textOf(value: object): string | undefined {
 function plainCell(type: FieldType, nullable: boolean, value: unknown): JsonCell | undefined {
   if (value === null) return nullable ? null : undefined;
   if (typeof value === 'string') {
-    return (type === 'string' || type === 'timestamp' || type === 'any') && value.isWellFormed() ? value : undefined;
+    const isPlain = type === 'string' || type === 'any' || (type === 'timestamp' && startsWithDay(value));
+    return isPlain && value.isWellFormed() ? value : undefined;
   }
   if (typeof value === 'number') {
     if (type !== 'integer' && type !== 'flag' && type !== 'number') return undefined;

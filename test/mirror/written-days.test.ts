@@ -1,0 +1,148 @@
+/** Windows are days as creation times are written. Those of ranges may be others, which no record may fall between. */
+import SqliteDatabase from 'better-sqlite3';
+import { describe, expect, test } from 'vitest';
+import { dayMs, type Day, minuteMs } from '../../src/model/time.ts';
+import { resourceNames } from '../../src/model/resources.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { isBeside } from '../../src/mirror/source.ts';
+import { behindProxy, eachRecord, eachUser } from '../support/altering-proxy.ts';
+import { expectMirrored, sync } from '../support/mirror.ts';
+import { sample } from '../support/part.ts';
+import { startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+/** So many that ranges are measured to the minute. */
+const shop = { users: 20_000, packages: 0, emails: 0, coupons: 0 } as const;
+
+function shifted(time: string, minutes: number): string {
+  return new Date(Date.parse(time) + minutes * minuteMs).toISOString().slice(0, 19);
+}
+
+const india = (time: string): string => `${shifted(time, 330)}+05:30`;
+const california = (time: string): string => `${shifted(time, -480)}-08:00`;
+
+/** Two nights, before both of which the server is given another way to write times; every user has the language of the night. */
+async function nights(sandbox: Sandbox, forms: readonly ((time: string) => string)[]) {
+  const file = `${temporaryFolder()}/mirror.db`;
+  let night = -1;
+  const proxy = await behindProxy(
+    sandbox,
+    eachUser((user) => {
+      user['created_at'] = forms[night]?.(String(user['created_at']));
+      user['language'] = `n${night}`;
+    }),
+  );
+  const ends: unknown[] = [];
+  for (night = 0; night < forms.length; night += 1) {
+    const { report } = await sync(proxy, file, { resources: ['users'], windowPages: 2 });
+    sandbox.control.advanceClock(dayMs);
+    const database = new SqliteDatabase(file, { readonly: true });
+    const old = database.prepare<[string], number>('SELECT count(*) FROM users WHERE language <> ?').pluck();
+    const { status, live, deleted } = report.resources.users ?? {};
+    ends.push({ status, live, deleted, old: old.get(`n${night}`) });
+    database.close();
+  }
+  return ends;
+}
+
+const all = { status: 'complete', live: shop.users, deleted: 0, old: 0 };
+
+describe('where ranges are of days in UTC, and creation times are written with an offset', () => {
+  test.each(
+    sample(
+      [
+        ['east', india, 'midnight'],
+        ['west', california, 'day'],
+      ] as const,
+      1,
+    ),
+  )('to the %s, every record is read', async (_, form, date_end) => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { date_end } });
+    expect(await nights(sandbox, [form, form])).toEqual([all, all]);
+  });
+
+  test.each(
+    sample(
+      [
+        ['east', india, 'day'],
+        ['west', california, 'midnight'],
+      ] as const,
+      1,
+    ),
+  )('to the %s from one night on, every record is brought up to date', async (_, form, date_end) => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { date_end } });
+    const asEver = (time: string): string => time;
+    expect(await nights(sandbox, [asEver, form, form, asEver])).toEqual([all, all, all, all]);
+  });
+});
+
+test(
+  'days that began at another time in earlier years are read by wider ranges from the second night on',
+  { tags: 'full' },
+  async () => {
+    const sandbox = await startSandbox({ ...shop });
+    const form = (time: string): string => (time < '2025' ? india(time) : time);
+    const [first, second] = await nights(sandbox, [form, form]);
+    expect(first).toMatchObject({ status: 'partial', deleted: 0 });
+    expect(second).toEqual(all);
+  },
+);
+
+test.each([
+  ['exclusive', '2026-02-28T23:59:59.000000Z', true],
+  ['exclusive', '2026-03-01T00:00:00.000000Z', false],
+  ['exclusive', '2026-04-01T00:00:00.000000Z', false],
+  ['exclusive', '2026-04-01 00:00:01', true],
+  ['inclusive', '2026-04-01T23:59:59.000000Z', false],
+  ['inclusive', '2026-04-02T00:00:01.000000Z', true],
+  ['exclusive', 'soon', false],
+  ['exclusive', null, false],
+] as const)('with an %s end, %j beside a range of days: %s', (rangeEnd, createdAt, beside) => {
+  expect(isBeside({ from: '2026-03-01' as Day, to: '2026-04-01' as Day }, { rangeEnd })(createdAt)).toBe(beside);
+});
+
+const upgrades = [
+  ['seconds since 1970', (time: string) => Date.parse(time) / 1_000, /is 1\d{9}(\.\d+)?, not 2026-/],
+  ['seconds since 1970 as text', (time: string) => String(Date.parse(time) / 1_000), /is "1\d{9}(\.\d+)?", not 2026-/],
+  [
+    'days before months',
+    (time: string) => time.replace(/^(\d+)-(\d+)-(\d+)T/, '$3.$2.$1 '),
+    /is "\d\d\.\d\d\.2026 .*", not 2026-/,
+  ],
+  ['nothing', () => undefined, /is null, not 2026-/],
+] as const;
+
+test.each(sample(upgrades, 2))(
+  'a server that writes %s for each time after an upgrade is refused in words that say so, and is mirrored once it is accepted',
+  async (_, form, words) => {
+    const sandbox = await startSandbox();
+    const file = `${temporaryFolder()}/mirror.db`;
+    let isUpgraded = false;
+    const proxy = await behindProxy(
+      sandbox,
+      eachRecord((record) => {
+        for (const [name, value] of Object.entries(record)) {
+          if (isUpgraded && name.endsWith('_at') && typeof value === 'string') record[name] = form(value);
+        }
+      }),
+    );
+    await sync(proxy, file);
+    isUpgraded = true;
+    await expect(sync(proxy, file)).rejects.toMatchObject({ exitCode: 2, message: expect.stringMatching(words) });
+    expectMirrored(sandbox, file);
+    const { report } = await sync(proxy, file, { acceptNewServer: true });
+    expect(report.resources).toMatchObject(
+      Object.fromEntries(resourceNames.map((name) => [name, { status: 'complete', inserted: 0, deleted: 0 }])),
+    );
+    const database = new SqliteDatabase(file, { readonly: true });
+    const subjects = database.prepare<[], string>(
+      "SELECT DISTINCT resource FROM mirror_events WHERE subject = 'created_at'",
+    );
+    expect(subjects.pluck().all().toSorted()).toEqual([...resourceNames].toSorted());
+    database.close();
+    // Back as it was, which is no longer what the mirror knows of it.
+    isUpgraded = false;
+    expect(await sync(proxy, file, { acceptNewServer: true })).toMatchObject({ error: null });
+    expectMirrored(sandbox, file);
+  },
+);

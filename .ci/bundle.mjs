@@ -10,6 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = process.argv[2] ?? join(root, 'dist/command');
 // Packages that consist of many small files. The others are loaded as they are installed.
 const bundled = [
+  'better-sqlite3',
   'big.js',
   'commander',
   'csv-stringify',
@@ -32,6 +33,25 @@ const builtins = {
   load(id) {
     if (id === '\0process') return 'export default process; export const { env, emitWarning } = process;';
     return id === '\0child_process' ? 'export default {};' : undefined;
+  },
+  // What is compiled lies beside this file, in the package.
+  transform(code, id) {
+    if (!id.endsWith('/better-sqlite3/lib/binding.js')) return undefined;
+    return code.replaceAll('__dirname', "path.dirname(require.resolve('better-sqlite3'))");
+  },
+  // An import of a module of Node's reads everything that it gives, and so loads streams of files, for one. The functions of
+  // those that take milliseconds themselves, and that few commands call, load them when they are called.
+  renderChunk(code) {
+    return code.replaceAll(/^import (?:(\w+)(?:, )?)?(?:\{ (.*) \})? from "node:(\S+)";$/gm, (_, all, names, from) => {
+      const module = `process.getBuiltinModule("${from}")`;
+      const isLate = ['crypto', 'v8', 'zlib'].includes(from);
+      const parts = (names?.split(', ') ?? []).map((each) => {
+        const [name, as = name] = each.split(' as ');
+        const isFunction = typeof process.getBuiltinModule(from)[name] === 'function';
+        return `${as} = ${isLate && isFunction ? `(...given) => ${module}.${name}(...given)` : `${module}.${name}`}`;
+      });
+      return `const ${[...(all === undefined ? [] : [`${all} = ${module}`]), ...parts].join(', ')};`;
+    });
   },
 };
 
@@ -59,11 +79,14 @@ async function write() {
     dir: folder,
     format: 'esm',
     chunkFileNames: '[name]-[hash].js',
+    comments: false,
+    // Names stay, for what a bug prints.
+    minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
     // Each import of a file is resolved anew, so what `status` needs, which must start fast, is one file.
     codeSplitting: {
       groups: [
         { name: 'alone', priority: 1, test: (id) => alone.has(id) },
-        { name: 'start', test: (id) => start.has(id) || id.includes('/node_modules/') },
+        { name: 'start', test: (id) => start.has(id) },
       ],
     },
   });

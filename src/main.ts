@@ -66,7 +66,7 @@ async function runProcess(
   const world = {
     stdout: process.stdout,
     stderr: process.stderr,
-    stdin: process.stdin,
+    stdin: () => process.stdin,
     signal: stop.signal,
     onHangUp: (listener: () => void) => {
       process.on('SIGHUP', listener);

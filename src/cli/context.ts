@@ -22,7 +22,8 @@ export interface CliWorld {
   /** In a context behind a sieve where it is a terminal, as is the next. */
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
-  readonly stdin: NodeJS.ReadStream;
+  /** A function, since Node loads streams of files for what it gives, and few commands read. */
+  readonly stdin: () => NodeJS.ReadStream;
   /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
   readonly signal: AbortSignal;
   /** Waits before a row is looked at, or sent, again; real time where it is left out. */

@@ -164,7 +164,7 @@ function addressIn(values: readonly FileValue[] = []): string | undefined {
 /** undefined with --yes. Throws a UsageError where nobody is there to answer. */
 async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
   if (flags.yes === true) return undefined;
-  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+  if (!context.stdin().isTTY || !context.stderr.isTTY) {
     throw new UsageError('init prompts for the server and its key, and there is no terminal here', {
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });

@@ -27,7 +27,8 @@ export async function onTerminal<T>(
   context: CliContext,
   prompt: (terminal: Terminal) => Promise<T>,
 ): Promise<Exclude<T, symbol>> {
-  const { stdin: input, signal } = context;
+  const { signal } = context;
+  const input = context.stdin();
   const output = screenOf(context.stderr);
   const ended = new AbortController();
   const end = (): void => ended.abort();
@@ -58,7 +59,7 @@ export async function promptForConsent(context: CliContext, question: Question, 
   const { typed } = question;
   if (yes) return noteProfile(context, question.doing);
   const doing = `${question.doing}${profileWords(context)}`;
-  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+  if (!context.stdin().isTTY || !context.stderr.isTTY) {
     throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
       advice: 'Run it on a terminal, or add --yes.',
     });
@@ -87,7 +88,7 @@ export function noteProfile(context: CliContext, doing: string): void {
 
 /** A password that the account shall have: on a terminal it is typed twice. Throws where nobody gives one. */
 export async function newPassword(context: CliContext, name: string): Promise<string> {
-  if (!context.stdin.isTTY) return givenPassword(context, `the new password of ${name}`);
+  if (!context.stdin().isTTY) return givenPassword(context, `the new password of ${name}`);
   const first = await typedPassword(context, `New password of ${name}`, (given) => passwordProblem(given, name));
   await typedPassword(context, 'The same again', (given) => (given === first ? undefined : 'It is not the same.'));
   return first;
@@ -99,13 +100,13 @@ export async function newPassword(context: CliContext, name: string): Promise<st
  * @param as the account, where it is known already
  */
 export async function signIn(context: CliContext, people: People, as: string | undefined): Promise<Account> {
-  if (!context.stdin.isTTY && as === undefined) {
+  if (!context.stdin().isTTY && as === undefined) {
     throw new UsageError('it was not said whose account it is, and nobody can be asked here', {
       advice: 'Say it with --as NAME, and give the password on standard input.',
     });
   }
   const name = as ?? (await typedName(context));
-  const password = context.stdin.isTTY
+  const password = context.stdin().isTTY
     ? await typedPassword(context, `Password of ${name}`, (given) => (given === '' ? 'Type it.' : undefined))
     : await givenPassword(context, `the password of ${name}`);
   return authenticate(people, name, password);
@@ -139,7 +140,7 @@ async function typedPassword(
 
 /** @param what `the password of anna` */
 async function givenPassword(context: CliContext, what: string): Promise<string> {
-  const password = (await readInput(context.stdin)).replace(/\r?\n$/, '');
+  const password = (await readInput(context.stdin())).replace(/\r?\n$/, '');
   if (password === '') {
     throw new UsageError(`standard input is empty; ${what} was expected on it`, {
       advice: 'Run it on a terminal, or give the password as one line, as in `… < password.txt`.',

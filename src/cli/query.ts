@@ -96,10 +96,10 @@ function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string
 }
 
 async function fromInput(context: CliContext, argument: string | undefined): Promise<string> {
-  if (argument === undefined && context.stdin.isTTY) {
+  if (argument === undefined && context.stdin().isTTY) {
     throw new UsageError('there is no SQL to run', {
       advice: 'Give it in quotes: admin-mirror query "SELECT count(*) FROM users"',
     });
   }
-  return readInput(context.stdin);
+  return readInput(context.stdin());
 }

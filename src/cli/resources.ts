@@ -108,7 +108,7 @@ async function runOperation(
   if (operation.method !== 'GET' && typeof key === 'bigint') throw new UsageError(tooLargeToWrite(key));
   const id = Number(key);
   const relations = relationsOf(operation, flags['with']);
-  const body = await bodyOf(operation, flags, context.stdin);
+  const body = await bodyOf(operation, flags, context.stdin());
   for (const word of passwordsIn(body)) context.keepSecret(word);
   checkBody(operation, body);
   await withClient(context, async (client) => {

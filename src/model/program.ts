@@ -1,5 +1,4 @@
 /** This program: where it lies, its modules that begin a process, and what its runs are called. */
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { basename } from 'node:path';
 import { type Clock, timestampOf } from './time.ts';
@@ -17,6 +16,8 @@ let versionRead: string | undefined;
 
 /** As the package's own file names it, which is read once. */
 export function version(): string {
+  // Not imported, as in src/admin-mirror.js.
+  const { readFileSync } = process.getBuiltinModule('node:fs');
   versionRead ??= (JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }).version;
   return versionRead;
 }

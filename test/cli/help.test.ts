@@ -8,7 +8,7 @@ import { commandsDocument } from '../support/commands-document.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
 const context = createContext(
-  { stdout: stream, stderr: stream, stdin: stream, signal: AbortSignal.abort(), environment: {}, folder: '/' },
+  { stdout: stream, stderr: stream, stdin: () => stream, signal: AbortSignal.abort(), environment: {}, folder: '/' },
   () => ({}),
 );
 const program = await wholeProgram(context);

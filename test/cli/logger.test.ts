@@ -13,7 +13,7 @@ function worldWith(isTTY: boolean, flags: Record<string, boolean> = {}) {
     {
       stdout: stderr,
       stderr,
-      stdin: stderr as unknown as NodeJS.ReadStream,
+      stdin: () => stderr as unknown as NodeJS.ReadStream,
       signal: AbortSignal.abort(),
       environment: {},
       folder: temporaryFolder(),

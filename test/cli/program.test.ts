@@ -51,7 +51,7 @@ async function invoke(argv: readonly string[], options: Options = {}) {
   const world: CliWorld = {
     stdout: stdout.stream,
     stderr: stderr.stream,
-    stdin: new PassThrough() as unknown as NodeJS.ReadStream,
+    stdin: () => new PassThrough() as unknown as NodeJS.ReadStream,
     signal: options.signal ?? new AbortController().signal,
     environment: options.environment ?? {},
     folder: temporaryFolder(),

@@ -25,7 +25,8 @@ function everyCommand(command: Command): Command[] {
 }
 
 async function program(): Promise<Command> {
-  const { stdout, stderr, stdin } = process;
+  const { stdout, stderr } = process;
+  const stdin = () => process.stdin;
   const signal = new AbortController().signal;
   return wholeProgram(
     createContext({ stdout, stderr, stdin, signal, environment: {}, folder: projectFolder }, () => ({})),

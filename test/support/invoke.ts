@@ -39,7 +39,7 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
   const world = {
     stdout: stdout.stream,
     stderr: stderr.stream,
-    stdin: stdin as unknown as NodeJS.ReadStream,
+    stdin: () => stdin as unknown as NodeJS.ReadStream,
     signal: new AbortController().signal,
     // Only how long it takes would differ.
     sleep: () => Promise.resolve(),

@@ -15,7 +15,7 @@ await main(process.argv.slice(2), [
           program.command('work').action(async () => {
             const log = await openLog(context);
             context.stdout.write('ready\n');
-            for await (const line of createInterface({ input: context.stdin })) {
+            for await (const line of createInterface({ input: context.stdin() })) {
               if (line === 'crash') {
                 setImmediate(() => {
                   throw new Error(`it broke at ${context.environment['ADMIN_MIRROR_API_KEY']}`);

@@ -10,7 +10,7 @@ const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as 
 const world = {
   stdout: stream,
   stderr: stream,
-  stdin: stream,
+  stdin: () => stream,
   signal: AbortSignal.abort(),
   environment: {},
   folder: '/',

@@ -107,7 +107,7 @@ async function promptMark(
   { readings, row, text, count }: MarkQuestion,
   unasked: boolean,
 ): Promise<DecimalMark> {
-  if (unasked || !context.stdin.isTTY || !context.stderr.isTTY) return null;
+  if (unasked || !context.stdin().isTTY || !context.stderr.isTTY) return null;
   const { confirm, select } = await import('@clack/prompts');
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const [only, another] = readings;

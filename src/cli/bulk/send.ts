@@ -155,7 +155,7 @@ async function approve({ context, ports, batch, action, flags }: Job): Promise<s
     });
   }
   if (yes === true) return 'beforehand';
-  if (!context.stdin.isTTY || !context.stderr.isTTY) {
+  if (!context.stdin().isTTY || !context.stderr.isTTY) {
     throw new UsageError(`batch ${batch.batch} must be approved, and nobody can be asked here; nothing was sent`, {
       advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });

@@ -159,7 +159,7 @@ export async function givenInput(input: Input): Promise<InitInput> {
   const found = source.kind === 'file' ? keyIn(context.folder, source.file) : undefined;
   if (found !== undefined) return { baseUrl, source, key: found, isNew: false };
   if (source.kind !== 'file') return { baseUrl, source, key: there, isNew: false };
-  const typed = context.stdin.isTTY ? '' : (await readInput(context.stdin)).trim();
+  const typed = context.stdin().isTTY ? '' : (await readInput(context.stdin())).trim();
   const key = typed === '' ? there : typedKey(typed);
   if (key !== undefined) return { baseUrl, source, key, isNew: true };
   throw new UsageError(`there is no file ${source.file}, and no key to write into it`, {

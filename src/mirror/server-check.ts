@@ -2,7 +2,7 @@
 import { shortLine } from '../api/envelope.ts';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { minuteMs, parseInstant, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
@@ -121,7 +121,7 @@ async function sightOf(
   const look = await contact.look(knownRecord.resource, knownRecord.id, signal);
   if (look.kind !== 'found') return { sight: look.kind };
   const { createdAt } = look;
-  return { sight: parseInstant(createdAt) === parseInstant(knownRecord.createdAt) ? 'same' : 'other', createdAt };
+  return { sight: isSameTime(createdAt, knownRecord.createdAt) ? 'same' : 'other', createdAt };
 }
 
 function refusal(address: string, reasons: readonly string[]): OtherServerError {

@@ -3,7 +3,7 @@ import type { Client } from '../api/client.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { earliest, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
+import { earliest, isSameTime, type Timestamp, timestampOf } from '../model/time.ts';
 import type { StoredKnownRecord, Window } from '../store/mirror-types.ts';
 import { sharedFailure } from './failures.ts';
 import {
@@ -195,9 +195,7 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
 
 async function isThere({ source, resource, signal }: Ports, { id, createdAt }: StoredKnownRecord): Promise<boolean> {
   const found = await source.look(resource, id, signal);
-  return (
-    found.kind === 'unknown' || (found.kind === 'found' && parseInstant(found.createdAt) === parseInstant(createdAt))
-  );
+  return found.kind === 'unknown' || (found.kind === 'found' && isSameTime(found.createdAt, createdAt));
 }
 
 async function compareRecords(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {

@@ -80,7 +80,12 @@ export function parseInstant(value: unknown): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** The same of the day and time as they are written, whatever the offset behind them. */
+/** Whether the two stand for one instant, however they are written. */
+export function isSameTime(a: unknown, b: unknown): boolean {
+  return a === b || (parseInstant(a) !== undefined && parseInstant(a) === parseInstant(b));
+}
+
+/** The instant of the day and time as they are written, whatever the offset behind them. */
 export function parseWritten(value: unknown): number | undefined {
   return parseInstant(typeof value === 'string' ? value.replace(offsetPattern, '') : value);
 }

@@ -9,6 +9,7 @@ import { behindProxy, eachRecord, eachUser } from '../support/altering-proxy.ts'
 import { expectMirrored, sync } from '../support/mirror.ts';
 import { sample } from '../support/part.ts';
 import { startSandbox } from '../support/sandbox.ts';
+import { verifyMirror } from '../support/verify.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** So many that ranges are measured to the minute. */
@@ -146,3 +147,41 @@ test.each(sample(upgrades, 2))(
     expectMirrored(sandbox, file);
   },
 );
+
+describe.each([
+  ['without a zone', (time: string): string => time.slice(0, 19).replace('T', ' ')],
+  ['with an offset', india],
+  ['without a zone, with a T', (time: string): string => time.slice(0, 19)],
+])('times that are written %s', (_, form) => {
+  async function mirrored() {
+    const sandbox = await startSandbox();
+    const file = `${temporaryFolder()}/mirror.db`;
+    const written = eachRecord((record) => (record['created_at'] = form(String(record['created_at']))));
+    let server = sandbox;
+    const proxy = await behindProxy(
+      {
+        ...sandbox,
+        get url() {
+          return server.url;
+        },
+      },
+      written,
+    );
+    expect(await sync(proxy, file)).toMatchObject({ error: null });
+    return { sandbox, proxy, file, putInPlace: (other: Sandbox) => (server = other) };
+  }
+
+  test('keep no deleted record in the mirror, and let a comparison find it', async () => {
+    const { sandbox, proxy, file } = await mirrored();
+    sandbox.control.remove('users', 17);
+    expect((await verifyMirror(proxy, file)).report.resources.users).toMatchObject({ status: 'different' });
+    const { report } = await sync(proxy, file);
+    expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 1 });
+  });
+
+  test('do not let another server take the place of the mirror\u2019s', async () => {
+    const { sandbox, proxy, file, putInPlace } = await mirrored();
+    putInPlace(await startSandbox({ seed: 8, key: sandbox.key }));
+    await expect(sync(proxy, file)).rejects.toMatchObject({ name: 'OtherServerError' });
+  });
+});

@@ -64,14 +64,18 @@ export function rankedRows(database: Database, resource: Resource): (range: DayR
   };
 }
 
-/** The form in which the API writes its timestamps; only such texts sort as the times that they stand for. */
-export const usualForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*Z';
+/** Creation times that begin with a day of the calendar, by which they sort, however the time behind it is written. */
+const beginsWithDay = `"created_at" >= '${eraStart}' AND "created_at" < '${eraEnd}'
+  AND date(substr("created_at", 1, 10)) = substr("created_at", 1, 10)`;
+
+/** Texts that sort by their seconds, too. */
+export const secondForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*';
 
 /** Reads the resource's rows from either end of time. */
 export function knownRecordsIn(database: Database, resource: ResourceName) {
   const select = (direction: 'ASC' | 'DESC') =>
     database.prepare<[number], { id: bigint; createdAt: string }>(
-      `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'
+      `SELECT "id", "created_at" AS createdAt FROM ${quoteName(resource)} WHERE ${beginsWithDay}
        ORDER BY "created_at" ${direction}, "id" ${direction} LIMIT ?`,
     );
   const ends = { newest: select('DESC'), oldest: select('ASC') };

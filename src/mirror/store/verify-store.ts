@@ -1,6 +1,6 @@
 /** What verifying needs of a mirror, on connections that cannot write: to compare and to count. */
 import type { Database } from 'better-sqlite3';
-import { usualForm } from './owned-rows.ts';
+import { secondForm } from './owned-rows.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
 import { cellIn, eachRow } from './page-rows.ts';
 import type { PageRows } from '../../model/page-rows.ts';
@@ -82,7 +82,7 @@ export function openVerifyStore(file: string) {
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
     /** Each record of the page against its row, as a sync would have stored it. */
     compare: (resource: ResourceName, rows: PageRows) => partOf(resource).compare(rows),
-    /** Rows with a creation time of the usual form, in the stretch or at any time. */
+    /** Rows whose creation times sort by their seconds, in the stretch or at any time. */
     createdCount: (resource: ResourceName, stretch?: Stretch) => partOf(resource).createdCount(stretch),
     /** Differs between two calls exactly where something was committed to the mirror between them. */
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
@@ -94,7 +94,7 @@ export function openVerifyStore(file: string) {
 }
 
 function createdCount(database: Database, resource: ResourceName): (stretch?: Stretch) => number {
-  const dated = `SELECT count(*) FROM ${quoteName(resource)} WHERE "created_at" GLOB '${usualForm}'`;
+  const dated = `SELECT count(*) FROM ${quoteName(resource)} WHERE "created_at" GLOB '${secondForm}'`;
   const all = database.prepare<[], number>(dated).pluck();
   const within = database
     .prepare<[string, string], number>(`${dated} AND "created_at" >= ? AND "created_at" < ?`)

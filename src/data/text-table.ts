@@ -57,6 +57,9 @@ export function namedColumns(names: string): ResultColumn[] {
 /** What is left of a column where many share a narrow terminal: enough to see that its values differ. */
 const narrowest = 10;
 
+/** What says nothing, or another thing, with its end cut off: a time, a number, the name of a run or a batch. */
+const unbroken = /^(?:\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?: UTC|Z|[+-]\d\d:\d\d)?)?|-?[\d.,]{1,40}|\d{8}T?-?\d{6}-\w+)$/;
+
 /** Between two columns. */
 const between = '  ';
 
@@ -65,8 +68,8 @@ const measuredRows = 200;
 
 /**
  * The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths.
- * @param room columns of the terminal: the widest cells give way first, and where all are narrow a line is longer; left
- *   out where nothing is to be cut, and a wider value that comes late stands out
+ * @param room columns of the terminal: the widest cells of text give way first, and where all are narrow a line is longer;
+ *   left out where nothing is to be cut, and a wider value that comes late stands out
  */
 export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
   const lines = linesOf(columns, room);
@@ -115,7 +118,8 @@ export function tableLayout(columns: readonly ResultColumn[], first: readonly Ro
       first.some((row) => isNumber(row[index] ?? null)) &&
       first.every((row) => (row[index] ?? null) === null || isNumber(row[index] ?? null));
     const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
-    return { name, right, width: wanted };
+    const isWhole = right || (cells.some(Boolean) && cells.every((cell) => cell === '' || unbroken.test(cell)));
+    return { name, right, isWhole, width: wanted };
   });
   if (room !== undefined) narrow(layout, room);
   const line = (texts: readonly string[]) =>
@@ -123,9 +127,10 @@ export function tableLayout(columns: readonly ResultColumn[], first: readonly Ro
       .map((text, index) => {
         const column = layout[index];
         if (column === undefined) return text;
-        // A number with its end cut off is another number.
         if (column.right) return padStart(text, column.width);
-        return padEnd(room === undefined ? text : cut(text, column.width), column.width);
+        const isWhole = room === undefined || unbroken.test(text);
+        // A column that was empty so far has the room of its name alone.
+        return padEnd(isWhole ? text : cut(text, Math.max(narrowest, column.width)), column.width);
       })
       .join(between)
       .trimEnd();
@@ -135,8 +140,8 @@ export function tableLayout(columns: readonly ResultColumn[], first: readonly Ro
 }
 
 /** Takes columns from the widest of text until the line fits or none can give more. */
-function narrow(layout: { readonly right: boolean; width: number }[], room: number): void {
-  const texts = layout.filter(({ right }) => !right);
+function narrow(layout: { readonly isWhole: boolean; width: number }[], room: number): void {
+  const texts = layout.filter(({ isWhole }) => !isWhole);
   const length = () => layout.reduce((sum, column) => sum + column.width, between.length * (layout.length - 1));
   for (let over = length() - room; over > 0; over = length() - room) {
     const [first, second] = texts.toSorted((a, b) => b.width - a.width);

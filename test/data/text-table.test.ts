@@ -61,11 +61,11 @@ test('wide and combined characters keep the columns straight', () => {
 
 test('in a terminal, rows after the first two hundred are cut to the widths that those have; elsewhere they are whole', () => {
   function* many() {
-    for (let index = 0; index < 200; index += 1) yield ['abc'];
-    yield ['abcdef'];
+    for (let index = 0; index < 200; index += 1) yield ['eleven long', null];
+    yield ['eleven longer', 'a column that was empty'];
   }
-  expect(table(['x'], many(), 60).at(-1)).toBe('ab…');
-  expect(table(['x'], many()).at(-1)).toBe('abcdef');
+  expect(table(['x', 'y'], many(), 60).at(-1)).toBe('eleven lon…  a column …');
+  expect(table(['x', 'y'], many()).at(-1)).toBe('eleven longer  a column that was empty');
 });
 
 test('no rows give a heading', () => {
@@ -83,6 +83,23 @@ test('where many columns share a terminal, a line is longer than it before a cel
   const names = Array.from({ length: 10 }, (_, index) => `c${index}`);
   const lines = table(names, [names.map(() => 'x'.repeat(30))], 60);
   expect(lines[2]).toBe(names.map(() => `${'x'.repeat(9)}…`).join('  '));
+});
+
+test('in a terminal the name of a run or batch, a time and an amount are never cut: text gives way, or the line is longer', () => {
+  const time = '2026-11-23T07:33:57.014000Z';
+  const row = [time, '20261123T073356-8dc62a42', '20261123-073330-2ti2', '1234567.50', '2026-11-23', 'text '.repeat(9)];
+  const names = ['time', 'run', 'batch', 'amount', 'day', 'text'];
+  for (const rows of [[row], [row, row.map(() => null)]]) {
+    expect(table(names, rows, 60)[2]).toBe([...row.slice(0, 5), 'text text…'].join('  '));
+  }
+  function* late() {
+    for (let index = 0; index < 200; index += 1) yield [null, 'x'];
+    yield [time, 'x'];
+  }
+  expect(table(['time', 'x'], late(), 60).at(-1)).toBe(`${time}  x`);
+  // Where another value of the column is text, so are all.
+  const mixed = [['2026-11-23'], ['x'.repeat(99)]];
+  expect(table(['x'], mixed, 60)[3]).toBe(`${'x'.repeat(59)}…`);
 });
 
 test('a number that comes late is not cut, though the column is narrower', () => {

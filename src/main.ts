@@ -104,3 +104,6 @@ function nameProcess(argv: readonly string[], withoutCredentials: (address: stri
   });
   process.title = ['admin-mirror', ...shown].join(' ');
 }
+
+// Otherwise `node src/main.ts sync` would do nothing, and end as if it had.
+if (import.meta.main) await main(process.argv.slice(2));

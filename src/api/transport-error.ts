@@ -47,8 +47,11 @@ const words: Readonly<Record<string, string>> = {
   UND_ERR_HEADERS_TIMEOUT: 'no response came in time',
   UND_ERR_BODY_TIMEOUT: 'the response stopped in its middle',
   CERT_HAS_EXPIRED: "the server's certificate has expired",
+  CERT_NOT_YET_VALID: "the server's certificate is not valid yet",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed",
   SELF_SIGNED_CERT_IN_CHAIN: "the server's certificate chain is self-signed",
+  UNABLE_TO_GET_ISSUER_CERT: "the server's certificate cannot be verified",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "the server's certificate cannot be verified",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "the server's certificate cannot be verified",
   ERR_TLS_CERT_ALTNAME_INVALID: "the server's certificate is for another name",
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
@@ -102,6 +105,7 @@ export function adviceFor({ fault, message }: TransportError): string {
   }
   if (message.includes('CERT_HAS_EXPIRED'))
     return "Whoever runs the server must renew it. Check this machine's clock, too.";
+  if (message.includes('CERT_NOT_YET_VALID')) return "Check this machine's clock.";
   if (/SELF_SIGNED|UNABLE_TO_/.test(message)) {
     return 'If you trust it, name the file (PEM) of the certificate that it is signed with, or its own if it is self-signed, in network.ca_file or ADMIN_MIRROR_CA_FILE.';
   }

@@ -80,6 +80,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   '53100': ['its disk is full', 'Make room there; what was committed is unharmed.'],
   '53200': ['it is out of memory', 'Look at the server.'],
   '53300': ['it has too many connections', 'Raise max_connections there, or close others.'],
+  CERT_HAS_EXPIRED: ["the server's certificate has expired", "Renew it there. Check this machine's clock, too."],
+  CERT_NOT_YET_VALID: ["the server's certificate is not valid yet", "Check this machine's clock."],
   '55P03': ['another process is writing to it', 'Try again when the other process has ended.'],
   '55000': ['it is not ready for that', 'Look at what the server says, and at who works on it.'],
   '57014': ['a statement took too long', 'Look at what else the server does, and run the command again.'],

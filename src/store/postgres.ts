@@ -420,9 +420,9 @@ function explained(error: unknown, name: string): unknown {
 
 const lostCodes = new Set('ECONNREFUSED ETIMEDOUT ECONNRESET EPIPE EHOSTUNREACH ENETUNREACH EAI_AGAIN'.split(' '));
 
-/** The connection went, or there was none, so that nobody knows what became of the last statement. */
+/** The connection went, or there was none, as where too many have one, so that nobody knows what became of the last statement. */
 function isLost(error: unknown): boolean {
   const cause = error instanceof OperatorError ? error.cause : error;
-  if (cause instanceof DatabaseError) return /^(?:08|57P|25P03)/.test(cause.code ?? '');
+  if (cause instanceof DatabaseError) return /^(?:08|53300|57P|25P03)/.test(cause.code ?? '');
   return lostCodes.has(codeOf(cause));
 }

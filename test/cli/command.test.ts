@@ -27,6 +27,11 @@ describe('the command as a process', () => {
     expect(stderr).toBe('error: unknown command "confg"\nDid you mean config?\n');
   });
 
+  test('started as src/main.ts does the same, and does not end as if it had', async () => {
+    const run = promisify(execFile)(process.execPath, [join(sourceCommandFile, '../main.ts'), 'confg']);
+    await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('unknown command "confg"') });
+  });
+
   test.each(sample(['--version', 'help', 'completions bash'], 1))(
     '`%s` into a reader that is gone ends quietly',
     async (args) => {

@@ -5,7 +5,7 @@ import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { runCli } from '../support/cli.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { caFile, proxyTo, tlsInFrontOf } from '../support/tls.ts';
+import { caFile, certificateFiles, proxyTo, timedCertificates, tlsInFrontOf } from '../support/tls.ts';
 
 let sandbox: Sandbox;
 
@@ -70,6 +70,30 @@ describe('behind a proxy, with certificates of ones own', () => {
     const none = await run(['sync'], { ADMIN_MIRROR_CA_FILE: 'empty.pem' });
     expect(none.code).toBe(2);
     expect(none.stderr).toMatch(/there is no certificate in .*empty\.pem\n.*network\.ca_file or ADMIN_MIRROR_CA_FILE/);
+  });
+
+  test.each([
+    [
+      'has expired',
+      timedCertificates.expired,
+      /certificate has expired [^]*must renew it\. Check this machine's clock/,
+    ],
+    ['is not valid yet', timedCertificates.early, /certificate is not valid yet [^]*Check this machine's clock/],
+  ])('one that %s is named as that, at once, wherever the server is needed', async (_, certificate, expected) => {
+    const port = await tlsInFrontOf(sandbox.url, { ...certificateFiles, certificate });
+    const folder = temporaryFolder();
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: `https://127.0.0.1:${port}`,
+      ADMIN_MIRROR_API_KEY: sandbox.key,
+      ADMIN_MIRROR_CA_FILE: certificate,
+    };
+    writeFileSync(join(folder, 'one.csv'), 'user_id,type,amount\n2,add,1.00\n');
+    for (const argv of [['sync'], ['doctor'], ['bulk', 'plan', 'balance', 'one.csv'], ['users', 'get', '2']]) {
+      const { code, stdout, stderr } = await runCli(argv, { folder, environment });
+      expect(code).toBe(4);
+      expect(stdout + stderr).toMatch(expected);
+      expect(stdout + stderr).not.toContain('tried');
+    }
   });
 
   test('what NO_PROXY names is reached without it, and so is this machine', async () => {

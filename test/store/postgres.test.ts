@@ -19,8 +19,11 @@ import { sharedJournal, sharedStores, storeOf } from '../support/shared.ts';
 const newSharedStore = sharedStores();
 const clock = { now: () => sandboxNow };
 
-/** The store by way of a line that is cut when the next COMMIT goes over it: before it arrives, or before its answer does. */
-async function throughLine(store: SharedStore) {
+/**
+ * The store by way of a line that is cut when the next COMMIT goes over it: before it arrives, or before its answer does.
+ * @param onFull called when the server says that it has no connection left
+ */
+async function throughLine(store: SharedStore, onFull = () => {}) {
   let cut: 'before' | 'after' | undefined;
   let times = 0;
   const sockets = new Set<Socket>();
@@ -43,7 +46,11 @@ async function throughLine(store: SharedStore) {
       }
       upstream.write(bytes);
     });
-    upstream.on('data', (bytes) => (isCutting ? client.destroy() : client.write(bytes)));
+    upstream.on('data', (bytes) => {
+      if (bytes.includes('C53300')) onFull();
+      if (isCutting) client.destroy();
+      else client.write(bytes);
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
@@ -70,6 +77,28 @@ test('a step begins anew where the server has ended the connection', async () =>
     await doing();
   }
   expect((await journal.batch('one'))?.state).toBe('stopped');
+});
+
+test('a server that has no connection left is waited for, as one that restarts is', async () => {
+  const database = await temporaryDatabase();
+  // Superusers are always let in.
+  const role = `role_of_${database.name}`;
+  await database.query(`create role ${role} login password 'p'; grant create on database ${database.name} to ${role}`);
+  const url = new URL(database.url);
+  url.username = role;
+  const limited = (count: number) => database.query(`alter role ${role} connection limit ${count}`);
+  let refused = 0;
+  const line = await throughLine(storeOf({ url: url.href, password: 'p' }, 'm'), () => {
+    refused += 1;
+    if (refused === 2) void limited(-1);
+  });
+  const journal = await sharedJournal(line.store);
+  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+  await limited(0);
+  await database.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`);
+  await journal.setBatchState('one', 'stopped');
+  expect((await journal.batch('one'))?.state).toBe('stopped');
+  expect(refused).toBeGreaterThanOrEqual(2);
 });
 
 test('a server that only read for a while is written to again as soon as it may be, by whoever found it so', async () => {

@@ -31,9 +31,12 @@ function joined(one: Socket, other: Socket): void {
   }
 }
 
+/** Certificates that vouch for themselves, of another time: one has expired, one is not valid yet. */
+export const timedCertificates = { expired: join(folder, 'expired.pem'), early: join(folder, 'early.pem') };
+
 /** TLS in front of the plain server at that address; gives the port. */
-export async function tlsInFrontOf(url: string): Promise<number> {
-  const [key, cert] = ['server.key', 'server.pem'].map((name) => readFileSync(join(folder, name)));
+export async function tlsInFrontOf(url: string, { certificate, key: keyFile } = certificateFiles): Promise<number> {
+  const [key, cert] = [keyFile, certificate].map((file) => readFileSync(file));
   const server = createTlsServer({ key, cert }, (socket) =>
     joined(socket, connect(Number(new URL(url).port), '127.0.0.1')),
   );

@@ -186,7 +186,7 @@ function explained(error: unknown, name: string): unknown {
     return new UsageError(`cannot use ${name}: ${trouble.message}`, { advice: trouble.advice, cause: error });
   }
   return new UnreachableError(`cannot reach ${name}: ${trouble.message}`, {
-    advice: 'Check that PostgreSQL runs, and publish.url. The next `admin-mirror publish` continues.',
+    advice: `${trouble.advice} The next \`admin-mirror publish\` continues.`,
     cause: error,
   });
 }

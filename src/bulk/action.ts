@@ -128,8 +128,8 @@ export interface Action<P extends Parameters = Parameters, S extends Observation
   /** Keys that nobody may have before the new user has them. Only where the target is `new`. */
   newKeys?(parameters: P): readonly UserKey[];
 
-  /** Looks at the user. Throws what the client throws, but for 404, which is an observation. */
-  look(client: LookingClient, target: Target<P>, signal?: AbortSignal): Promise<S>;
+  /** Looks at the user. Throws what the client throws, but for 404, which is an observation. `response` is that to the write, if any. */
+  look(client: LookingClient, target: Target<P>, signal?: AbortSignal, response?: AnswerKind | null): Promise<S>;
   marks(seen: S): Marks;
   /** What is shown of the observation as the state before or after: the balance. */
   shown(seen: S): string | null;

@@ -68,7 +68,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
 async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
   const target = targetOf(intent);
   try {
-    const seen = await sending.action.look(sending.client, target, sending.signal);
+    const seen = await sending.action.look(sending.client, target, sending.signal, intent.answerKind);
     const judgement = sending.action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
@@ -113,7 +113,7 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
 
 async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
   const target = targetOf(intent);
-  const seen = await action.look(client, target);
+  const seen = await action.look(client, target, undefined, intent.answerKind);
   if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
   return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }

@@ -1,6 +1,11 @@
-/** `delete`: deletes users for good. The proof is that the user cannot be found: 404. */
-import { type Action, noMarks, type Observation } from '../action.ts';
+/**
+ * `delete`: deletes users for good. The proof is that the user cannot be found: 404. Where the server has not said that it did it, that
+ * counts only beside another user who is found: one that is set up anew shows nobody for a while.
+ */
+import { type Action, type LookingClient, noMarks, type Observation } from '../action.ts';
+import { OperatorError } from '../../model/errors.ts';
 import { moneyOf } from '../../model/money.ts';
+import { recordId } from '../../model/records.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
 import { readUser, observationOfUser } from './user-with.ts';
 
@@ -12,6 +17,8 @@ interface DeleteParameters {
 
 interface DeleteObservation extends Observation {
   readonly balance: string | null;
+  /** Nobody else was found either. */
+  readonly nobody?: true;
 }
 
 /** `delete` is a word of the language. */
@@ -46,9 +53,17 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   },
   identity: ({ force }) => JSON.stringify([force ?? false]),
 
-  look: async (client, target, signal) => {
-    const record = await readUser(client, target, null, signal);
-    return { ...observationOfUser(record), balance: moneyOf(record?.['balance']) };
+  look: async (client, target, signal, response) => {
+    const read = () => readUser(client, target, null, signal);
+    let record = await read();
+    const nobody = record === null && response !== 'accepted' && !(await showsAnother(client, target.user, signal));
+    // The server may have come back between the two.
+    if (record === null && response !== 'accepted' && !nobody) record = await read();
+    return {
+      ...observationOfUser(record),
+      balance: moneyOf(record?.['balance']),
+      ...(nobody && { nobody }),
+    };
   },
   marks: () => noMarks,
   shown: (seen) => (seen.found ? standing(seen) : 'deleted'),
@@ -59,6 +74,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     body: JSON.stringify(force ? { force } : {}),
   }),
   judge: (_, before, now) => {
+    if (now.nobody) return { kind: 'unclear', after: null, note: 'the user is not found, and nor is any other: 404' };
     if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
     const note = 'the user is still there';
     // Another one than the row was approved for stands where it was.
@@ -70,6 +86,20 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   unsettled: () => null,
   inverse: () => 'a user who was deleted does not come back',
 };
+
+/** Whether a user whom the list shows is found by itself. */
+async function showsAnother(client: LookingClient, user: number | null, signal?: AbortSignal): Promise<boolean> {
+  try {
+    const { records } = await client.list('users', { paginate: 2 }, signal, { attempts: 2 });
+    const other = records.map(recordId).find((id) => id !== undefined && id !== user) ?? null;
+    if (other === null) return false;
+    return recordId((await readUser(client, { user: other }, null, signal)) ?? {}) === other;
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof OperatorError) return false;
+    throw error;
+  }
+}
 
 function standing({ email, username, balance }: Omit<DeleteObservation, 'found'>): string {
   const name = email ?? username ?? 'a user without a name';

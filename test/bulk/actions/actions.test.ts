@@ -302,6 +302,28 @@ describe('delete', () => {
     expect(sandbox.control.get('users', other)).toBeUndefined();
   });
 
+  test.each([
+    ['lists show users', ''],
+    ['lists show nobody', 'users'],
+  ])('that was lost is not made by a server that finds nobody for a while, though %s', async (_, empty_lists) => {
+    const sandbox = await startSandbox({ users: 5 });
+    const { control } = sandbox;
+    const server = await behindProxy(sandbox, ({ method }) => {
+      if (method === 'DELETE') control.setBehaviour({ missing_users: true, empty_lists });
+      return {};
+    });
+    const bench = benchOf(server, (await newJournal(systemClock)).journal);
+    onTestFinished(() => bench.close());
+    const batch = await bench.plan('delete', [{ user_id: 3 }, { user_id: 4 }]);
+    control.faultNext({ fault: 'error_500', match: { method: 'DELETE' } });
+    expect(await bench.send(batch)).toBe(8);
+    expect(await bench.row(batch)).toMatchObject({ state: 'unknown' });
+    control.setBehaviour({ missing_users: false, empty_lists: '' });
+    expect(await bench.send(batch, 0)).toBe(5);
+    expect(await bench.row(batch)).toMatchObject({ state: 'not_applied' });
+    expect(control.get('users', 3)).toBeDefined();
+  });
+
   test('that cannot be undone says so', async () => {
     const { bench, user } = await start();
     const batch = await bench.plan('delete', [{ user_id: user }]);

@@ -1,7 +1,8 @@
-/** What was measured of the server's lists, as the mirror keeps it. Section "Capabilities" of docs/architecture.md. */
+/** What was measured of the server's lists, and which server it was, as the mirror keeps it. Section "Capabilities" of docs/architecture.md. */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
+import type { Owner } from './server-contact.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'lists';
@@ -46,4 +47,23 @@ function mayLack(old: Capabilities, now: Capabilities): boolean {
   // Any other rule was read with a day more at the end, or at either side, which is enough under every rule.
   const lastDay = old.rangeEnd === 'inclusive' && now.rangeEnd !== 'inclusive';
   return lastDay || (old.dayShiftMinutes === 0 && now.dayShiftMinutes !== 0);
+}
+
+/** What is kept of the server; no credential, and nothing of a person but an id. */
+export interface KnownServer {
+  readonly address: string;
+  readonly key_mark: string;
+  /** Null where the server did not say whose key it is. */
+  readonly owner: Pick<Owner, 'id' | 'marks'> | null;
+}
+
+const serverName = 'server';
+
+/** The server that the mirror was read from, as it is on record; null before the first contact. */
+export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer | null {
+  return (store.capability(serverName, '')?.value as KnownServer | undefined) ?? null;
+}
+
+export function recordServer(store: Pick<MirrorStore, 'recordCapability'>, known: KnownServer): void {
+  store.recordCapability(serverName, '', known);
 }

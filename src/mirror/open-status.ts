@@ -9,8 +9,7 @@ import { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import type { Capabilities } from '../api/capabilities.ts';
-import { storedCapabilities } from './capability-record.ts';
-import { knownServer } from './server-check.ts';
+import { knownServer, storedCapabilities } from './capability-record.ts';
 import { counted } from '../model/text.ts';
 
 /** The status of the mirror. Throws a FileError where there is none. */

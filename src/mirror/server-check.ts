@@ -6,7 +6,7 @@ import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../
 import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { forgetCapabilities, forgetReading } from './capability-record.ts';
+import { forgetCapabilities, forgetReading, type KnownServer, knownServer, recordServer } from './capability-record.ts';
 import type { Owner, ServerContact } from './server-contact.ts';
 
 /** The run was refused: it would have turned the mirror into one of another server, or of an older day. */
@@ -22,13 +22,6 @@ interface ServerCheckPorts {
   >;
   readonly run: string;
   readonly signal: AbortSignal;
-}
-
-const recordName = 'server';
-
-/** The server that the mirror was read from, as it is on record; null before the first contact. */
-export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer | null {
-  return (store.capability(recordName, '')?.value as KnownServer | undefined) ?? null;
 }
 
 /**
@@ -69,7 +62,7 @@ function record(store: ServerCheckPorts['store'], contact: ServerContact, owner:
     key_mark: contact.keyMark,
     owner: owner === null ? null : { id: owner.id, marks: owner.marks },
   };
-  store.recordCapability(recordName, '', known);
+  recordServer(store, known);
 }
 
 function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {
@@ -134,14 +127,6 @@ function refusal(address: string, reasons: readonly string[]): OtherServerError 
         'have is then removed, and where that is much, only with --allow-deletions.',
     },
   );
-}
-
-/** What is kept of the server; no credential, and nothing of a person but an id. */
-export interface KnownServer {
-  readonly address: string;
-  readonly key_mark: string;
-  /** Null where the server did not say whose key it is. */
-  readonly owner: Pick<Owner, 'id' | 'marks'> | null;
 }
 
 /** What is left of the records that the mirror knows. */

@@ -5,8 +5,15 @@ import { expect, test } from 'vitest';
 import { commandFile } from '../support/command-file.ts';
 import { textOf } from '../support/documents.ts';
 
+const folder = join(dirname(commandFile), '../dist/command');
+
+test('`status` starts fast: the file that it needs imports no package', () => {
+  const [start = ''] = readdirSync(folder).filter((name) => /^start-.*\.js$/.test(name));
+  const text = readFileSync(join(folder, start), 'utf8');
+  expect([...text.matchAll(/^import .*"([^."][^"]*)";$/gm)].map(([, target]) => target)).toEqual([]);
+});
+
 test('the bundle imports nothing that does not come with the package', () => {
-  const folder = join(dirname(commandFile), '../dist/command');
   const { dependencies } = JSON.parse(textOf('package.json')) as { readonly dependencies: Record<string, string> };
   const imported = readdirSync(folder)
     .filter((name) => name.endsWith('.js'))

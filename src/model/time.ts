@@ -1,5 +1,4 @@
 /** Days and instants as the API writes them. Arithmetic is in UTC; a server's own time zone is a capability. */
-import { once } from 'node:events';
 import { counted } from './text.ts';
 
 declare const brand: unique symbol;
@@ -198,12 +197,13 @@ export function instantMicroseconds(text: string): bigint | undefined {
 /** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
-  const done = new AbortController();
-  const aborting = signal.aborted ? Promise.resolve() : once(signal, 'abort', { signal: done.signal });
-  const aborted = aborting.then(() => Promise.reject(signal.reason as Error));
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason as Error);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work, aborted]);
+    return await Promise.race([work, aborted.promise]);
   } finally {
-    done.abort();
+    signal.removeEventListener('abort', onAbort);
   }
 }

@@ -203,7 +203,8 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
     text: _text,
     ...page
   } = pageOf({ body: envelope, headers, milliseconds }, task.page, resource);
-  const rows = { json: response.bytesOfBody(), ids, drifts, unusable: 0, keptOut: [], related: [] };
+  const none = { unusable: 0, keptOut: [], related: [] };
+  const rows = { json: response.bytesOfBody(), ids, drifts, isServed: true, ...none } as const;
   return {
     ...page,
     hash: response.digest,

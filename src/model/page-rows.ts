@@ -19,6 +19,8 @@ export interface RecordRows {
   readonly ids: readonly RecordKey[];
   /** Each one once. */
   readonly drifts: readonly SchemaDrift[];
+  /** Whether all is as documented, so that no record has anything in `_extra`. */
+  readonly isServed?: true;
   /** Records without an id that they could be kept under. */
   readonly unusable: number;
 }

@@ -167,8 +167,11 @@ class Pass {
     if (this.#edge === undefined) this.#edge = { total, createdAt: createdAtOn(page).at(-1) };
     else this.#countAdded(page, this.#edge.createdAt);
     const ids = idsOn(page);
-    this.#crossing ||= ids.some((id) => this.#seen.has(id));
+    const before = this.#seen.size;
     for (const id of ids) this.#seen.add(id);
+    const shown = this.#seen.size - before;
+    // One that comes twice on this page alone is on no other.
+    this.#crossing ||= shown < ids.length && shown < new Set(ids).size;
   }
 
   #noteAge(reported: number | undefined): void {
@@ -185,7 +188,7 @@ class Pass {
     if (page.recalled !== undefined) return;
     const createdAt = createdAtOn(page);
     for (const [index, id] of entriesOn(page).entries()) {
-      if (id !== null && !this.#seen.has(id) && isAfter(createdAt[index], edge)) this.#added += 1;
+      if (id !== null && isAfter(createdAt[index], edge) && !this.#seen.has(id)) this.#added += 1;
     }
   }
 

@@ -26,7 +26,7 @@ export class PageMemory {
   readonly #known: ReadonlyMap<string, RememberedPage>;
   readonly #comparing: boolean;
   readonly #pages = new Map<string, RememberedPage>();
-  /** Ids on pages of this walk that were not the known ones: their rows may no longer be as a known page left them. */
+  /** Ids on pages of this walk that were not the known ones, where any are known: their rows may no longer be as such a page left them. */
   readonly #brought = new Set<RecordKey>();
   #same: SamePages = noPages;
   #readTwice = false;
@@ -74,7 +74,7 @@ export class PageMemory {
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
     const ids = idsOn(page);
-    if (rowsSum === null) for (const id of ids) this.#brought.add(id);
+    if (rowsSum === null && this.#known.size > 0) for (const id of ids) this.#brought.add(id);
     this.#pages.set(key, { key, hash, total, lastPage, perPage, ids, owned, lastCreatedAt, rowsSum });
   }
 

@@ -15,7 +15,7 @@ import { acceptJournal, newestUnknownSend } from './journal-memory.ts';
 import { keyOwner } from './live-users.ts';
 import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
-import { fingerprintOf, planHash, rowsDigest } from './plan-rows.ts';
+import { fingerprintOf, PlanHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
 import { noteRest, recordMade } from './settle.ts';
 import type { SendingPorts } from './sending.ts';
@@ -93,16 +93,15 @@ async function adoptBatch({ journal, client, clock, signal }: AdoptPorts, found:
     .map((each, at) => adoptedRow(each, at + 2, clock.now()));
   const intents = rows.map(({ intent }) => intent);
   const server = { address: client.address, keyMark: client.keyMark, owner: await keyOwner(client, signal) };
-  const planned = intents.map(({ plannedBefore: before, plannedAfter: after, ...each }) => {
-    return { ...each, valid: true, before, after };
-  });
+  const hash = new PlanHash({ action: balance.name, fileHash: null, server, undoOf: null });
+  for (const each of intents) hash.add(each);
   const added: NewBatch = {
     batch,
     action: balance.name,
     file: null,
     fileBytes: null,
     fileHash: null,
-    hash: planHash({ action: balance.name, fileHash: null, server, undoOf: null, rows: planned }),
+    hash: hash.end(),
     rowsDigest: rowsDigest(intents),
     rows: rows.length,
     net: netOf(intents),

@@ -26,24 +26,20 @@ import { quoteName } from '../store/schema.ts';
 /** Requests that confirming what the mirror knows may cost. */
 const mostConfirmations = 200;
 
-/**
- * Users by `keyText`. Those that are as the mirror has them are read from it when they are needed: of a hundred thousand, the
- * ids alone are kept.
- */
+/** Users by `keyText`. Those that are as the mirror has them are kept as JSON: of a hundred thousand, objects take several times as much. */
 export class Users {
   readonly #found = new Map<string, Found>();
-  readonly #mirrored: Map<string, number>;
-  readonly #read: (id: number) => KnownUser | undefined;
+  readonly #mirrored: Map<string, string>;
 
-  constructor(mirrored: Map<string, number>, read: (id: number) => KnownUser | undefined) {
+  constructor(mirrored = new Map<string, string>()) {
     this.#mirrored = mirrored;
-    this.#read = read;
   }
 
   get(text: string): Found | undefined {
     const found = this.#found.get(text);
-    const id = found === undefined ? this.#mirrored.get(text) : undefined;
-    return id === undefined ? found : (this.#read(id) ?? 'the mirror has just lost the user; plan the file again');
+    if (found !== undefined) return found;
+    const json = this.#mirrored.get(text);
+    return json === undefined ? undefined : (JSON.parse(json) as KnownUser);
   }
 
   set(text: string, user: Found): void {
@@ -70,13 +66,13 @@ export async function findUsers(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const mirrored = directory === null ? new Map<string, number>() : inMirror(directory, keys);
-  const users = usersOfMirror(directory, mirrored, live.userFields);
+  const mirrored = inMirror(directory, keys, live.userFields);
+  const users = new Users(mirrored);
   const known = [...mirrored.keys()];
   const strangers = [...keys.keys()].filter((text) => !mirrored.has(text));
   const requestOne = async (text: string): Promise<void> => {
     const key = keys.get(text);
-    if (key !== undefined) users.set(text, await ofKey(key, mirrored.get(text), live));
+    if (key !== undefined) users.set(text, await ofKey(key, users.get(text), live));
   };
   if (keys.size > mostConfirmations) {
     const pages = await pagesOfList(live);
@@ -102,20 +98,24 @@ export async function findTaken(
   live: LiveOptions,
 ): Promise<FoundUsers> {
   if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const mirrored = directory === null ? new Map<string, number>() : inMirror(directory, keys);
-  return { users: usersOfMirror(directory, mirrored, live.userFields), unconfirmed: keys.size - mirrored.size };
+  const mirrored = inMirror(directory, keys, live.userFields);
+  return { users: new Users(mirrored), unconfirmed: keys.size - mirrored.size };
 }
 
-/** Ids by `keyText`. A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
-function inMirror(directory: UserDirectory, keys: ReadonlyMap<string, UserKey>): Map<string, number> {
-  const found = new Map<string, number>();
+/** Users as JSON, by `keyText`. A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
+function inMirror(
+  directory: UserDirectory | null,
+  keys: ReadonlyMap<string, UserKey>,
+  userFields: readonly string[],
+): Map<string, string> {
+  const found = new Map<string, string>();
   const twice = new Set<string>();
-  for (const { column, record } of recordsOf(directory, [...keys.values()], [])) {
-    const user = knownUser(record, []);
+  for (const { column, record } of directory === null ? [] : recordsOf(directory, [...keys.values()], userFields)) {
+    const user = knownUser(record, userFields);
     if (user === undefined) continue;
     const text = textOf(user, column);
     if (found.has(text)) twice.add(text);
-    found.set(text, user.id);
+    found.set(text, JSON.stringify(user));
   }
   for (const text of twice) found.delete(text);
   return found;
@@ -130,18 +130,6 @@ function* recordsOf(directory: UserDirectory, keys: readonly UserKey[], fields: 
   }
 }
 
-function usersOfMirror(
-  directory: UserDirectory | null,
-  mirrored: Map<string, number>,
-  userFields: readonly string[],
-): Users {
-  const read = directory?.reader(userFields);
-  return new Users(mirrored, (id) => {
-    const record = read?.(id);
-    return record === undefined ? undefined : knownUser(record, userFields);
-  });
-}
-
 function textOf(user: KnownUser, column: KeyColumn): string {
   return keyText({ column, value: column === 'user_id' ? String(user.id) : (user[column] ?? '') });
 }
@@ -150,11 +138,11 @@ function textOf(user: KnownUser, column: KeyColumn): string {
  * By its key on the server, where two users may have it although the mirror knows one. Where the server cannot find users
  * by it, one that the mirror knows is requested by its id, and taken where it still has the key.
  */
-async function ofKey(key: UserKey, mirrored: number | undefined, live: LiveOptions): Promise<Found> {
+async function ofKey(key: UserKey, mirrored: Found | undefined, live: LiveOptions): Promise<Found> {
   const found = await userByKey(live, key);
-  if (typeof found !== 'string' || mirrored === undefined || key.column === 'user_id') return found;
+  if (typeof found !== 'string' || typeof mirrored !== 'object' || key.column === 'user_id') return found;
   if (isAmbiguous(found)) return found;
-  const user = await userById(live, mirrored);
+  const user = await userById(live, mirrored.id);
   return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
 }
 
@@ -219,12 +207,10 @@ export function openUserDirectory(file: string) {
   return {
     /** Every row was seen on the server at or after this time; null where that is not known. */
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
-    /** Gives users one by one, by their ids: rows with `id`, `username`, `email`, `balance` and the fields given. */
-    reader: (fields: readonly string[]): ((id: number) => ServedRecord | undefined) => {
-      const statement = database.prepare<[number], ServedRecord>(`SELECT ${columnsOf(fields)} FROM users WHERE id = ?`);
-      return (id) => statement.get(id);
-    },
-    /** The users with one of these values in the column, addresses and names without regard to case. */
+    /**
+     * The users with one of these values in the column, addresses and names without regard to case: rows with `id`, `username`,
+     * `email`, `balance` and the fields given.
+     */
     *find(
       column: 'id' | 'email' | 'username',
       values: readonly string[],

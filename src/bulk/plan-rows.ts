@@ -16,14 +16,8 @@ import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, PackedRows, shown } from './sheet/rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
-/** A row as it will be stored, but for what it gets when it is: its state and its token. */
-export interface PlannedRow extends Omit<NewIntent, 'state' | 'token' | 'plannedBefore' | 'plannedAfter'> {
-  readonly valid: boolean;
-  readonly before: string | null;
-  readonly after: string | null;
-}
-
-export type RowsPlan = Readonly<ReturnType<typeof planRows>>;
+/** A row as it will be stored, but for its token. */
+export type PlannedRow = Omit<NewIntent, 'token'>;
 
 /** By `keyText`; a text says why there is none. */
 type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
@@ -34,6 +28,7 @@ export const mostWarnings = 50;
 /**
  * @param users they become what the rows make of them, and go with the last row that names them
  * @param shared keys that several rows have; undefined where any may
+ * @param hash every row is added to it
  */
 export function planRows(
   action: Action,
@@ -41,6 +36,7 @@ export function planRows(
   users: PlannedUsers,
   caps: Pick<Caps, 'maxRow'>,
   shared?: ReadonlySet<string>,
+  hash?: PlanHash,
 ) {
   const planned = new PackedRows<PlannedRow>();
   const claimed: ClaimedRow[] = [];
@@ -78,7 +74,7 @@ export function planRows(
     const sound = wrong.length === 0 ? preview : null;
     // Not who stands in the way of a new user.
     const about = action.target === 'new' ? null : user;
-    const [before, after] = [preview?.before ?? null, preview?.after ?? null];
+    const [plannedBefore, plannedAfter] = [preview?.before ?? null, preview?.after ?? null];
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
     const notes: string[] = [];
@@ -95,17 +91,17 @@ export function planRows(
         warn(` does the same as row ${first}`);
         notes.push(`does the same as row ${first}`);
       } else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
-      const planning = { plannedBefore: before, plannedAfter: after, claimedAt: null };
-      claimed.push({ row: row.row, user: about?.id ?? null, fingerprint, ...planning });
+      const user = about?.id ?? null;
+      claimed.push({ row: row.row, user, fingerprint, plannedBefore, plannedAfter, claimedAt: null });
     }
     if (row.key !== null) {
       const text = keyText(row.key);
       if (shared?.has(text) === false) users.delete(text);
       else if (sound?.user) users.set(text, sound.user);
     }
-    planned.add({
+    const result: PlannedRow = {
       row: row.row,
-      valid: sound !== null,
+      state: sound === null ? 'invalid' : 'planned',
       cells: row.cells,
       subject,
       user: about?.id ?? null,
@@ -114,12 +110,14 @@ export function planRows(
       plannedEmail: about?.email ?? null,
       plannedUsername: about?.username ?? null,
       parameters: sound === null ? null : row.parameters,
-      before,
-      after,
+      plannedBefore,
+      plannedAfter,
       problem: sound === null ? wrong.map(wordsOf).join('; ') : null,
       notes,
       undoOfRow: row.undoOfRow,
-    });
+    };
+    hash?.add(result);
+    planned.add(result);
   }
   const sizes = sizeNotes(changes);
   const noted = mapRows(planned, (each): PlannedRow => {
@@ -196,16 +194,24 @@ interface Approved {
   readonly fileHash: string | null;
   readonly server: PlannedServer;
   readonly undoOf: string | null;
-  readonly rows: Iterable<PlannedRow>;
 }
 
-export function planHash({ action, fileHash, server, undoOf, rows }: Approved): string {
-  const digest = createHash('sha256');
-  digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
-  for (const { row, valid, subject, parameters, before, after } of rows) {
-    digest.update(JSON.stringify([row, valid, subject, parameters, before, after]));
+/** The hash by which a plan is approved. */
+export class PlanHash {
+  readonly #digest = createHash('sha256');
+
+  constructor({ action, fileHash, server, undoOf }: Approved) {
+    this.#digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
   }
-  return digest.digest('hex');
+
+  /** In the order of the file. */
+  add({ row, state, subject, parameters, plannedBefore, plannedAfter }: PlannedRow): void {
+    this.#digest.update(JSON.stringify([row, state === 'planned', subject, parameters, plannedBefore, plannedAfter]));
+  }
+
+  end(): string {
+    return this.#digest.digest('hex');
+  }
 }
 
 /** The same for two batches with the same rows, in whatever order and from whatever file. */

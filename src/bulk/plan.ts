@@ -14,15 +14,7 @@ import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { findTaken, findUsers, type FoundUsers, type UserDirectory, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
-import {
-  mostWarnings,
-  notedFields,
-  planHash,
-  type PlannedRow,
-  planRows,
-  rowsDigest,
-  type RowsPlan,
-} from './plan-rows.ts';
+import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, type Rows } from './sheet/rows.ts';
@@ -92,8 +84,9 @@ export async function preparePlan(
     throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
-  const { plan, unconfirmed } = await plannedRows(ports, action, read, source);
   const fileHash = source.file?.hash ?? null;
+  const hash = new PlanHash({ action: action.name, fileHash, server, undoOf: source.undoOf });
+  const { plan, unconfirmed } = await plannedRows(ports, action, read, source, hash);
   const { claimed: rows } = plan;
   const digest = rowsDigest(rows);
   const tooMuch = batchCapProblem(rows, [], caps);
@@ -121,7 +114,7 @@ export async function preparePlan(
       file: source.file?.name ?? null,
       fileBytes: source.file?.bytes ?? null,
       fileHash,
-      hash: planHash({ action: action.name, fileHash, server, undoOf: source.undoOf, rows: plan.rows }),
+      hash: hash.end(),
       rowsDigest: digest,
       rows: plan.rows.length,
       net: plan.net,
@@ -132,16 +125,23 @@ export async function preparePlan(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    rows: intentsOf(plan),
+    rows: intentsOf(plan.rows),
   };
 }
 
 /** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */
-async function plannedRows(ports: PreparePorts, action: Action, read: ReadRows, { again, undoOf }: PlanSource) {
+async function plannedRows(
+  ports: PreparePorts,
+  action: Action,
+  read: ReadRows,
+  { again, undoOf }: PlanSource,
+  hash: PlanHash,
+) {
   const { users, unconfirmed, shared } = await usersOf(ports, action, read);
   const rows = again.reason === null ? notSentAlready(read) : read.rows;
   const caps = undoOf === null ? ports.rules.caps : noCaps;
-  return { plan: planRows(action, read.problems.length === 0 ? rows : spoilt(read), users, caps, shared), unconfirmed };
+  const readable = read.problems.length === 0 ? rows : spoilt(read);
+  return { plan: planRows(action, readable, users, caps, shared, hash), unconfirmed };
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
@@ -166,16 +166,8 @@ function spoilt({ rows, problems }: ReadRows): Rows<ReadRow> {
   return mapRows(rows, (row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 
-function* intentsOf({ rows }: RowsPlan): Iterable<NewIntent> {
-  for (const { valid, before, after, ...row } of rows) {
-    yield {
-      ...row,
-      state: valid ? 'planned' : 'invalid',
-      token: valid ? newToken() : null,
-      plannedBefore: before,
-      plannedAfter: after,
-    };
-  }
+function* intentsOf(rows: Iterable<PlannedRow>): Iterable<NewIntent> {
+  for (const row of rows) yield { ...row, token: row.state === 'planned' ? newToken() : null };
 }
 
 /** `shared`: keys that several rows have; undefined where that is not known. */
@@ -184,7 +176,7 @@ async function usersOf(
   action: Action,
   read: ReadRows,
 ): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
-  if (read.problems.length > 0) return { users: new Users(new Map(), () => undefined), unconfirmed: 0 };
+  if (read.problems.length > 0) return { users: new Users(), unconfirmed: 0 };
   if (action.target === 'new') return takenKeys(ports, action, read);
   const keys = new Map<string, UserKey>();
   const [urgent, shared] = [new Set<string>(), new Set<string>()];
@@ -211,7 +203,9 @@ async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): P
 
 /** One look at one user tells whether lost responses can be settled on this server without a person. */
 async function unsettledWarning(ports: PreparePorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
-  const first = Iterator.from(rows).find(({ valid, user }) => valid && (user !== null || action.target === 'new'));
+  const first = Iterator.from(rows).find(
+    ({ state, user }) => state === 'planned' && (user !== null || action.target === 'new'),
+  );
   if (first === undefined || first.parameters === null) return [];
   const target = { user: first.user, parameters: first.parameters, token: newToken() };
   const warning = action.unsettled(await action.look(ports.client, target, ports.signal));

@@ -41,7 +41,9 @@ async function totalsOf(rows: AsyncIterable<RowChange>) {
   const zero = new Big(0);
   let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
+  const types = new TypeSums();
   for await (const row of rows) {
+    types.add(row);
     gross = gross.plus(changeOf(row)?.abs() ?? zero);
     users.add(row.subject);
     if (row.discrepancy !== null) discrepancies += 1;
@@ -52,6 +54,8 @@ async function totalsOf(rows: AsyncIterable<RowChange>) {
     appliedUsers.add(row.subject);
   }
   return {
+    /** Planned amounts by their type. */
+    types: types.end(),
     /** The planned changes without their signs. */
     gross: moneyText(gross),
     /** Users, or new users, whom the rows are about. */
@@ -155,16 +159,18 @@ export interface TypeTotal {
 }
 
 /** Rows and amounts by their type, in the order of the types' first rows; none where rows have no type and amount. */
-export async function typeTotals(
-  intents: AsyncIterable<Pick<Intent, 'parameters'>> | Iterable<Pick<Intent, 'parameters'>>,
-): Promise<TypeTotal[]> {
-  const totals = new Map<string, { rows: number; amount: Big }>();
-  for await (const { parameters } of intents) {
+export class TypeSums {
+  readonly #totals = new Map<string, { rows: number; amount: Big }>();
+
+  add({ parameters }: Pick<Intent, 'parameters'>): void {
     const type = parameters?.['type'];
     const amount = decimalOf(parameters?.['amount']);
-    if (typeof type !== 'string' || amount === null) continue;
-    const total = totals.get(type) ?? { rows: 0, amount: new Big(0) };
-    totals.set(type, { rows: total.rows + 1, amount: total.amount.plus(amount) });
+    if (typeof type !== 'string' || amount === null) return;
+    const { rows, amount: sum } = this.#totals.get(type) ?? { rows: 0, amount: new Big(0) };
+    this.#totals.set(type, { rows: rows + 1, amount: sum.plus(amount) });
   }
-  return Array.from(totals, ([type, { rows, amount }]) => ({ type, rows, amount: moneyText(amount) }));
+
+  end(): TypeTotal[] {
+    return Array.from(this.#totals, ([type, { rows, amount }]) => ({ type, rows, amount: moneyText(amount) }));
+  }
 }

@@ -3,7 +3,7 @@
  * go to the terminal, into `--json` and into a sheet.
  */
 import { Big } from 'big.js';
-import type { Batch, Intent, Journal } from '../journal/port.ts';
+import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/table.ts';
 
@@ -24,11 +24,16 @@ export interface ReviewRow {
   readonly problem: string | null;
 }
 
-export function reviewRow(intent: Intent): ReviewRow {
+/** The balance that the plan shows, and once the row was sent, what was seen. */
+export function balancesOf({ state, plannedBefore, plannedAfter, before, after }: RowView) {
+  return state === 'planned' || state === 'invalid'
+    ? { before: plannedBefore, after: plannedAfter }
+    : { before: before ?? plannedBefore, after };
+}
+
+export function reviewRow(intent: RowView): ReviewRow {
   const { row, state, user, plannedEmail, plannedUsername, notes, problem } = intent;
-  const open = state === 'planned' || state === 'invalid';
-  const before = open ? intent.plannedBefore : (intent.before ?? intent.plannedBefore);
-  const after = open ? intent.plannedAfter : intent.after;
+  const { before, after } = balancesOf(intent);
   const change = changeBetween(before, after);
   return {
     row,
@@ -54,9 +59,9 @@ export function parameterWords(parameters: Readonly<Record<string, unknown>>): s
 }
 
 /** Rows that deserve a look, the largest changes first. */
-export async function notedRows(journal: Pick<Journal, 'notedIntents'>, batch: string): Promise<ReviewRow[]> {
+export async function notedRows(journal: Pick<Journal, 'views'>, batch: string): Promise<ReviewRow[]> {
   const sized: { readonly row: ReviewRow; readonly size: Big }[] = [];
-  for await (const intent of journal.notedIntents(batch)) {
+  for await (const intent of journal.views(batch, true)) {
     const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? new Big(0);
     sized.push({ row: reviewRow(intent), size });
   }
@@ -100,10 +105,7 @@ export function ownCells(cells: readonly string[], columns: readonly string[]): 
 }
 
 /** The plan as a sheet: rows that deserve a look on top, the others below them in the order of the file. */
-export function reviewTable(
-  journal: Pick<Journal, 'intent' | 'intents' | 'notedIntents'>,
-  { batch, columns }: Batch,
-): Table {
+export function reviewTable(journal: Pick<Journal, 'intent' | 'intents' | 'views'>, { batch, columns }: Batch): Table {
   const cells = (intent: Intent): TableCell[] => {
     const each = reviewRow(intent);
     const user = [each.user_id, each.username, each.email];

@@ -10,7 +10,7 @@ import type { Cell, Row } from '../store/reading-types.ts';
 import type { ReadingStore } from '../store/reading.ts';
 import type { Action } from './action.ts';
 import { readRows } from './read-rows.ts';
-import { typeTotals } from './report.ts';
+import { TypeSums } from './report.ts';
 import type { ReadOptions } from './row-reader.ts';
 import { emptyCell, shown, textCell } from './sheet/rows.ts';
 import type { SheetCell, SheetProblem } from './sheet/sheet.ts';
@@ -45,10 +45,12 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
     ...(options.format === 'jsonl' ? [] : formulas(columns, rows)),
   ];
   if (problems.length > 0) throw refusal(problems);
+  const types = new TypeSums();
+  for (const row of read.rows) types.add(row);
   const texts = rows.map((cells) => cells.map((cell) => cellOf(cell).raw));
   return {
     rows: rows.length,
-    totals: await typeTotals(read.rows),
+    totals: types.end(),
     /** What is worth knowing, such as columns that the action does not read. */
     notes: read.notes,
     text: () => sheetText(columns, texts, options.format),

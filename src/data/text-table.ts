@@ -163,8 +163,9 @@ function shown(cell: Cell, most: number): string {
 
 /** One line, and no control characters: data must not be able to command the terminal. A joiner of emoji stays. */
 export function visible(text: string, most = Infinity): string {
-  return text
-    .slice(0, most)
+  const start = text.slice(0, most);
+  if (ascii.test(start)) return start;
+  return start
     .toWellFormed()
     .replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\u200D]+/gv, (run) => (/[\n\r\t]/.test(run) ? ' ' : ''));
 }

@@ -282,10 +282,28 @@ export interface ClaimView {
   readonly overApplied: { readonly batch: string; readonly row: number } | undefined;
 }
 
-/** The balances of one row; of other actions, text that is no amount. */
+/** What a person reads of a row. */
+export type RowView = Pick<
+  Intent,
+  | 'row'
+  | 'state'
+  | 'subject'
+  | 'user'
+  | 'plannedEmail'
+  | 'plannedUsername'
+  | 'parameters'
+  | 'plannedBefore'
+  | 'plannedAfter'
+  | 'before'
+  | 'after'
+  | 'problem'
+  | 'notes'
+>;
+
+/** What a row asks for, and its balances; of other actions, text that is no amount. */
 export type RowChange = Pick<
   Intent,
-  'state' | 'subject' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
+  'state' | 'subject' | 'parameters' | 'plannedBefore' | 'plannedAfter' | 'before' | 'after' | 'discrepancy'
 >;
 
 export interface ClaimNote {

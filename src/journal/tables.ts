@@ -110,13 +110,27 @@ export const intentColumns = (
   'evidence recordId discrepancy'
 ).split(' ') as (keyof Intent)[];
 
+export const changeColumns = [
+  ...(['row', 'state', 'subject', 'parameters', 'plannedBefore', 'plannedAfter'] as const),
+  ...(['before', 'after', 'discrepancy'] as const),
+] as const;
+
+export const viewColumns = [
+  ...(['row', 'state', 'subject', 'user', 'plannedEmail', 'plannedUsername', 'parameters'] as const),
+  ...(['plannedBefore', 'plannedAfter', 'before', 'after', 'problem', 'notes'] as const),
+] as const;
+
+export function notesIn(json: string | null): Intent['notes'] {
+  return json === null ? [] : (JSON.parse(json) as Intent['notes']);
+}
+
 export function intentOf(row: Pick<Selectable<JournalTables['journal_intents']>, keyof Intent>): Intent {
   return {
     ...row,
     parameters: jsonIn(row.parameters) as Intent['parameters'],
     cells: jsonIn(row.cells) as Intent['cells'],
     seenBefore: jsonIn(row.seenBefore),
-    notes: jsonIn(row.notes ?? '[]') as Intent['notes'],
+    notes: notesIn(row.notes),
   };
 }
 

@@ -35,7 +35,10 @@ function withoutNoise(value: number): Big {
   // The shortest text that reads back as the number is what the server wrote.
   const written = new Big(String(value));
   if (Math.abs(value) >= largestDouble) return written;
-  const rounded = written.round(Math.min(mostPlaces, 14 - Math.max(0, written.e)));
+  const places = Math.min(mostPlaces, 14 - Math.max(0, written.e));
+  // Nearly all are written with few places, and there are a hundred thousand of them.
+  if (written.c.length - written.e - 1 <= places) return written;
+  const rounded = written.round(places);
   const noise = Math.max(1e-9, Math.abs(value) * 2 ** -50);
   return written.minus(rounded).abs().lte(noise) ? rounded : written;
 }

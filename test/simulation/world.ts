@@ -825,15 +825,5 @@ export class World {
 /** Methods that are no steps of their own. */
 const atOnce = {
   client: new Set(['rateLimit', 'redact', 'close', 'pages']),
-  journal: new Set([
-    'by',
-    'audit',
-    'atOneMoment',
-    'intents',
-    'changes',
-    'notedIntents',
-    'parameters',
-    'lockRemainingMs',
-    'close',
-  ]),
+  journal: new Set(['by', 'audit', 'atOneMoment', 'intents', 'changes', 'views', 'lockRemainingMs', 'close']),
 } as const;

@@ -4,7 +4,7 @@ import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
 import { newBatchId, type Plannable, planBatch, undoOf } from '../../bulk/plan.ts';
 import { readRows } from '../../bulk/read-rows.ts';
-import { type BatchReport, reportOf, typeTotals } from '../../bulk/report.ts';
+import { type BatchReport, reportOf } from '../../bulk/report.ts';
 import { notedRows } from '../../bulk/review.ts';
 import { selectSheet, templateText, type WrittenFormat, writtenFormatOf } from '../../bulk/select.ts';
 import type { DecimalMark, MarkQuestion } from '../../bulk/sheet/amount.ts';
@@ -12,6 +12,7 @@ import { shown } from '../../bulk/sheet/rows.ts';
 import { readSheet } from '../../bulk/sheet/sheet.ts';
 import { openReading } from '../../data/open.ts';
 import { writeToStream } from '../../data/stream-output.ts';
+import { textPieces } from '../../data/text-lines.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -149,7 +150,7 @@ async function showPlan(
     await printRows(context, journal, batch);
     printLine(context, '');
   } else printLines(context, await look());
-  printLines(context, await below());
+  printLines(context, below());
   printNote(context, nextWords(report));
 }
 
@@ -158,8 +159,8 @@ export async function notePlan(context: CliContext, { journal }: BulkPorts, batc
   const { report, look, below } = await planWords(context, journal, batch);
   if (context.json()) return report;
   const { isTTY, columns } = context.stderr;
-  const rows = await firstRows(journal.intents(batch.batch), report, isTTY ? columns : undefined);
-  for (const line of [...(await look()), ...rows, '', ...(await below())]) printNote(context, line);
+  const rows = await firstRows(journal.views(batch.batch), report, isTTY ? columns : undefined);
+  for (const line of [...(await look()), ...rows, '', ...below()]) printNote(context, line);
   return report;
 }
 
@@ -173,7 +174,7 @@ async function planWords(context: CliContext, journal: Journal, batch: Batch) {
   return {
     report,
     look: async () => lookLines(context, await notedRows(journal, batch.batch)),
-    below: async () => planLines(context, report, await typeTotals(journal.parameters(batch.batch))),
+    below: () => planLines(context, report),
   };
 }
 
@@ -273,12 +274,7 @@ async function placeOf(
 }
 
 async function write(context: CliContext, path: string | undefined, text: Iterable<string>): Promise<number> {
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const piece of text) yield Buffer.from(piece);
-  }
-  if (path === undefined) {
-    await writeToStream(context.stdout, chunks(), context.signal);
-    return 0;
-  }
-  return writeDurableFile(path, chunks(), context.signal);
+  if (path !== undefined) return writeDurableFile(path, textPieces(text), context.signal);
+  await writeToStream(context.stdout, textPieces(text), context.signal);
+  return 0;
 }

@@ -2,19 +2,13 @@
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { approvalSteps } from '../../bulk/approval.ts';
-import {
-  type BatchRecord,
-  type BatchReport,
-  countWords,
-  discrepancyWords,
-  totalWords,
-  type TypeTotal,
-} from '../../bulk/report.ts';
-import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
+import { type BatchRecord, type BatchReport, countWords, discrepancyWords, totalWords } from '../../bulk/report.ts';
+import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
+import { textPieces } from '../../data/text-lines.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
-import type { ApprovalState, Batch, Intent, Journal } from '../../journal/port.ts';
+import type { ApprovalState, Batch, Journal, RowView } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -76,10 +70,12 @@ export function batchLine(report: BatchReport): string {
 }
 
 /** What there is to say below the rows of a plan. */
-export function planLines(context: CliContext, report: BatchReport, totals: readonly TypeTotal[]): string[] {
+export function planLines(context: CliContext, report: BatchReport): string[] {
   return [
     ...reportLines(context, report),
-    ...totals.map(({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`),
+    ...report.types.map(
+      ({ type, rows: count, amount }) => `          ${type.padEnd(8)} ${counted(count, 'row')}, ${amount}`,
+    ),
     `hash      ${report.hash}`,
     ...approvalLines(report),
     ...problemLines(context, report),
@@ -182,17 +178,18 @@ const rowColumns = namedColumns('row, user, username, email, what, before, after
  * @param room columns of the terminal; undefined where nothing is to be cut
  * @param most of the first rows
  */
-function rowLines(rows: AsyncIterable<Intent>, room?: number, most = Infinity): AsyncGenerator<string> {
+function rowLines(rows: AsyncIterable<RowView>, room?: number, most = Infinity): AsyncGenerator<string> {
   return asyncTableText(rowColumns, cellsOf(rows, most), room);
 }
 
-async function* cellsOf(rows: AsyncIterable<Intent>, most: number): AsyncGenerator<Row> {
+async function* cellsOf(rows: AsyncIterable<RowView>, most: number): AsyncGenerator<Row> {
   let left = most;
   for await (const intent of rows) {
-    const { row, user_id: user, username, email, before, after, state, notes, problem } = reviewRow(intent);
+    const { row, user, subject, plannedUsername, plannedEmail, state, notes, problem } = intent;
+    const { before, after } = balancesOf(intent);
     const what = intent.parameters === null ? '' : parameterWords(intent.parameters);
     const note = [...notes, ...(problem === null ? [] : [problem])].join('; ');
-    yield [row, user ?? intent.subject, username, email, what, before, after, state.replace('_', ' '), note];
+    yield [row, user ?? subject, plannedUsername, plannedEmail, what, before, after, state.replace('_', ' '), note];
     left -= 1;
     if (left === 0) return;
   }
@@ -200,7 +197,7 @@ async function* cellsOf(rows: AsyncIterable<Intent>, most: number): AsyncGenerat
 
 /** The first of the rows, as far as a screen holds them, and how many more there are. */
 export async function firstRows(
-  rows: AsyncIterable<Intent>,
+  rows: AsyncIterable<RowView>,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
 ): Promise<string[]> {
@@ -232,18 +229,19 @@ export interface WholePlan {
 export async function wholePlan(journal: Journal, { batch }: Batch): Promise<WholePlan> {
   return {
     look_at: (await notedRows(journal, batch)).map(({ row }) => row),
-    plan: await Array.fromAsync(journal.intents(batch), reviewRow),
+    plan: await Array.fromAsync(journal.views(batch), reviewRow),
   };
 }
 
 /** What deserves a look, then every row. */
 export async function printRows(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
   const room = tableRoom(context);
-  async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (const line of lookLines(context, await notedRows(journal, batch))) yield Buffer.from(`${line}\n`);
-    for await (const line of rowLines(journal.intents(batch), room)) yield Buffer.from(`${line}\n`);
+  const look = lookLines(context, await notedRows(journal, batch));
+  async function* lines(): AsyncGenerator<string> {
+    for (const line of look) yield `${line}\n`;
+    for await (const line of rowLines(journal.views(batch), room)) yield `${line}\n`;
   }
-  await writeToStream(context.stdout, chunks(), context.signal);
+  await writeToStream(context.stdout, textPieces(lines()), context.signal);
 }
 
 export type ReviewFile = ReturnType<typeof reviewFile>;

@@ -1,16 +1,9 @@
 /** One batch: its plan, what is wrong with it, what became of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
-import {
-  type BatchRecord,
-  type BatchReport,
-  discrepancyWords,
-  recordOf,
-  totalWords,
-  typeTotals,
-} from '../../bulk/report.ts';
+import { type BatchRecord, type BatchReport, discrepancyWords, recordOf, totalWords } from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks } from '../../bulk/results.ts';
-import { notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
+import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
@@ -168,7 +161,11 @@ async function taken<T>(all: AsyncIterable<T>, most: number): Promise<T[]> {
   return some;
 }
 
-async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts, rows }: BatchReport): Promise<Html> {
+async function rowsTag(
+  visit: Visit,
+  { journal }: ConsolePorts,
+  { batch, counts, rows, types }: BatchReport,
+): Promise<Html> {
   const { link, query } = visit;
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);
@@ -176,7 +173,7 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
   const found = await taken(journal.intents(batch, states, Number.isSafeInteger(after) ? after : -1), rowsAPage + 1);
   const part = found.slice(0, rowsAPage);
   const next = found.length > part.length ? part.at(-1)?.row : undefined;
-  const totals = after === -1 && show === undefined ? await typeTotals(journal.parameters(batch)) : [];
+  const totals = after === -1 && show === undefined ? types : [];
   const here = `/batches/${batch}`;
   return html`<h2 id="rows">Rows</h2>
     ${totals.length === 0 ? null : html`<p>${totals.map(({ type, rows: count, amount }) => `${type}: ${counted(count, 'row')}, ${amount}`).join('; ')}</p>`}
@@ -195,8 +192,8 @@ async function rowsTag(visit: Visit, { journal }: ConsolePorts, { batch, counts,
           ({ plannedUsername, plannedEmail }) => html`${plannedUsername} <span class="soft">${plannedEmail}</span>`,
         ],
         ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters))],
-        ['Before', (intent) => reviewRow(intent).before, 'number'],
-        ['After', (intent) => reviewRow(intent).after, 'number'],
+        ['Before', (intent) => balancesOf(intent).before, 'number'],
+        ['After', (intent) => balancesOf(intent).after, 'number'],
         [
           'State',
           ({ state, evidence }) => [

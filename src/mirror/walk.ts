@@ -6,6 +6,7 @@
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
+import { RefusedInput } from '../api/errors.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -296,9 +297,9 @@ export async function lastShown(
   if (shown !== undefined) {
     if (entries < page.perPage && !isDoubted) return page;
     for (let step = 1; ; step *= 2) {
-      const next: MirrorPage = await read(shown.page + step);
-      empty = next.page;
-      if (entriesOn(next).length === 0) break;
+      const next: MirrorPage | undefined = await readBehind(read, shown.page + step);
+      empty = shown.page + step;
+      if (next === undefined || entriesOn(next).length === 0) break;
       shown = next;
       if (shown.page * page.perPage > most) return shown;
     }
@@ -310,12 +311,23 @@ export async function lastShown(
     const back: number | undefined = steps.shift();
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
-    const middle: MirrorPage = await read(back !== undefined && empty - back > least ? empty - back : half);
+    const at = back !== undefined && empty - back > least ? empty - back : half;
+    const middle: MirrorPage | undefined = shown === undefined ? await read(at) : await readBehind(read, at);
     // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
-    if (entriesOn(middle).length > 0) shown = middle;
-    else [empty, first] = [middle.page, middle];
+    if (middle !== undefined && entriesOn(middle).length > 0) shown = middle;
+    else [empty, first] = [at, middle ?? first];
   }
   return shown ?? first;
+}
+
+/** A page behind one that shows records; undefined where the server refuses what lies so deep, which ends its list as an empty page does. */
+async function readBehind(read: WalkPorts['read'], page: number): Promise<MirrorPage | undefined> {
+  try {
+    return await read(page);
+  } catch (error) {
+    if (error instanceof RefusedInput) return undefined;
+    throw error;
+  }
 }
 
 /** Goes on from the list's end, which was taken, to its beginning. */
@@ -397,7 +409,8 @@ const collectPasses = 40;
 
 /** What is left to try with a window that cannot be cut: read it though it is large, unite what many passes show. */
 export async function walkUncut(portsOf: PortsOf, pageSize: number, verdict: Verdict): Promise<Verdict> {
-  const walked = verdict.kind === 'large' ? await walkWindow(portsOf, pageSize, Infinity) : verdict;
+  const isUnread = verdict.kind === 'large' && verdict.problem === undefined;
+  const walked = isUnread ? await walkWindow(portsOf, pageSize, Infinity) : verdict;
   if (walked.kind !== 'unstable' || walked.shown === undefined) return walked;
   return walkWindow(portsOf, pageSize, Infinity, collectPasses, walked);
 }

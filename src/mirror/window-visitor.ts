@@ -17,7 +17,7 @@ import { type PageMemory, WindowPages } from './window-pages.ts';
 import { requestedRange, type Source } from './source.ts';
 import { SpentError, type Allowance } from './allowance.ts';
 import type { Removal, Suspicion } from './reconcile.ts';
-import { recordKey } from '../model/records.ts';
+import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
 import { lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
@@ -293,15 +293,12 @@ export class WindowVisitor {
     const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
-      const walked = await walkWindow(portsOf, capabilities.pageSize, most);
-      const verdict = await this.#unlessTooDeep(window, walked);
-      const isCut = verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined);
-      const pieces = isCut ? await this.#cut(window, verdict.total) : undefined;
+      const walked = await this.#unlessTooDeep(window, await walkWindow(portsOf, capabilities.pageSize, most));
+      const isCut = walked.kind === 'large' || (walked.kind === 'unstable' && walked.twins === undefined);
+      const pieces = isCut ? await this.#cut(window, walked.total) : undefined;
       if (pieces !== undefined) return pieces;
-      const whole = walked.kind === 'damaged' ? walked : verdict;
-      const isTried = isCut && verdict === walked;
-      const last = isTried ? await walkUncut(portsOf, capabilities.pageSize, verdict) : whole;
-      this.#recordVerdict(window, isTried ? await this.#unlessTooDeep(window, last) : last, memory);
+      const uncut = isCut ? await walkUncut(portsOf, capabilities.pageSize, walked) : walked;
+      this.#recordVerdict(window, uncut === walked ? walked : await this.#unlessTooDeep(window, uncut), memory);
       return [];
     } catch (error) {
       const pieces = await this.#cutRefused(window, error, most);
@@ -314,9 +311,9 @@ export class WindowVisitor {
 
   /** The verdict, unless the list goes on behind the last page that is shown: some servers show none beyond a depth. */
   async #unlessTooDeep(window: Window, verdict: Verdict): Promise<Verdict> {
-    const { source, resource, capabilities, surplus } = this.#ports;
+    const { capabilities, surplus } = this.#ports;
     const isRead = verdict.kind === 'settled' || verdict.kind === 'damaged';
-    if (!isRead || capabilities.sorts !== 'kept') return verdict;
+    if (!isRead || (capabilities.sorts !== 'kept' && coverageOf(window) !== 'everything')) return verdict;
     const { total, seen } = verdict;
     const { pageSize } = capabilities;
     const { size } = seen;
@@ -327,15 +324,31 @@ export class WindowVisitor {
     } else {
       // A depth is a number of full pages, or a round one, unless the total tells that there is more.
       const isRound = size > pageSize && (size % pageSize === 0 || size % 100 === 0);
-      const isLess = verdict.surplus > 0 && verdict.surplus !== surplus.of(window);
+      const isLess = capabilities.sorts === 'kept' && verdict.surplus > 0 && verdict.surplus !== surplus.of(window);
       if (!isRound && !isLess) return verdict;
-      const newest = await source.newest(resource, requestedRange(window, capabilities), capabilities, this.#signal);
-      const unseen = newest?.records.map(recordKey).filter((id) => id !== undefined && !seen.has(id)).length ?? 0;
+      const unseen = (await this.#lookBehind(window, seen)).filter((id) => !seen.has(id)).length;
       // Some may have been added since.
-      if (unseen <= Math.max(0, (newest?.total ?? 0) - total)) return verdict;
+      if (unseen === 0 || unseen <= (await this.total(window)) - total) return verdict;
     }
     this.#most = Math.min(this.#most, size);
-    return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, before the newest ones` };
+    return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, and there are others` };
+  }
+
+  /** Records that a list has last, if any: the newest; where nothing is known of its order, those that have the next ids. */
+  async #lookBehind(window: Window, seen: ReadonlySet<RecordKey>): Promise<RecordKey[]> {
+    const { source, resource, capabilities } = this.#ports;
+    if (capabilities.sorts === 'kept') {
+      const newest = await source.newest(resource, requestedRange(window, capabilities), capabilities, this.#signal);
+      return newest?.records.map(recordKey).filter((id) => id !== undefined) ?? [];
+    }
+    const ids = [...seen].map(BigInt);
+    const least = ids.reduce((one, other) => (other < one ? other : one));
+    const most = ids.reduce((one, other) => (other > one ? other : one));
+    const found: RecordKey[] = [];
+    for (const id of [keyOf(most + 1n), keyOf(least - 1n)]) {
+      if (id > 0 && (await source.look(resource, id, this.#signal)).kind === 'found') found.push(id);
+    }
+    return found;
   }
 
   /** Cuts a window some pages of which are refused: its pieces have fewer. @param most records that it was read for */

@@ -440,15 +440,30 @@ describe('a server whose pages end at a depth', () => {
     },
   );
 
-  test.each([{ depth: 100, totals_cap: 100 }, { depth: 110 }])(
-    'of %o, without ranges of days, makes nothing complete or fresh',
-    async (behaviour) => {
-      const sandbox = await startSandbox({ users: 600, behaviour: { ...behaviour, date_ranges: 'ignored' } });
-      const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`, tried);
-      expect(report.resources.users).toMatchObject({ status: 'partial', live: behaviour.depth, fresh_as_of: null });
-      expect(report.resources.users?.problem).toContain(`its pages end after ${behaviour.depth} records`);
-    },
-  );
+  test('and are refused beyond it, where totals are capped there, too, is read whole', async () => {
+    const sandbox = await startSandbox({
+      users: 600,
+      behaviour: { depth: 100, depth_over: 'refuse', totals_cap: 100 },
+    });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(sandbox, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: 600 });
+    expect(report.resources.users?.problem).toContain('count 500 records fewer');
+    expectMirrored(sandbox, file, ['users']);
+  });
+
+  test.each([
+    { depth: 100, totals_cap: 100 },
+    { depth: 110 },
+    { depth: 100, totals_cap: 100, depth_over: 'refuse' },
+    // Without an order, what has the next id shows that there is more.
+    { depth: 100, totals_cap: 100, sorts: 'ignored' },
+  ] as const)('of %o, without ranges of days, makes nothing complete or fresh', async (behaviour) => {
+    const sandbox = await startSandbox({ users: 600, behaviour: { ...behaviour, date_ranges: 'ignored' } });
+    const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`, tried);
+    expect(report.resources.users).toMatchObject({ status: 'partial', live: behaviour.depth, fresh_as_of: null });
+    expect(report.resources.users?.problem).toContain(`its pages end after ${behaviour.depth} records`);
+  });
 });
 
 describe('a shop that sleeps over the winter', () => {

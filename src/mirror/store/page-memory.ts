@@ -7,6 +7,7 @@
 import { crc32 } from 'node:zlib';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
 import { resourceOf, type ResourceName } from '../../model/resources.ts';
+import { releaseBytes } from '../../model/memory.ts';
 import { coverageOf, outsideStart } from '../../model/era.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
@@ -49,8 +50,12 @@ export function rowSums(database: Database, resource: ResourceName) {
     'SELECT ids, rows_sum AS sum FROM mirror_pages WHERE resource = ? AND from_day = ?',
   );
   /** Of the rows with these ids that the window owns. */
-  const of = (window: Window, ids: string): number =>
-    crc32((coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids)) ?? '');
+  const of = (window: Window, ids: string): number => {
+    const rows = coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids);
+    const sum = crc32(rows ?? '');
+    if (rows) releaseBytes(rows);
+    return sum;
+  };
   return {
     of,
     /** Whether each remembered page of the window has the rows that it was remembered with. */

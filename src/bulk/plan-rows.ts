@@ -206,7 +206,7 @@ export class PlanHash {
 
   /** In the order of the file. */
   add({ row, state, subject, parameters, plannedBefore, plannedAfter }: PlannedRow): void {
-    this.#digest.update(JSON.stringify([row, state === 'planned', subject, parameters, plannedBefore, plannedAfter]));
+    this.#digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
   }
 
   end(): string {

@@ -26,8 +26,12 @@ import { anotherShown, type RowEnd, seenBefore, type Sending, targetOf } from '.
 import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
-/** Of a lease of three quarters of a minute, that is renewed each ten seconds. */
 const usualMarginMs = 10 * secondMs;
+
+/** How long before the end of such a lease no request begins any more; as long as it takes to renew a shorter one. */
+export function sendMarginOf(leaseMs: number): number {
+  return Math.min(usualMarginMs, (leaseMs * 2) / 9);
+}
 
 /** The server asked to come back later, or was not there: the row is `planned` as before. */
 export interface Later {

@@ -115,6 +115,13 @@ describe('with store.shared', () => {
     for (const file of ['journal.db', 'mirror.worker.db']) expect(existsSync(join(folder, 'data', file))).toBe(false);
   });
 
+  test('rows go out under the shortest lease that may be set', async () => {
+    const { here, sandbox, ...world } = await sharedWorld('store: {shared_lease: 1s}\n');
+    const { name } = creditFile({ ...world, sandbox }, 2);
+    expect(await here(['bulk', 'run', 'balance', name, '--yes'])).toMatchObject({ code: 0 });
+    expect(made(sandbox)).toBe(2);
+  });
+
   test('a rehearsal leaves nothing there', async () => {
     const world = await sharedWorld('');
     const { name } = creditFile(world, 1);

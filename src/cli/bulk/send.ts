@@ -13,6 +13,7 @@ import { openDirectory } from '../../bulk/open.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, consentQuestion, countWords, reportOf } from '../../bulk/report.ts';
 import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
+import { sendMarginOf } from '../../bulk/send-row.ts';
 import type { Batch } from '../../journal/port.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -185,9 +186,10 @@ async function sendWatched(
   emit: (report: BatchReport) => Promise<void>,
 ): Promise<void> {
   const { signal } = ports;
-  const { bulk } = context.settings();
+  const { bulk, store } = context.settings();
   const options = {
     ...bulk,
+    sendMarginMs: sendMarginOf(store.sharedLeaseMs),
     settleAfterMs: flags.settleAfter ?? bulk.settleAfterMs,
     maxErrors: flags.maxErrors,
     acceptJournal: acceptedOf(flags),

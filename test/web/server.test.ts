@@ -129,6 +129,10 @@ describe('the limits', () => {
     };
     expect(await lastOf((count) => `192.0.2.${count}, 198.51.100.7`)).toBe(429);
     expect(await lastOf((count) => `192.0.2.1, 203.0.113.${count}`)).toBe(413);
+    // Of IPv6 one machine has a whole network, and IPv4 may be written in it.
+    expect(await lastOf((count) => `2001:db8:1:2::${count + 1}`)).toBe(429);
+    expect(await lastOf((count) => `2001:db8:1:${count + 3}::1`)).toBe(413);
+    expect(await lastOf((count) => `::ffff:198.18.0.${count}`)).toBe(413);
   });
 
   test('keep room for whoever comes, however many connections say nothing', async () => {

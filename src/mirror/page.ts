@@ -30,6 +30,8 @@ export interface PageWanted {
   readonly keptOut?: KeptOut;
   /** A field of each record besides. */
   readonly field?: string;
+  /** It may lie behind the end of its list: it comes whole, or fails. */
+  readonly isBehind?: boolean;
 }
 
 /** The reading of one response. */

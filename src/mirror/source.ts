@@ -224,7 +224,9 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         count: ({ ids }) => ids.length,
         join: joinPages,
       };
-      const read = await readPage(reading, page, paginate, reachOf(resource));
+      const read = wanted.isBehind
+        ? await reading.requestOne(page, paginate, { attempts: 2 })
+        : await readPage(reading, page, paginate, reachOf(resource));
       checkRange(range, read.createdAt, capabilities);
       return read;
     },

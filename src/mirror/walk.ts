@@ -6,7 +6,7 @@
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
-import { RefusedInput } from '../api/errors.ts';
+import { isPageFailure, RefusedInput } from '../api/errors.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -24,7 +24,8 @@ export interface WalkPorts {
   readonly past: number;
   /** Whether the server keeps to the order requested. */
   readonly isOrdered: boolean;
-  readonly read: (page: number) => Promise<MirrorPage>;
+  /** @param isBehind whether it may lie behind the end: then a page that fails is not looked through for the record that it fails by */
+  readonly read: (page: number, isBehind?: boolean) => Promise<MirrorPage>;
   /** Keeps a page's records and the window's progress in one step. */
   readonly record: (page: MirrorPage, seen: ReadonlySet<RecordKey>) => RecordedPage;
   /** Takes note of how many records this way through the pages has shown so far. */
@@ -320,12 +321,12 @@ export async function lastShown(
   return shown ?? first;
 }
 
-/** A page behind one that shows records; undefined where the server refuses what lies so deep, which ends its list as an empty page does. */
+/** A page behind one that shows records; undefined where the server refuses what lies so deep, or fails, which ends its list as an empty page does. */
 async function readBehind(read: WalkPorts['read'], page: number): Promise<MirrorPage | undefined> {
   try {
-    return await read(page);
+    return await read(page, true);
   } catch (error) {
-    if (error instanceof RefusedInput) return undefined;
+    if (error instanceof RefusedInput || isPageFailure(error)) return undefined;
     throw error;
   }
 }

@@ -132,10 +132,10 @@ export class WindowPages {
       past: surplus.pastEndOf(window),
       isOrdered: capabilities.sorts === 'kept',
       show: (records) => allowance.show(resource, window, records),
-      read: async (number) => {
+      read: async (number, isBehind = false) => {
         const requested = request(number);
         const known = memory.knownAt(requested);
-        const wanted = { known, rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource) };
+        const wanted = { known, rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource), isBehind };
         const read = await source.page(resource, requested, capabilities, this.#signal, wanted);
         this.#reportStale(read);
         this.#allowSmaller();

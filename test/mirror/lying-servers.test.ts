@@ -440,17 +440,20 @@ describe('a server whose pages end at a depth', () => {
     },
   );
 
-  test('and are refused beyond it, where totals are capped there, too, is read whole', async () => {
-    const sandbox = await startSandbox({
-      users: 600,
-      behaviour: { depth: 100, depth_over: 'refuse', totals_cap: 100 },
-    });
-    const file = `${temporaryFolder()}/mirror.db`;
-    const { report } = await sync(sandbox, file, tried);
-    expect(report.resources.users).toMatchObject({ status: 'partial', live: 600 });
-    expect(report.resources.users?.problem).toContain('count 500 records fewer');
-    expectMirrored(sandbox, file, ['users']);
-  });
+  test.each(['refuse', 'error'] as const)(
+    'with a page that gets %s beyond it, and totals that are capped there, too, is read whole, in pages as large as ever',
+    async (depth_over) => {
+      const sandbox = await startSandbox({ users: 600, behaviour: { depth: 100, depth_over, totals_cap: 100 } });
+      const file = `${temporaryFolder()}/mirror.db`;
+      const first = await sync(sandbox, file, tried);
+      expect(first.report.resources.users).toMatchObject({ status: 'partial', live: 600 });
+      expect(first.report.resources.users?.problem).toContain('count 500 records fewer');
+      expectMirrored(sandbox, file, ['users']);
+      sandbox.control.advanceClock(dayMs);
+      const { report } = await sync(sandbox, file, { ...tried, mode: 'full' });
+      expect(report.resources.users?.requests).toBeLessThan(100);
+    },
+  );
 
   test.each([
     { depth: 100, totals_cap: 100 },

@@ -285,9 +285,12 @@ export type ClaimRun = readonly [first: number, last: number, at: string];
 export class RowsSeal {
   readonly #hash = createHash('sha256');
   #rows = 0;
+  #last = -1;
 
-  /** In the order of the rows. */
+  /** In the order of their numbers. */
   add(row: number, digest: string): void {
+    if (row <= this.#last) throw new Error(`row ${row} is sealed behind row ${this.#last}`);
+    this.#last = row;
     this.#hash.update(`${row} ${digest}\n`);
     this.#rows += 1;
   }

@@ -892,17 +892,18 @@ async function insertIntents(
   intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
   onRow: (intent: NewIntent) => void,
 ): Promise<{ readonly rows: number; readonly seal: string }> {
-  const seals: (readonly [row: number, digest: string])[] = [];
+  const seal = new RowsSeal();
   const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
     const salts = newSalts(chunkOf.length);
-    const rows = chunkOf.map((each) => plannedRow(batch, undoOf, each));
+    const rows: readonly Readonly<Record<string, unknown>>[] = chunkOf.map((each) => plannedRow(batch, undoOf, each));
+    const own = Object.keys(rows[0] ?? {});
     const sealed = rows.map((row, at) => {
       const salt = salts[at] ?? newSalt();
       const digest = sealOf(salt, row);
-      seals.push([row.row, digest]);
-      return [...Object.values(row), salt, digest];
+      seal.add(Number(row['row']), digest);
+      return [...own.map((name) => row[name]), salt, digest];
     });
-    const names = [...Object.keys(rows[0] ?? {}), 'salt', 'digest'];
+    const names = [...own, 'salt', 'digest'];
     const columns = sql.join(names.map((name) => sql.ref(name)));
     const values = sql.join(
       names.map(
@@ -921,8 +922,6 @@ async function insertIntents(
     waiting = [];
   }
   if (waiting.length > 0) await store(waiting);
-  const seal = new RowsSeal();
-  for (const [row, digest] of seals.sort(([a], [b]) => a - b)) seal.add(row, digest);
   return seal.end();
 }
 

@@ -139,6 +139,7 @@ describe('a seal', () => {
     const rows = new RowsSeal();
     expect(new RowsSeal().end()).toEqual({ rows: 0, seal: digestOf('') });
     rows.add(2, 'd2');
+    expect(() => rows.add(2, 'd2')).toThrow(/sealed behind row 2/);
     rows.add(3, 'd3');
     expect(rows.end()).toEqual({ rows: 2, seal: digestOf('2 d2\n3 d3\n') });
   });

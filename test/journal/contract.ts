@@ -157,7 +157,9 @@ export function journalContract(open: () => Promise<Opened>): void {
   describe('a batch', () => {
     test('is stored whole or not at all', async () => {
       const { journal } = await open();
-      await expect(journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(2, 8)])).rejects.toThrow(/unique/i);
+      await expect(journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(2, 8)])).rejects.toThrow(
+        /row 2 is sealed behind row 2/,
+      );
       expect(await journal.batches()).toEqual([]);
     });
 

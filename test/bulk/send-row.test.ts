@@ -14,7 +14,7 @@ import {
 } from '../../src/api/errors.ts';
 import { unsentState } from '../../src/journal/claim-view.ts';
 import type { Action } from '../../src/bulk/action.ts';
-import { decideSending, sendRow } from '../../src/bulk/send-row.ts';
+import { decideSending, sendMarginOf, sendRow } from '../../src/bulk/send-row.ts';
 import type { Sending } from '../../src/bulk/sending.ts';
 import type { Intent, Journal, NewIntent } from '../../src/journal/port.ts';
 import { FileError, UsageError } from '../../src/model/errors.ts';
@@ -52,6 +52,10 @@ const again = { ...first, attempts: 1, seenBefore: look() };
 
 const decided = (planned: object, seen: ReturnType<typeof look> | User = {}, unknown: string | null = null) =>
   decideSending(balance, planned as Intent, 'found' in seen ? seen : look(seen), unknown);
+
+test('no row begins ten seconds before the end of its lock, or as long before that of a short one as its renewal takes', () => {
+  expect([45_000, 90_000, 9_000, 900].map(sendMarginOf)).toEqual([10_000, 10_000, 2_000, 200]);
+});
 
 describe('a row that was never sent', () => {
   test('goes out where nothing speaks against it', () => {

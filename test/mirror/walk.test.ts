@@ -1,6 +1,7 @@
 /** Walks over a list that is made up here, page by page: what is requested in which order, and what is said of it. */
 import { describe, expect, test } from 'vitest';
 import type { Unreadable } from '../../src/api/envelope.ts';
+import { RefusedInput, ServerFailed } from '../../src/api/errors.ts';
 import type { MirrorPage } from '../../src/mirror/page.ts';
 import { lastShown, problemOf, type Verdict, type WalkPorts, walkUncut, walkWindow } from '../../src/mirror/walk.ts';
 import type { RecordKey } from '../../src/model/records.ts';
@@ -411,6 +412,36 @@ describe('the last page that shows records', () => {
     const [, pages] = await found(25, 1e9);
     expect((pages as number[]).length).toBeLessThan(40);
   });
+
+  /** Of a server that shows no page behind the eighth; `behind`: pages that may lie behind the end, as they were requested. */
+  async function foundOver(error: Error, count: number, from: number) {
+    const list = portsOver({ ids: ids(count) }).portsOf(10);
+    const behind: number[] = [];
+    const page = await list.read(from);
+    const read: WalkPorts['read'] = async (number, isBehind) => {
+      if (isBehind === true) behind.push(number);
+      if (number > 8) throw error;
+      return list.read(number);
+    };
+    return [(await lastShown(read, page, Infinity)).page, behind];
+  }
+  const refused = new RefusedInput('too deep', 422, []);
+
+  test.each([
+    ['is refused', refused],
+    ['fails', new ServerFailed('broken', 500, { smallerMayHelp: true })],
+  ])('is the one before a page that %s', async (_, error) => {
+    expect(await foundOver(error, 80, 8)).toEqual([8, [9]]);
+    expect(await foundOver(error, 300, 5)).toEqual([8, [6, 8, 12, 10, 9]]);
+    // A few steps back, of which the first show nothing and the others may be behind the end.
+    expect(await foundOver(error, 25, 7)).toEqual([3, [4, 3]]);
+  });
+
+  test('is not known where a page is refused and none has shown any, or the server is away', async () => {
+    await expect(foundOver(refused, 25, 12)).rejects.toBe(refused);
+    const away = new ServerFailed('come back later', 503, { waitMs: 5 });
+    await expect(foundOver(away, 80, 8)).rejects.toBe(away);
+  });
 });
 
 describe('several passes', () => {
@@ -526,6 +557,8 @@ describe('several passes', () => {
     expect(await walkUncut(whole.portsOf, 10, { kind: 'large', total: 25 })).toEqual(settled(ids(25)));
     const done = settled(ids(3)) as Verdict;
     expect(await walkUncut(whole.portsOf, 10, done)).toBe(done);
+    const deep: Verdict = { kind: 'large', total: 25, problem: 'its pages end after 20' };
+    expect(await walkUncut(whole.portsOf, 10, deep)).toBe(deep);
     const hopeless: Verdict = { kind: 'unstable', total: 3, problem: 'x' };
     expect(await walkUncut(whole.portsOf, 10, hopeless)).toBe(hopeless);
     expect(whole.sizes).toEqual([10]);

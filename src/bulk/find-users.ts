@@ -26,7 +26,7 @@ import { quoteName } from '../store/schema.ts';
 /** Requests that confirming what the mirror knows may cost. */
 const mostConfirmations = 200;
 
-/** Users by `keyText`. Those that are as the mirror has them are kept as JSON: of a hundred thousand, objects take several times as much. */
+/** Users by `keyText`. Those that are as the mirror has them are kept as JSON, which takes less than objects: there may be a hundred thousand. */
 export class Users {
   readonly #found = new Map<string, Found>();
   readonly #mirrored: Map<string, string>;

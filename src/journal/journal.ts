@@ -350,7 +350,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         const rows = chunkAfter(batch, after).select(intentColumns);
         return (await (states === undefined ? rows : rows.where('state', 'in', states)).execute()).map(intentOf);
       }, first),
-    /** What a person reads of them, in half the time; of all, or of those that deserve a look before they are approved. */
+    /** What a person reads of them; of all, or of those that deserve a look before they are approved. */
     views: (batch: string, noted = false) =>
       inChunks(async (after): Promise<RowView[]> => {
         const rows = chunkAfter(batch, after).select(viewColumns);

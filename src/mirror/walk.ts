@@ -321,7 +321,7 @@ export async function lastShown(
   return shown ?? first;
 }
 
-/** A page behind one that shows records; undefined where the server refuses what lies so deep, or fails, which ends its list as an empty page does. */
+/** A page behind one that shows records; undefined where it is refused, or fails, which ends the list as an empty page does. */
 async function readBehind(read: WalkPorts['read'], page: number): Promise<MirrorPage | undefined> {
   try {
     return await read(page, true);

@@ -48,7 +48,10 @@ const builtins = {
       const parts = (names?.split(', ') ?? []).map((each) => {
         const [name, as = name] = each.split(' as ');
         const isFunction = typeof process.getBuiltinModule(from)[name] === 'function';
-        return `${as} = ${isLate && isFunction ? `(...given) => ${module}.${name}(...given)` : `${module}.${name}`}`;
+        const own = `${module}.${name}`;
+        // A class is called with `new`.
+        const late = `function (...given) { return new.target ? new (${own})(...given) : ${own}(...given); }`;
+        return `${as} = ${isLate && isFunction ? late : own}`;
       });
       return `const ${[...(all === undefined ? [] : [`${all} = ${module}`]), ...parts].join(', ')};`;
     });

@@ -4,7 +4,7 @@ import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
 import { profileVariable } from './profiles.ts';
 import { credentialsWord, type Settings } from './settings.ts';
-import { createHash, createPublicKey } from 'node:crypto';
+import { createHash, X509Certificate } from 'node:crypto';
 import type { SharedStore } from '../model/address.ts';
 
 /** The address and the key. Throws a UsageError that names every place where a missing one can be set. */
@@ -131,7 +131,7 @@ export function certificatesIn(file: string): readonly string[] {
       readRegularFile(file)
         .bytes.toString()
         .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-    for (const each of found) createPublicKey(each);
+    for (const each of found) void new X509Certificate(each);
   } catch (error) {
     throw new UsageError(`the certificates in ${file} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }

@@ -1,9 +1,12 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { commandFile } from '../support/command-file.ts';
 import { textOf } from '../support/documents.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { caFile } from '../support/tls.ts';
 
 const folder = join(dirname(commandFile), '../dist/command');
 
@@ -11,6 +14,23 @@ test('`status` starts fast: the file that it needs imports no package', () => {
   const [start = ''] = readdirSync(folder).filter((name) => /^start-.*\.js$/.test(name));
   const text = readFileSync(join(folder, start), 'utf8');
   expect([...text.matchAll(/^import .*"([^."][^"]*)";$/gm)].map(([, target]) => target)).toEqual([]);
+});
+
+test('classes of Node that are loaded late are made as in the sources', () => {
+  const bad = join(temporaryFolder(), 'bad.pem');
+  writeFileSync(bad, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+  const said = (certificates: string): string => {
+    const env = {
+      ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9',
+      ADMIN_MIRROR_API_KEY: 'key',
+      ADMIN_MIRROR_API_ATTEMPTS: '1',
+      ADMIN_MIRROR_CA_FILE: certificates,
+    };
+    return spawnSync(process.execPath, [commandFile, 'users', 'get', '1'], { env, encoding: 'utf8' }).stderr;
+  };
+  expect(said(caFile)).toMatch(/127\.0\.0\.1:9/);
+  expect(said(caFile)).not.toMatch(/certificates/);
+  expect(said(bad)).toMatch(/the certificates in .*bad\.pem cannot be read/);
 });
 
 test('the bundle imports nothing that does not come with the package', () => {

@@ -26,7 +26,7 @@ import { quoteName } from '../store/schema.ts';
 /** Requests that confirming what the mirror knows may cost. */
 const mostConfirmations = 200;
 
-/** Users by `keyText`. Those that are as the mirror has them are kept as JSON, which takes less than objects: there may be a hundred thousand. */
+/** Users by `keyText`. Of those that are as the mirror has them there may be a hundred thousand: they are kept as JSON. */
 export class Users {
   readonly #found = new Map<string, Found>();
   readonly #mirrored: Map<string, string>;

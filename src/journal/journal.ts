@@ -895,12 +895,12 @@ async function insertIntents(
   const seal = new RowsSeal();
   const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
     const salts = newSalts(chunkOf.length);
-    const rows: readonly Readonly<Record<string, unknown>>[] = chunkOf.map((each) => plannedRow(batch, undoOf, each));
-    const own = Object.keys(rows[0] ?? {});
+    const rows = chunkOf.map((each) => plannedRow(batch, undoOf, each));
+    const own = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
     const sealed = rows.map((row, at) => {
       const salt = salts[at] ?? newSalt();
       const digest = sealOf(salt, row);
-      seal.add(Number(row['row']), digest);
+      seal.add(row.row, digest);
       return [...own.map((name) => row[name]), salt, digest];
     });
     const names = [...own, 'salt', 'digest'];

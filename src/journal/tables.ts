@@ -2,7 +2,7 @@
 import { type Generated, type Kysely, type QueryExecutorProvider, type RawBuilder, type Selectable, sql } from 'kysely';
 import type { Account, AccountState, Actor, SignInMethod } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Batch, Intent, SentWrite } from './port.ts';
+import type { Batch, Intent, RowChange, RowView, SentWrite } from './port.ts';
 
 /** A record whose members of these names stand in the database as JSON text. */
 type Stored<T, Json extends keyof T> = {
@@ -110,15 +110,14 @@ export const intentColumns = (
   'evidence recordId discrepancy'
 ).split(' ') as (keyof Intent)[];
 
-export const changeColumns = [
-  ...(['row', 'state', 'subject', 'parameters', 'plannedBefore', 'plannedAfter'] as const),
-  ...(['before', 'after', 'discrepancy'] as const),
-] as const;
+export const changeColumns = 'row state subject parameters plannedBefore plannedAfter before after discrepancy'.split(
+  ' ',
+) as (keyof RowChange | 'row')[];
 
-export const viewColumns = [
-  ...(['row', 'state', 'subject', 'user', 'plannedEmail', 'plannedUsername', 'parameters'] as const),
-  ...(['plannedBefore', 'plannedAfter', 'before', 'after', 'problem', 'notes'] as const),
-] as const;
+export const viewColumns = (
+  'row state subject user plannedEmail plannedUsername parameters plannedBefore plannedAfter before after problem ' +
+  'notes'
+).split(' ') as (keyof RowView)[];
 
 export function notesIn(json: string | null): Intent['notes'] {
   return json === null ? [] : (JSON.parse(json) as Intent['notes']);

@@ -1,9 +1,6 @@
 // @module-tag full
 /** The mirror in PostgreSQL: whole, then what changed, and back again. */
-import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { Client } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
@@ -19,8 +16,8 @@ import { awkwardUsers } from '../support/awkward-users.ts';
 import { changePerson, person, personalTexts, placePerson } from '../support/forget.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { expectMirrored, sync } from '../support/mirror.ts';
-import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';
-import { checkIn, destinationIn, publishTo, restoreTo } from '../support/publish.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
+import { checkIn, destinationIn, openCutter, publishTo, restoreTo, visibleIn } from '../support/publish.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -69,32 +66,6 @@ function contentsOf(file: string): Record<string, unknown[]> {
     );
   } finally {
     database.close();
-  }
-}
-
-/** Every row that readers of the schema can see, all at one moment. */
-async function visibleIn(database: TestDatabase): Promise<Record<string, string>> {
-  const client = new Client({ connectionString: database.urlWithPassword });
-  await client.connect();
-  try {
-    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
-    const { rows } = await client.query(
-      `SELECT relname AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
-       JOIN pg_roles ON rolname = $1 WHERE nspname = 'mirror' AND relkind IN ('r', 'v')
-       AND has_table_privilege(rolname, c.oid, 'SELECT') ORDER BY 1`,
-      [`${database.name}_reader`],
-    );
-    const seen: Record<string, string> = {};
-    for (const { name } of rows as { name: string }[]) {
-      // The time of publishing is of no state.
-      if (name === 'mirror_freshness') continue;
-      const all = await client.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
-      const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
-      seen[name] = createHash('md5').update(lines.join('\n')).digest('hex');
-    }
-    return seen;
-  } finally {
-    await client.end();
   }
 }
 
@@ -332,31 +303,6 @@ test('a connection that is cut anywhere leaves readers a state that there was, a
   expect([...onTheSecond].filter((each) => each !== first && each !== second)).toEqual([]);
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
 });
-
-/** Passes on to the port, and cuts a connection once so many bytes went over it from the client. */
-async function openCutter(to: number): Promise<{ readonly port: number; readonly cutAfter: (bytes: number) => void }> {
-  let most = Number.POSITIVE_INFINITY;
-  const server = createServer((client) => {
-    const upstream = connect(to, '127.0.0.1');
-    let bytes = 0;
-    const allowed = most;
-    client.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= allowed) upstream.write(chunk);
-      else for (const each of [client, upstream]) each.destroy();
-    });
-    upstream.on('data', (chunk: Buffer) => client.write(chunk));
-    for (const [one, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      one.on('error', () => {}).on('close', () => other.destroy());
-    }
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  return { port: (server.address() as AddressInfo).port, cutAfter: (bytes) => (most = bytes) };
-}
 
 test('a publication that is stopped half-way goes on with what changed meanwhile', async () => {
   const { sandbox, file, next } = await mirrored();

@@ -1,4 +1,9 @@
 /** Publishing a mirror into a database of the tests. */
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { Client } from 'pg';
+import { onTestFinished } from 'vitest';
 import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { systemClock } from '../../src/model/time.ts';
@@ -38,3 +43,67 @@ export const publishTo = (file: string, destination: Destination, tried: Publish
 export const checkIn = (file: string, destination: Destination) => check(portsOf(file, destination));
 
 export const restoreTo = (file: string, destination: Destination) => restore(portsOf(file, destination));
+
+/** Every row that readers of the schema can see, all at one moment. */
+export async function visibleIn(database: TestDatabase): Promise<Record<string, string>> {
+  const client = new Client({ connectionString: database.urlWithPassword });
+  await client.connect();
+  try {
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const { rows } = await client.query(
+      `SELECT relname AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
+       JOIN pg_roles ON rolname = $1 WHERE nspname = 'mirror' AND relkind IN ('r', 'v')
+       AND has_table_privilege(rolname, c.oid, 'SELECT') ORDER BY 1`,
+      [`${database.name}_reader`],
+    );
+    const seen: Record<string, string> = {};
+    for (const { name } of rows as { name: string }[]) {
+      // The time of publishing is of no state.
+      if (name === 'mirror_freshness') continue;
+      const all = await client.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
+      const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
+      seen[name] = createHash('md5').update(lines.join('\n')).digest('hex');
+    }
+    return seen;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Passes on to the port, and cuts a connection once so many bytes went over it from the client. */
+export async function openCutter(to: number) {
+  let most = Number.POSITIVE_INFINITY;
+  let seen = 0;
+  let cut = () => {};
+  const server = createServer((client) => {
+    const upstream = connect(to, '127.0.0.1');
+    let bytes = 0;
+    const allowed = most;
+    const onCut = cut;
+    client.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      seen = bytes;
+      if (bytes <= allowed) return void upstream.write(chunk);
+      onCut();
+      for (const each of [client, upstream]) each.destroy();
+    });
+    upstream.on('data', (chunk: Buffer) => client.write(chunk));
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      one.on('error', () => {}).on('close', () => other.destroy());
+    }
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return {
+    port: (server.address() as AddressInfo).port,
+    cutAfter: (bytes: number, onCut = () => {}) => {
+      most = bytes;
+      cut = onCut;
+    },
+    /** Of the client, over the last connection. */
+    bytes: () => seen,
+  };
+}

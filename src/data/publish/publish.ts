@@ -23,7 +23,7 @@ import {
   columnsIn,
   comment,
   grantReading,
-  growTable,
+  growthSql,
   indexSql,
   type Loading,
   loadingPrefix,
@@ -131,14 +131,11 @@ class Publishing {
     const found = await publicationIn(this.#database, existing);
     if (!whole) await this.#refuseOther(found?.cursor ?? null);
     const since = found?.layout === this.#layout ? this.#known(found.cursor) : undefined;
-    let isGrown = false;
-    for (const table of this.#tables) {
-      const columns = existing.get(table.name);
-      if (columns !== undefined) isGrown = (await growTable(this.#database, table, columns)) || isGrown;
-    }
-    const isWhole = whole || since === undefined || isGrown || this.#isMuch(since);
+    const growth = this.#tables.flatMap((table) => growthSql(table, existing.get(table.name)));
+    const begun = found?.loading ?? null;
+    const isWhole = whole || begun !== null || since === undefined || growth.length > 0 || this.#isMuch(since);
     const at = timestampOf(this.#ports.clock.now());
-    if (isWhole) await this.#everything(found?.loading ?? null, existing, at);
+    if (isWhole) await this.#everything(begun, existing, growth, at);
     else {
       this.#all = this.#changes(since);
       await this.#database.whole(async () => {
@@ -209,7 +206,12 @@ class Publishing {
   }
 
   /** Fills tables beside those that are read, part by part; then puts all in their place at once. */
-  async #everything(begun: Loading | null, existing: ReadonlyMap<string, unknown>, at: Timestamp): Promise<void> {
+  async #everything(
+    begun: Loading | null,
+    existing: ReadonlyMap<string, unknown>,
+    growth: readonly string[],
+    at: Timestamp,
+  ): Promise<void> {
     const { query, whole } = this.#database;
     const isThere = Object.keys(begun?.places ?? {}).every((name) => existing.has(loadingPrefix + name));
     const continued = begun?.layout === this.#layout && isThere ? this.#known(begun.cursor) : undefined;
@@ -248,6 +250,7 @@ class Publishing {
       await query(`ANALYZE ${quoteName(name)}`);
     }
     await whole(async () => {
+      if (growth.length > 0) await query(growth.join('; '));
       if (from < this.#seq) await this.#apply(from, loadingPrefix);
       for (const table of this.#tables) {
         const next = quoteName(loadingPrefix + table.name);

@@ -116,12 +116,9 @@ export function indexSql({ key, indices }: PublishedTable, name: string): string
   ];
 }
 
-/** Adds what a table lacks; a column of another type is kept under another name. Gives whether that was needed. */
-export async function growTable(
-  { query }: Database,
-  table: PublishedTable,
-  existing: readonly ColumnFact[],
-): Promise<boolean> {
+/** The statements that add what a table lacks, if it is there; a column of another type is kept under another name. */
+export function growthSql(table: PublishedTable, existing: readonly ColumnFact[] | undefined): string[] {
+  if (existing === undefined) return [];
   const types = new Map(existing.map(({ name, type }) => [name, type]));
   const changes: string[] = [];
   for (const { name, type } of sqlColumns(table)) {
@@ -136,8 +133,7 @@ export async function growTable(
     }
     changes.push(`ALTER TABLE ${quoteName(table.name)} ADD COLUMN ${quoteName(name)} ${wanted}`);
   }
-  if (changes.length > 0) await query(changes.join('; '));
-  return changes.length > 0;
+  return changes;
 }
 
 const text = (value: string): string => quoteText(value.replaceAll('\0', ''));

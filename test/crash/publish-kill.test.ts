@@ -1,0 +1,110 @@
+// @module-tag full
+/**
+ * `publish`, killed anywhere: who reads the schema sees what was published before or what is published now, never a mix, and the
+ * next one completes.
+ */
+import { expect, onTestFinished, test } from 'vitest';
+import { hourMs } from '../../src/model/time.ts';
+import { finished, startCli } from '../support/cli.ts';
+import { mirroredFolder, sync } from '../support/mirror.ts';
+import { temporaryDatabase } from '../support/postgres.ts';
+import { checkIn, destinationIn, openCutter, publishTo, visibleIn } from '../support/publish.ts';
+
+const includes = { users: ['orders'], emails: [] };
+
+/** A mirror, a database, and `publish` over a way on which it is killed once so many bytes have gone. */
+async function world() {
+  const { sandbox, folder, file } = await mirroredFolder({}, { includes });
+  const database = await temporaryDatabase();
+  const destination = destinationIn(database);
+  const way = await openCutter(destination.address.port);
+  const url = new URL(database.url);
+  url.port = String(way.port);
+  const environment = {
+    ADMIN_MIRROR_PUBLISH_URL: url.href,
+    ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
+    ADMIN_MIRROR_PUBLISH_READER: destination.reader,
+  };
+  /** Gives whether it came to its end before. */
+  const publishKilled = async (bytes: number, ...flags: readonly string[]): Promise<boolean> => {
+    const child = startCli(['publish', '--quiet', ...flags], { folder, environment });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    way.cutAfter(bytes, () => child.kill('SIGKILL'));
+    const { code, stderr } = await finished(child);
+    if (child.signalCode === 'SIGKILL') return false;
+    expect([code, stderr]).toEqual([0, '']);
+    return true;
+  };
+  const state = async () => JSON.stringify(await visibleIn(database));
+  const left = async () => {
+    const { rows } = await database.query(
+      `SELECT relname FROM pg_class WHERE relkind = 'r' AND starts_with(relname, '_next_')`,
+    );
+    return rows as unknown[];
+  };
+  /** Another night of the server and the mirror. */
+  const change = async (from: number) => {
+    for (const id of [from, from + 1, from + 2]) sandbox.control.update('users', id, { first_name: `Another ${from}` });
+    sandbox.control.remove('emails', from);
+    sandbox.control.insert('coupons', { code: `NEW${from}` });
+    sandbox.control.setRelated('users', from, 'orders', [{ id: from, domain: 'another.example' }]);
+    sandbox.control.advanceClock(hourMs);
+    await sync(sandbox, file, { includes, mode: 'full' });
+  };
+  return { file, database, destination, way, publishKilled, state, left, change };
+}
+
+/** Spread over all that is sent, with another offset for each seed. */
+const places = (bytes: number, kills: number, seed: number) =>
+  Array.from({ length: kills }, (_, at) => Math.floor(((at + ((seed * 0.618) % 1)) * bytes) / kills));
+
+/** Killed ever later, then let through: readers saw what was there before and what is there then, and nothing else. */
+async function expectWhole(
+  { file, destination, publishKilled, state, left }: Awaited<ReturnType<typeof world>>,
+  bytes: number,
+  seed: number,
+): Promise<void> {
+  const kills = 8;
+  const seen = [await state()];
+  let killed = 0;
+  for (const place of places(bytes, kills, seed)) {
+    if (!(await publishKilled(place))) killed += 1;
+    seen.push(await state());
+  }
+  expect(killed).toBeGreaterThan(kills / 3);
+  expect(await publishKilled(Number.POSITIVE_INFINITY)).toBe(true);
+  const last = await state();
+  expect(seen.filter((each) => each !== seen[0] && each !== last)).toEqual([]);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
+  expect(await left()).toEqual([]);
+}
+
+test.each([1, 2])('a publication of everything, and of what changed, that is killed anywhere (%i)', async (seed) => {
+  const made = await world();
+  await expectWhole(made, 190_000, seed);
+  await made.change(3);
+  await made.publishKilled(Number.POSITIVE_INFINITY);
+  const bytes = made.way.bytes();
+  await made.change(9);
+  await expectWhole(made, bytes, seed);
+});
+
+test('a publication that adds a column which is missing, and puts one of another type aside, and is killed anywhere', async () => {
+  const made = await world();
+  await publishTo(made.file, made.destination);
+  await made.database.query(`
+    ALTER TABLE mirror.users DROP COLUMN language;
+    ALTER TABLE mirror.users ALTER COLUMN is_subscribed TYPE text`);
+  await expectWhole(made, 190_000, 3);
+});
+
+test('a publication with --full that was killed is gone on with by the next one without it', async () => {
+  const { file, destination, database, publishKilled, left } = await world();
+  await publishTo(file, destination);
+  await database.query('UPDATE mirror.users SET balance = balance + 1 WHERE id = 5');
+  expect(await publishKilled(100_000, '--full')).toBe(false);
+  expect(await left()).not.toEqual([]);
+  expect(await publishKilled(Number.POSITIVE_INFINITY)).toBe(true);
+  expect(await left()).toEqual([]);
+  expect(await checkIn(file, destination)).toMatchObject({ equal: true });
+});

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import pLimit from 'p-limit';
-import { OperatorError } from '../model/errors.ts';
+import { LockHeldError, OperatorError } from '../model/errors.ts';
 import type { Head } from '../journal/chain.ts';
 import type { Log } from '../model/log.ts';
 import {
@@ -142,6 +142,8 @@ export class Alerts {
       this.#isSaved = true;
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
+      // Another worker has them now, and sends them.
+      if (error instanceof LockHeldError) this.close();
       this.#ports.log.error({ advice: error.advice }, `the alerts are not on record: ${error.message}`);
     }
   }

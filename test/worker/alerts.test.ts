@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { FileError } from '../../src/model/errors.ts';
+import { FileError, LockHeldError } from '../../src/model/errors.ts';
 import { dayMs, hourMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
 import { runAlertCommand, sendRequest } from '../../src/worker/channels.ts';
 import { silentLog } from '../../src/model/log.ts';
@@ -177,6 +177,18 @@ test('what cannot be put on record is reported all the same, once, and recorded 
   await look();
   expect(receiver.told()).toEqual(['worker_file', 'over worker_file']);
   expect(saved.length).toBeGreaterThan(0);
+});
+
+test('what a worker finds that was replaced is reported by the other one alone', async () => {
+  const store = {
+    scheduler: () => Promise.resolve(undefined),
+    alerts: () => Promise.resolve({ alerts: [], messages: [] }),
+    saveAlerts: () => Promise.reject(new LockHeldError('the lock of the schedule was lost')),
+  };
+  const { receiver, watch, look } = await alerting({ store });
+  watch().onEvent({ kind: 'trouble', error: new FileError('could not write: the disk is full') });
+  await look();
+  expect(receiver.told()).toEqual([]);
 });
 
 describe('a command', () => {

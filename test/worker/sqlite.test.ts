@@ -48,6 +48,7 @@ test('is written no more by a worker whose lock somebody has taken away', async 
   database.exec('DELETE FROM worker_locks');
   await expect(store.setHandled('sync', 0)).rejects.toThrow(LockHeldError);
   await expect(store.beginRun({ ...run, run: 'r1' })).rejects.toThrow(LockHeldError);
+  await expect(store.saveAlerts({ alerts: [], messages: [] })).rejects.toThrow(LockHeldError);
   expect(await store.runs(9)).toEqual([]);
 });
 

@@ -258,7 +258,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
       })),
     // There are never many: they are written whole.
     saveAlerts: ({ alerts, messages }: AlertBook): Promise<void> =>
-      whole(async (connection) => {
+      step(async (connection) => {
         await connection.deleteFrom('worker_alerts').execute();
         await connection.deleteFrom('worker_messages').execute();
         for (const { sentAt, ...alert } of alerts) {

@@ -103,3 +103,20 @@ test('a page that is as in the last sync is written again where an earlier pass 
   expect(report.resources.users?.status).toBe('complete');
   expectMirrored(sandbox, file, ['users']);
 });
+
+test('a record that the server moves to another day is no row that somebody altered', async () => {
+  const { sandbox, file } = await readTwice();
+  const id = rememberedId(file);
+  const newest = sandbox.control
+    .dump('users')
+    .map((user) => String(user['created_at']))
+    .sort()
+    .at(-1);
+  sandbox.control.update('users', id, { created_at: newest });
+  // The window that the record is in now is read, and that in which it was is not.
+  for (const mode of ['quick', 'default'] as const) await sync(sandbox, file, { ...shape, mode });
+  expectMirrored(sandbox, file, ['users']);
+  const store = openMirrorStore(file);
+  expect(store.events(100, ['rows_altered'])).toEqual([]);
+  store.close();
+});

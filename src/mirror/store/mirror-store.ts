@@ -121,15 +121,16 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
 
   function newWriter(name: ResourceName) {
     const resource = resourceOf(name);
+    const forgetPages = pageForgetter(database, name);
     return {
-      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins),
+      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins, forgetPages),
       remove: database.prepare<[string]>(
         `DELETE FROM ${quoteName(name)} WHERE "id" IN (SELECT value FROM json_each(?))`,
       ),
       owned: ownedRows(database, name),
       ranked: rankedRows(database, resource),
       knownRecords: knownRecordsIn(database, name),
-      forgetPages: pageForgetter(database, name),
+      forgetPages,
       sums: rowSums(database, name),
       undoReuse: reuseUndoer(database, name),
       undoDeletion: deletionUndoer(database, name, historyIgnore),
@@ -234,7 +235,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
         suppressions.note(window.resource, rows.keptOut, now());
         for (const drift of rows.drifts) report(drift);
-        const { twins: refused, ...counts } = upsert(rows, now(), seen);
+        const { twins: refused, ...counts } = upsert(rows, window, now(), seen);
         const undone = refused.filter((id) => undoReuse(id, runBeganAfter));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));

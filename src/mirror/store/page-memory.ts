@@ -101,14 +101,16 @@ export function replacePages(
   }
 }
 
-/** A function that forgets the pages of every window that owns one of the rows. To be called before the rows change. */
-export function pageForgetter(database: Database, resource: ResourceName): (ids: readonly RecordKey[]) => void {
-  const forget = database.prepare<[string, string, string]>(`DELETE FROM mirror_pages WHERE resource = ?
+/** A function that forgets the pages of every other window that owns one of the rows. To be called before the rows change. */
+export function pageForgetter(database: Database, resource: ResourceName) {
+  const forget = database.prepare<
+    [string, string, string, string]
+  >(`DELETE FROM mirror_pages WHERE resource = ? AND from_day <> ?
     AND from_day IN (
       SELECT window.from_day FROM mirror_windows AS window JOIN ${quoteName(resource)} AS row
         ON window.from_day = '${outsideStart}' OR (row.created_at >= window.from_day AND row.created_at < window.to_day)
       WHERE window.resource = ? AND row.id IN (SELECT value FROM json_each(?)))`);
-  return (ids) => {
-    forget.run(resource, resource, keysJson(ids));
+  return (ids: readonly RecordKey[], except = ''): void => {
+    forget.run(resource, except, resource, keysJson(ids));
   };
 }

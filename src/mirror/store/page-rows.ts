@@ -3,7 +3,7 @@
  * each cell from JavaScript costs more than storing it. What the cells are is decided in cell.ts; here they are only written
  * so that SQLite reads the same. Rows that did not change are not written at all.
  */
-import { startsWithDay } from '../../model/era.ts';
+import { type DayRange, eraStart, startsWithDay } from '../../model/era.ts';
 import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
 import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
@@ -11,8 +11,9 @@ import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts
 import type { Database, Statement } from 'better-sqlite3';
 import type { PageCounts } from '../../store/mirror-types.ts';
 import { releaseBytes } from '../../model/memory.ts';
-import type { Timestamp } from '../../model/time.ts';
+import type { Day, Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
+import type { pageForgetter } from './page-memory.ts';
 import { numbersIn } from '../../store/cursor.ts';
 import { quoteName } from '../../store/schema.ts';
 
@@ -270,8 +271,10 @@ export function pageUpsert(
   resource: Resource,
   significant: Differs,
   twins: ReturnType<typeof twinGuard>,
+  forgetPages: ReturnType<typeof pageForgetter>,
 ): (
   rows: RecordRows,
+  window: DayRange,
   at: Timestamp,
   seen?: ReadonlySet<RecordKey>,
 ) => Omit<PageCounts, 'received' | 'deleted'> & { readonly twins: readonly RecordKey[] } {
@@ -280,20 +283,26 @@ export function pageUpsert(
   const upsertServed = database.prepare(upsertSql(resource, significant, 'true', 'NULL'));
   const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');
   const table = quoteName(resource.name);
-  const existing: Statement<[string], number> = database
-    .prepare<[string], number>(`SELECT count(*) FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`)
-    .pluck();
+  const existing: Statement<[Day, Day, string], [count: number, moved: number]> = database
+    .prepare<[Day, Day, string], [number, number]>(
+      `SELECT count(*), count(*) FILTER (WHERE "created_at" >= '${eraStart}' AND ("created_at" < ? OR "created_at" >= ?))
+       FROM ${table} WHERE "id" IN (SELECT value FROM json_each(?))`,
+    )
+    .raw(true);
   const between: Statement<[bigint, bigint], number> = database
     .prepare<[bigint, bigint], number>(`SELECT EXISTS (SELECT 1 FROM ${table} WHERE "id" BETWEEN ? AND ?)`)
     .pluck();
 
-  function countKnown(ids: readonly RecordKey[]): number {
+  /** Where a record was in another window until now, no page of that stands for its row any more. */
+  function countKnown(ids: readonly RecordKey[], { from, to }: DayRange): number {
     if (ids.length === 0) return 0;
     // The ids of new records mostly follow each other, and one look shows that none is known.
     const least = ids.reduce((before, id) => (id < before ? id : before));
     const most = ids.reduce((before, id) => (id > before ? id : before));
     const some = between.get(BigInt(least), BigInt(most));
-    return some === 1 ? (existing.get(keysJson(ids)) ?? 0) : 0;
+    const [count, moved] = (some === 1 ? existing.get(from, to, keysJson(ids)) : undefined) ?? [0, 0];
+    if (moved > 0) forgetPages(ids, from);
+    return count;
   }
 
   /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
@@ -306,10 +315,10 @@ export function pageUpsert(
     return written + statement.run(at, at, first, json, JSON.stringify(others)).changes;
   }
 
-  return (rows, at, seen) => {
+  return (rows, window, at, seen) => {
     const { json, ids, isServed } = rows;
     const whole = isServed === true ? upsertServed : upsert;
-    const known = countKnown(ids);
+    const known = countKnown(ids, window);
     const distinct = new Set(ids).size;
     twins.guard(seen);
     const last = numbers.last();

@@ -386,7 +386,12 @@ function adviceOn(message: string, known: readonly Relation[]): string | undefin
   const [, what, path] = /^no such (table|column): (\S+)/.exec(message) ?? [];
   if (path === undefined || known.length === 0) return undefined;
   const name = (path.split('.').at(-1) ?? path).replaceAll('"', '');
-  const relations = known.map((each) => each.name);
-  const columns = known.flatMap((each) => each.columns.map((column) => column.name));
-  return suggestion(name, what === 'table' ? relations : [...new Set(columns)]);
+  const wanted = name.toLowerCase();
+  const having = known.filter((each) => each.columns.some((column) => column.name.toLowerCase() === wanted));
+  if (what === 'column' && having.length > 0) return `Tables and views that have it: ${names(having).join(', ')}.`;
+  return suggestion(name, what === 'table' ? names(known) : [...new Set(known.flatMap((each) => names(each.columns)))]);
+}
+
+function names(of: readonly { readonly name: string }[]): string[] {
+  return of.map((each) => each.name);
 }

@@ -101,6 +101,13 @@ describe('a query', () => {
     expect(() => all(snapshot, sql)).toThrow(expect.objectContaining({ advice: expect.stringContaining(advice) }));
   });
 
+  test.each(['code', 'u.Code'])('with a column of other tables is told which have it: %s', (column) => {
+    const snapshot = snapshotOf(threeUsers());
+    expect(() => all(snapshot, `SELECT ${column} FROM users AS u`)).toThrow(
+      expect.objectContaining({ advice: 'Tables and views that have it: coupons.' }),
+    );
+  });
+
   test('gives whole numbers with all their digits, and says which column a value came from', () => {
     const file = mirrorFile((database) => insertRows(database, 'users', [{ id: 9223372036854775807n, balance: 0.1 }]));
     const result = snapshotOf(file).query('SELECT id AS number, balance, 1 FROM (SELECT * FROM users)');

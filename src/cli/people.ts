@@ -86,7 +86,7 @@ Examples:
     .command('os-user')
     .description('Say which accounts of the system a person uses: all of them, in place of those of before.')
     .argument('<name>', 'the account')
-    .argument('[users...]', 'what `id -un` prints for the person, or the number that `id -u` prints')
+    .argument('[users...]', 'what `id -un` prints for the person, or the number that `id -u` prints', toOsUsers)
     .option('--none', 'the person uses none')
     .action((name: string, users: readonly string[], flags: { readonly none?: true }) =>
       setOsUsers(context, name, users, flags.none === true),
@@ -157,7 +157,7 @@ async function setOsUsers(context: CliContext, name: string, users: readonly str
     const problem = none ? '--none says that there are no names' : 'it was not said which accounts of the system';
     throw new UsageError(problem, { advice: 'Name them behind the account, or add --none.' });
   }
-  await change(context, (people) => people.setOsUsers(accountName(name), users.map(osUserName)));
+  await change(context, (people) => people.setOsUsers(accountName(name), users));
 }
 
 async function change(context: CliContext, work: (people: People) => Promise<Account>): Promise<void> {

@@ -79,7 +79,8 @@ async function writesOf(connection: Connection, steps: readonly FoundStep[]): Pr
 
 function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>) {
   const { step, at, kind, batch, row, data, note } = each;
-  const common = { step, at, actor: JSON.parse(each.actor) as Actor, kind, batch, row, note };
+  const actor = JSON.parse(each.actor) as Actor;
+  const common = { step, at, actor, kind, batch, row, note: note ?? accountWords(data) };
   const number = memberOf(data, 'write');
   const write = typeof number === 'number' ? writes.get(number) : undefined;
   if (write !== undefined) {
@@ -116,4 +117,16 @@ function moneyIn(json: string | null): { readonly type: string | null; readonly 
   } catch {
     return none;
   }
+}
+
+/** Of a step about an account: which, and what was said of it, given to it or taken from it; null of any other. */
+function accountWords(data: string): string | null {
+  const { account, roles, add, remove, os_users: users } = JSON.parse(data) as Readonly<Record<string, unknown>>;
+  if (typeof account !== 'string') return null;
+  const listed = (words: string, value: unknown): string[] =>
+    Array.isArray(value) && value.length > 0 ? [`${words} ${value.join(', ')}`] : [];
+  const system =
+    users === undefined ? [] : [`os user ${users === null ? 'not said' : (users as string[]).join(', ') || 'none'}`];
+  const said = [...listed('roles', roles), ...listed('added', add), ...listed('removed', remove), ...system];
+  return said.length === 0 ? account : `${account}: ${said.join('; ')}`;
 }

@@ -54,7 +54,7 @@ describe('people', () => {
     const bert = await people(folder, 'add', 'bert', '--role', 'reader', '--no-password');
     expect(bert.stderr).toContain('people password bert');
     await people(folder, 'role', 'bert', '--add', 'operator,analyst', '--remove', 'reader');
-    await people(folder, 'os-user', 'bert', 'bert', '1002');
+    await people(folder, 'os-user', 'bert', 'bert,olga', '1002');
     await people(folder, 'disable', 'bert');
     expect(await listed(folder)).toMatchObject([
       { name: 'anna', roles: ['maker', 'approver', 'admin'], os_users: ['anna'], password_at: expect.any(String) },
@@ -62,14 +62,14 @@ describe('people', () => {
         name: 'bert',
         roles: ['analyst', 'operator'],
         state: 'disabled',
-        os_users: ['1002', 'bert'],
+        os_users: ['1002', 'bert', 'olga'],
         password_at: null,
       },
     ]);
     await people(folder, 'enable', 'bert');
     const { stdout } = await people(folder, 'list');
     expect(stdout).toMatch(/^name +roles +state +os user +password +changed +by$/m);
-    expect(stdout).toMatch(/^bert +analyst, operator +active +1002, bert +none /m);
+    expect(stdout).toMatch(/^bert +analyst, operator +active +1002, bert, olga +none /m);
     const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
     const entries = await Array.fromAsync(journal.audit({}));
     expect(entries.map(({ kind }) => kind)).toEqual([
@@ -81,6 +81,8 @@ describe('people', () => {
       'account-enabled',
     ]);
     expect(entries[0]?.actor).toMatchObject({ sudoUser: 'olga' });
+    expect(entries[1]?.note).toBe('bert: roles reader; os user not said');
+    expect(entries[2]?.note).toBe('bert: added operator, analyst; removed reader');
     expect((await journal.verifyChain()).status).toBe('whole');
     expect(bytesIn(folder)).not.toContain(password);
     expect(statSync(join(folder, 'data/journal.db')).mode & 0o777).toBe(0o600);

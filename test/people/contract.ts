@@ -148,14 +148,14 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       const all = await journal();
       expect(await all.verifyChain()).toMatchObject({ status: 'whole', steps: 7 });
       const entries = await Array.fromAsync(all.audit({}));
-      expect(entries.map(({ kind, actor }) => [kind, actor.account])).toEqual([
-        ['account-added', null],
-        ['account-roles', 'olga'],
-        ['account-os-users', null],
-        ['account-password', null],
-        ['account-added', null],
-        ['account-disabled', null],
-        ['account-enabled', null],
+      expect(entries.map(({ kind, actor, note }) => [kind, actor.account, note])).toEqual([
+        ['account-added', null, expect.stringMatching(/^anna: roles [a-z, ]+; os user /)],
+        ['account-roles', 'olga', 'anna: added admin; removed maker'],
+        ['account-os-users', null, 'anna: os user anna'],
+        ['account-password', null, 'anna'],
+        ['account-added', null, expect.stringMatching(/^bert: roles /)],
+        ['account-disabled', null, 'bert'],
+        ['account-enabled', null, 'bert'],
       ]);
       expect(JSON.stringify(entries)).not.toContain('scrypt');
     });

@@ -32,7 +32,7 @@ function wordsOf(command: Command, path = '', globals: readonly Option[] = []): 
     values: options
       .filter((option) => option.required || option.optional)
       .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
-    argument: path === 'help' ? commandNames(command) : argumentValues(command.registeredArguments),
+    argument: argumentValues(command.registeredArguments),
   };
   // The program's flags belong to every command; those of a command in between are its own.
   const inherited = path === '' ? visible.filter(({ long }) => long !== '--help' && long !== '--version') : globals;
@@ -53,12 +53,6 @@ function withChoices(own: CommandWords, [first, second]: readonly Argument[]): C
 
 function namesOf(option: Option): string[] {
   return [option.long, option.short].filter((each) => each !== undefined && each !== null);
-}
-
-function commandNames(command: Command): Values {
-  const program = command.parent ?? command;
-  const visible = program.createHelp().visibleCommands(program);
-  return { words: visible.map((each) => each.name()) };
 }
 
 function argumentValues(given: readonly Argument[]): Values | undefined {
@@ -90,7 +84,12 @@ function bashScript(program: Command): string {
   const commands = wordsOf(program);
   // The word after a flag that takes a value is no command.
   const taking = [...new Set(commands.flatMap((each) => each.values.flatMap(({ flags }) => flags)))].join('|');
-  const steps = commands.flatMap(({ path, commands: next }) => next.map((word) => quoted(`${path}|${word}`))).join('|');
+  // Behind `help` stands what could stand in its place.
+  const steps = commands
+    .flatMap(({ path, commands: next }) =>
+      next.filter((word) => word !== 'help').map((word) => quoted(`${path}|${word}`)),
+    )
+    .join('|');
   const values = commands.flatMap((each) =>
     each.values.map(
       ({ flags, values: known }) =>

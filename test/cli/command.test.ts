@@ -129,6 +129,14 @@ describe('completions', () => {
     expect(await complete('admin-mirror --config sett')).toEqual(['settings.yaml']);
     expect(await complete('admin-mirror --config=sett')).toEqual(['settings.yaml']);
     expect(await complete('admin-mirror help conf')).toEqual(['config']);
+    expect(await complete('admin-mirror help bulk re')).toEqual([
+      'resume',
+      'reconcile',
+      'results',
+      'resolve',
+      'receipt',
+    ]);
+    expect(await complete('admin-mirror bulk help pl')).toEqual(['plan']);
     expect(await complete('admin-mirror --base-url ')).toEqual([]);
     expect(await complete('admin-mirror sync coup')).toEqual(['coupons']);
     expect(await complete('admin-mirror --json sync users --fu')).toEqual(['--full']);

@@ -1,6 +1,7 @@
 /** `config`: every setting, its value and where it came from. */
 import type { Command } from 'commander';
 import { policyByName } from '../model/approval.ts';
+import { keyOf } from '../settings/server.ts';
 import { settingsFrom, type SettingsReading } from '../settings/settings.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printResult, printWarning } from './output.ts';
@@ -10,11 +11,24 @@ export function define(program: Command, context: CliContext): void {
     .command('config')
     .description('Show every setting, its value and where it came from. The key is shown by its last four characters.')
     .action(() => {
-      const reading = context.reading();
+      const reading = withKey(context.reading());
       printResult(context, documentOf(reading), linesOf(context, reading));
       for (const warning of reading.warnings) printWarning(context, warning);
       settingsFrom(reading);
     });
+}
+
+/** With the key that stands in a file, where one can be read. */
+function withKey(reading: SettingsReading): SettingsReading {
+  if (reading.rest.api.key !== undefined) return reading;
+  try {
+    const found = { value: keyOf(reading.rest).key.toString(), origin: 'the key file' };
+    const readings = reading.readings.map((each) => (each.setting.key === 'api.key' ? { ...each, ...found } : each));
+    return { ...reading, readings };
+  } catch {
+    // `doctor` says what is wrong with it.
+    return reading;
+  }
 }
 
 function documentOf({ readings, approval }: SettingsReading): unknown {

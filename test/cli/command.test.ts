@@ -70,6 +70,15 @@ describe('config', () => {
     expect(stdout).not.toContain('secret-key');
   });
 
+  test('shows the key that stands in a file, too, and not one that cannot be read', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'key'), 'secret-key-abcd\n');
+    const config = async (file: string) =>
+      (await runCli(['config'], { folder, environment: { ADMIN_MIRROR_API_KEY_FILE: file } })).stdout;
+    expect(await config('key')).toMatch(/^api\.key +\*\*\*\*abcd +the key file$/m);
+    expect(await config('nowhere')).toMatch(/^api\.key +- +not set$/m);
+  });
+
   test('--json is one document', async () => {
     const { stdout } = await runCli(['config', '--json'], {
       folder: temporaryFolder(),

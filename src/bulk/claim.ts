@@ -204,11 +204,11 @@ function wordsOf({ state, at, batch, row }: SentRow): string {
 const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
   applied: 'was applied',
   done: 'was applied',
-  refused: 'was refused, which nobody has checked,',
-  nothing_done: 'was put off by the server, which nobody has checked,',
-  planned: 'was approved, and waits to be sent,',
-  blocked: 'was approved, and waits to be sent,',
-  not_applied: 'was sent and not found, which a late write can still change,',
+  refused: 'was refused (not verified)',
+  nothing_done: 'was put off by the server (not verified)',
+  planned: 'was approved and waits to be sent,',
+  blocked: 'was approved and waits to be sent,',
+  not_applied: 'was sent and not found (a late write may still appear)',
 };
 
 function minuteOf(at: Timestamp): string {

@@ -46,15 +46,18 @@ export function formatOption(what: string, formats: readonly string[]): Option {
 
 /** A flag's text as a whole number. */
 export function toWholeNumber(text: string): number {
-  const number = Number(text);
-  if (/^\d+$/.test(text) && Number.isSafeInteger(number)) return number;
-  throw new InvalidArgumentError('A whole number is needed.');
+  return wholeNumber(text, 0, 'A whole number is needed.');
 }
 
 /** A flag's text as a whole number above 0. */
 export function toCount(text: string): number {
-  if (/[1-9]/.test(text)) return toWholeNumber(text);
-  throw new InvalidArgumentError('A whole number above 0 is needed.');
+  return wholeNumber(text, 1, 'A whole number above 0 is needed.');
+}
+
+function wholeNumber(text: string, least: number, needed: string): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && Number.isSafeInteger(number) && number >= least) return number;
+  throw new InvalidArgumentError(needed);
 }
 
 /** More than any statement or email has; a device that never ends must not fill the memory. */

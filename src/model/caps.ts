@@ -40,5 +40,4 @@ export function batchCapProblem(
 }
 
 /** What to do about a bound that holds. */
-export const capAdvice =
-  'Look at the rows and their amounts. If they are meant, raise the bound in the config file, or set it to off.';
+export const capAdvice = 'Check the amounts. If they are right, raise the bound in the config file, or set it to off.';

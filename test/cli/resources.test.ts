@@ -169,6 +169,7 @@ describe('what cannot be meant', () => {
     [['users', 'list', '--include', 'order'], /no include "order"[^]*"orders"/],
     [['users', 'list', '--date', 'yestreday'], /Did you mean "yesterday"/],
     [['users', 'list', '--page', '0'], /A whole number above 0 is needed/],
+    [['users', 'list', '--paginate', '-1'], /A whole number above 0 is needed/],
     [['users', 'list', '--filter', 'email'], /has no value/],
     [['users', 'list', '--all', '--sort', 'email:random'], /do not go together/],
     [['users', 'list', '--all', '--page', '2'], /cannot be used with option/],

@@ -144,7 +144,7 @@ async function check(context: CliContext, file: string, { key: keyFile }: Flags)
 async function compare(context: CliContext, files: readonly string[], { key: keyFile }: Flags): Promise<void> {
   const [first, second, third] = files.map((file) => resolve(context.folder, file));
   if (first === undefined || second === undefined || third !== undefined) {
-    throw new UsageError(`--compare takes two certificates, and ${files.length} were named`);
+    throw new UsageError(`--compare takes two certificates, not ${files.length}`);
   }
   const found = await compareCertificates([first, second], checkingKey(context, keyFile), context.signal);
   if (found.not_compared.length > 0) context.exit(5);

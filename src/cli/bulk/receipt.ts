@@ -27,7 +27,7 @@ export function defineReceipt(bulk: Command, context: CliContext): void {
         '`audit --check-receipt` shows later that nothing in it was changed.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
-    .option('-o, --output <file>', 'a new file (default: receipt-<batch> in the working folder)')
+    .option('-o, --output <file>', 'a new file (default: receipt-<batch>.json or .html in the working folder)')
     .addOption(
       new Option(
         '--format <format>',

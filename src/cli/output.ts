@@ -27,6 +27,11 @@ export function printLines(context: CliContext, lines: Iterable<string>): void {
   for (const line of lines) printLine(context, line);
 }
 
+/** Lines that name commands, each as it can be pasted: without its flags, one that changes a balance would change it on another server. */
+export function printWords(context: CliContext, lines: Iterable<string>): void {
+  for (const line of lines) printLine(context, pasteable(context, line));
+}
+
 /** What a command has to say: the document under `--json`, else the lines. */
 export function printResult(context: CliContext, document: unknown, lines: Iterable<string>): void {
   if (context.json()) printJson(context, document);

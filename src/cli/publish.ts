@@ -12,7 +12,7 @@ import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
-import { printResult } from './output.ts';
+import { pasteable, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags extends AllFlags {
@@ -74,7 +74,10 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
       print(report, restoredLines(report));
     } else if (flags.check) {
       const report = await publisher.check();
-      print(report, checkLines(report));
+      print(
+        report,
+        checkLines(report).map((line) => pasteable(context, line)),
+      );
       if (!report.equal) context.exit(6);
     } else {
       const report = await publisher.publish({ whole: flags.full ?? false });

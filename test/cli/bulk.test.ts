@@ -193,6 +193,20 @@ describe('bulk apply', () => {
     expect((await bulk(['resume', batch])).code).toBe(0);
   });
 
+  test('names every command as it can be pasted for the same server and files', async () => {
+    const world = await bulkWorld({ write_commit_twice: 1 });
+    const { users, name } = creditFile(world, 1);
+    await world.bulk(['run', 'balance', name, '--yes', '--journal', 'other.db']);
+    const { code, stdout } = await world.bulk(['status', 'last', '--journal', 'other.db']);
+    expect(code).toBe(8);
+    expect(stdout).toMatch(
+      new RegExp(
+        `Reversal: npx admin-mirror --journal other.db users update-balance ${users[0]} --type remove --amount 5.00`,
+      ),
+    );
+    expect(stdout).toMatch(/saw: npx admin-mirror --journal other.db bulk resolve /);
+  });
+
   test('ends with 3 where the key may not change balances', async () => {
     const { bulk, batch, hash } = await plannedBatch({ forbidden: 'users.update-balance' });
     const { code, report } = await bulk(['apply', batch, '--approve', hash, '--json']);

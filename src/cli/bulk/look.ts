@@ -14,7 +14,7 @@ import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { toCount } from '../flag-values.ts';
-import { printJson, printLine, printLines, printResult, printWarning } from '../output.ts';
+import { printJson, printLine, printLines, printResult, printWarning, printWords } from '../output.ts';
 import {
   approvalLines,
   batchLine,
@@ -89,7 +89,7 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   printLines(context, reportLines(context, report));
   printLine(context, `hash      ${report.hash}`);
   printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
-  printLines(context, await openLines(journal, batch));
+  printWords(context, await openLines(journal, batch));
   if (flags.rows !== true) return;
   printLine(context, '');
   await printRows(context, journal, batch);

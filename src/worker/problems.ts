@@ -258,7 +258,9 @@ function batches({ open_batches }: WorkerStatus): StatusProblem[] {
     .filter((each) => !each.is_in_hand)
     .map(({ batch, rows }) => {
       const counts = Object.entries(rows).filter(([, count]) => count > 0);
-      const words = counts.map(([state, count]) => `${count} ${state.replace('_', ' ')}`).join(', ');
+      const words = counts
+        .map(([state, count]) => `${count} ${state === 'needs_human' ? 'in need of a person' : state}`)
+        .join(', ');
       const problem = `batch ${batch} has rows whose outcome is not known: ${words}`;
       return { kind: 'batch_unknown', problem, next: steps.batch(batch) };
     });

@@ -166,20 +166,27 @@ describe('status --check', () => {
     expect(stdout).toMatch(/^users \S+\.\.\S+: .*--allow-deletions.*\n {2}Next: look at the server/m);
   });
 
-  test('ends with 8 where the outcome of a bulk row is not known, whatever else is wrong', async () => {
-    const { folder } = await mirrored();
-    const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
-    await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
-    await journal.claim('b-1', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    await journal.move({ batch: 'b-1', row: 2, from: 'planned', to: 'sending' });
-    await journal.move({ batch: 'b-1', row: 2, from: 'sending', to: 'unknown' });
-    await journal.close();
-    const { code, stdout } = await invoke(['status', '--check'], { folder });
-    expect(code).toBe(8);
-    expect(stdout).toMatch(
-      /^batch b-1 has rows whose outcome is not known: 1 unknown\n.*`npx admin-mirror bulk resume b-1`/,
-    );
-  });
+  test.each([
+    [['sending', 'unknown'], '1 unknown'],
+    [['sending', 'unknown', 'needs_human'], '1 in need of a person'],
+  ] as const)(
+    'ends with 8 where the outcome of a bulk row is not known, whatever else is wrong: %j',
+    async (states, words) => {
+      const { folder } = await mirrored();
+      const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+      await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
+      await journal.claim('b-1', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
+      for (const [at, to] of states.entries()) {
+        await journal.move({ batch: 'b-1', row: 2, from: states[at - 1] ?? 'planned', to });
+      }
+      await journal.close();
+      const { code, stdout } = await invoke(['status', '--check'], { folder });
+      expect(code).toBe(8);
+      expect(stdout).toMatch(
+        new RegExp(`^batch b-1 has rows whose outcome is not known: ${words}\n.*\`npx admin-mirror bulk resume b-1\``),
+      );
+    },
+  );
 
   test('ends with 2 where there is no mirror', async () => {
     expect(await invoke(['status', '--check'])).toMatchObject({ code: 2, stdout: '' });

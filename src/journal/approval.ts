@@ -4,7 +4,7 @@
  * docs/architecture.md.
  */
 import { Big } from 'big.js';
-import { type Kysely, sql, type SqlBool } from 'kysely';
+import { sql, type SqlBool } from 'kysely';
 import { type Account, hasRole, isOnePerson, isSamePerson, type Actor } from '../model/actor.ts';
 import {
   approvalReasons,
@@ -36,9 +36,7 @@ import {
 } from './chain.ts';
 import { isOutward, maybeMade, sentSince } from './claim-view.ts';
 import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, JournalStep, NewWrite } from './port.ts';
-import { batchNamed, type JournalTables } from './tables.ts';
-
-type Connection = Kysely<JournalTables>;
+import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
 export const noRules: JournalRules = { approval: {}, caps: null };
 

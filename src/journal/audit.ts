@@ -1,8 +1,7 @@
 /** Who did what: the steps of the chain, each with the row or the write that it is about. */
-import type { Kysely } from 'kysely';
 import { type Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { JournalTables } from './tables.ts';
+import type { Connection, JournalTables } from './tables.ts';
 
 export interface AuditFilter {
   readonly since?: Timestamp;
@@ -16,8 +15,6 @@ export interface AuditFilter {
 }
 
 export type AuditEntry = Readonly<ReturnType<typeof entryOf>>;
-
-type Connection = Kysely<JournalTables>;
 
 const chunk = 1_000;
 

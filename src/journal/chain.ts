@@ -4,12 +4,12 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
-import { type Kysely, type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
+import { type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
-import { accountOf, type JournalTables } from './tables.ts';
+import { accountOf, type Connection, type JournalTables } from './tables.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
@@ -137,7 +137,7 @@ type Subject =
   | { readonly step: number };
 
 /** The seal in the newest step about it that has one; undefined where none has. */
-export async function newestSeal(connection: Kysely<JournalTables>, subject: Subject): Promise<string | undefined> {
+export async function newestSeal(connection: Connection, subject: Subject): Promise<string | undefined> {
   const sealed = connection
     .selectFrom('journal_steps')
     .select(['data', 'digest'])
@@ -162,7 +162,7 @@ interface AccountRecord {
 }
 
 /** The accounts, or the one of that name, by their names: read with their seals, in one statement. */
-export async function accountRecords(connection: Kysely<JournalTables>, name?: string): Promise<AccountRecord[]> {
+export async function accountRecords(connection: Connection, name?: string): Promise<AccountRecord[]> {
   const all = connection
     .selectFrom('people_accounts')
     .selectAll()
@@ -199,7 +199,7 @@ const noWord = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: by
  * @param first the seal that a row was added with; null of what has none but in its steps
  */
 export async function isAsSealed(
-  connection: Kysely<JournalTables>,
+  connection: Connection,
   subject: Subject,
   record: Readonly<Record<string, unknown>> & { readonly salt: string },
   first: string | null = null,
@@ -220,7 +220,7 @@ export function accountAltered(name: string): UsageError {
  * hash, so that no two journals pass for one.
  */
 export async function setBatch(
-  connection: Kysely<JournalTables>,
+  connection: Connection,
   batch: string,
   fields: UpdateObject<JournalTables, 'journal_batches'>,
 ): Promise<string | null> {
@@ -237,7 +237,7 @@ export async function setBatch(
 }
 
 /** The newest step; undefined where there is none. */
-export async function headOf(connection: Kysely<JournalTables>): Promise<Head | undefined> {
+export async function headOf(connection: Connection): Promise<Head | undefined> {
   const steps = connection.selectFrom('journal_steps').select(['step', 'hash']);
   return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
 }
@@ -246,7 +246,7 @@ export async function headOf(connection: Kysely<JournalTables>): Promise<Head | 
  * Appends the steps in their order, in the transaction of the change, which must keep others from writing: two steps after one
  * head break the chain.
  */
-export async function appendSteps(connection: Kysely<JournalTables>, steps: readonly NewStep[]): Promise<void> {
+export async function appendSteps(connection: Connection, steps: readonly NewStep[]): Promise<void> {
   let head = (await headOf(connection)) ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
   for (const each of steps) {
     const row = stepRow(each, head);
@@ -274,7 +274,7 @@ export function stepRow({ at, actor, batch, row, kind, data, note, digest = null
 }
 
 /** The id that was made with the journal; an empty text where there is none. */
-export async function identityOf(connection: Kysely<JournalTables>): Promise<string> {
+export async function identityOf(connection: Connection): Promise<string> {
   return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
 }
 

@@ -2,15 +2,13 @@
  * What a claim looks at, in the transaction that claims: which rows are to be claimed, what was claimed or sent before that is
  * like them, and what stands in the way. Section "The journal" of docs/architecture.md.
  */
-import { type Kysely, sql, type SqlBool } from 'kysely';
+import { sql, type SqlBool } from 'kysely';
 import { changeByHand } from '../model/approval.ts';
 import type { PlannedChange } from '../model/money.ts';
 import { parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
-import type { JournalBackend } from './journal.ts';
+import type { JournalBackend } from './database.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, Intent, NewBatch, SentRow } from './port.ts';
-import { batchOf, type JournalTables } from './tables.ts';
-
-type Connection = Kysely<JournalTables>;
+import { batchOf, type Connection } from './tables.ts';
 
 // As text rather than as bound values: by it SQLite finds the index that is of these states alone.
 export const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;

@@ -2,11 +2,11 @@
  * Taking a person out of the journal: every text that tells who it is goes, amounts and outcomes stay. Section
  * "Forgetting a person" of docs/architecture.md.
  */
-import { type Kysely, sql } from 'kysely';
+import { sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
 import { unsentState } from './claim-view.ts';
 import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
-import { type JournalTables, rowsOf } from './tables.ts';
+import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
 /** Words of the API that tell nobody's name; numbers and tokens do not either. */
 const plainValue = /^(?:-?\d+(?:\.\d+)?|true|false|add|remove|set|success|warning|danger|am:[a-z2-7]{12})$/;
@@ -85,7 +85,7 @@ type ForgetStep = Pick<NewStep, 'batch' | 'row' | 'kind' | 'data' | 'note' | 'di
  * anew by a salt of its own, and the salt of before is gone: no digest of the chain confirms a guess of what stood there.
  */
 export async function takeOutPerson(
-  connection: Kysely<JournalTables>,
+  connection: Connection,
   person: Person,
   append: (steps: readonly ForgetStep[]) => Promise<unknown>,
 ): Promise<TableCounts> {
@@ -132,7 +132,7 @@ export async function takeOutPerson(
 
 /** Nothing that was approved of the person can go out as it was approved. */
 async function skipRows(
-  connection: Kysely<JournalTables>,
+  connection: Connection,
   user: number,
   append: (steps: readonly ForgetStep[]) => Promise<unknown>,
 ): Promise<void> {
@@ -174,7 +174,7 @@ function digestOf(table: Table, salt: string, row: Row): string {
 }
 
 /** Whether the record is what the newest step about it left: what was altered is not sealed anew. */
-async function isAsLeft(connection: Kysely<JournalTables>, table: Table, row: Row): Promise<boolean> {
+async function isAsLeft(connection: Connection, table: Table, row: Row): Promise<boolean> {
   const { batch = null, row: number = null, data } = placeOf(table, row);
   const subject =
     batch === null ? (data as { readonly write: number } | { readonly step: number }) : { batch, row: number };

@@ -6,7 +6,8 @@ import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/server.ts';
-import { type JournalBackend, openJournalOver } from './journal.ts';
+import type { JournalBackend } from './database.ts';
+import { openJournalOver } from './journal.ts';
 import type { Journal, JournalRules } from './port.ts';
 import { stateOfFile, openBackend, openBackendForReading } from './sqlite.ts';
 

@@ -7,7 +7,7 @@ import { openLeases } from '../store/lease.ts';
 import type { SharedDatabase } from '../store/postgres.ts';
 import { hasTable, openShared, openSharedIfMade } from '../store/postgres-schema.ts';
 import type { Head } from './chain.ts';
-import type { JournalBackend } from './journal.ts';
+import type { JournalBackend } from './database.ts';
 import { batchLockWords, journalKind } from './schema.ts';
 
 /** The indexes that allow one of a kind: one open row of a user, one row that takes another back. */

@@ -11,7 +11,7 @@ import type { Clock } from '../model/time.ts';
 import { openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
-import { type JournalBackend, movedTo } from './journal.ts';
+import { type JournalBackend, movedTo } from './database.ts';
 import { batchLocks, journalKind } from './schema.ts';
 
 const pragmas = [

@@ -79,6 +79,8 @@ export interface JournalTables {
   };
 }
 
+export type Connection = Kysely<JournalTables>;
+
 function jsonIn(text: string | null): unknown {
   return text === null ? null : JSON.parse(text);
 }
@@ -94,7 +96,7 @@ export function batchOf({ salt: _salt, ...row }: JournalTables['journal_batches'
   };
 }
 
-export async function batchNamed(connection: Kysely<JournalTables>, name: string): Promise<Batch | undefined> {
+export async function batchNamed(connection: Connection, name: string): Promise<Batch | undefined> {
   const found = await connection.selectFrom('journal_batches').selectAll().where('batch', '=', name).executeTakeFirst();
   return found === undefined ? undefined : batchOf(found);
 }
@@ -118,6 +120,13 @@ export const viewColumns = (
   'row state subject user plannedEmail plannedUsername parameters plannedBefore plannedAfter before after problem ' +
   'notes'
 ).split(' ') as (keyof RowView)[];
+
+/** What bounds the text of one response: enough for any that the API gives, and not for a page of a proxy's. */
+const longestAnswer = 16_384;
+
+export function cutAnswer(text: string | null): string | null {
+  return text?.slice(0, longestAnswer) ?? null;
+}
 
 export function notesIn(json: string | null): Intent['notes'] {
   return json === null ? [] : (JSON.parse(json) as Intent['notes']);
@@ -144,7 +153,8 @@ export function accountOf({ password: _password, salt: _salt, ...row }: JournalT
   };
 }
 
-const chunk = 1_000;
+/** Rows that are read or stored at once. */
+export const chunk = 1_000;
 
 interface Part {
   readonly columns?: RawBuilder<unknown>;

@@ -3,10 +3,10 @@
  * row and write stands in the tables as the newest step about it left it. All of it is read in pieces, so that its size does
  * not matter. Section "The chain" of docs/architecture.md.
  */
-import { type Kysely, type Selectable, sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, type ClaimRun, RowsSeal } from './chain.ts';
 import type { IntentState } from './port.ts';
-import { type JournalTables, rowsOf } from './tables.ts';
+import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
 interface ChainReport {
   readonly status: 'whole' | 'broken';
@@ -19,7 +19,6 @@ interface ChainReport {
   readonly problems: readonly string[];
 }
 
-type Connection = Kysely<JournalTables>;
 type Step = JournalTables['journal_steps'];
 type IntentRow = Selectable<JournalTables['journal_intents']>;
 

@@ -3,7 +3,6 @@
  * in the journal's transactions, so they are in its database. Every change is one durable step, which is appended to the chain in
  * the same transaction. Section "People" of docs/architecture.md.
  */
-import type { Kysely } from 'kysely';
 import {
   accountAltered,
   accountRecords,
@@ -13,8 +12,8 @@ import {
   newSalt,
   sealOf,
 } from '../journal/chain.ts';
-import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/journal.ts';
-import { accountOf, type JournalTables } from '../journal/tables.ts';
+import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/database.ts';
+import { accountOf, type Connection, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -41,7 +40,6 @@ export interface ListedAccount extends Account {
   readonly blockedUntil: Timestamp | null;
 }
 
-type Connection = Kysely<JournalTables>;
 type AccountRow = JournalTables['people_accounts'];
 type Data = Readonly<Record<string, Json>>;
 

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
-import { transactionsOf } from '../journal/journal.ts';
+import { transactionsOf } from '../journal/database.ts';
 import type { JournalTables } from '../journal/tables.ts';
 import type { Account, SignInMethod, Actor } from '../model/actor.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';

@@ -6,7 +6,7 @@
  */
 import { type Kysely, sql } from 'kysely';
 import { appendSteps, type Head, headOf, identityOf } from '../journal/chain.ts';
-import { movedTo } from '../journal/journal.ts';
+import { movedTo } from '../journal/database.ts';
 import { chunksOf, type JournalTables } from '../journal/tables.ts';
 import { verifyChain } from '../journal/verify-chain.ts';
 import type { Actor } from '../model/actor.ts';

@@ -23,7 +23,7 @@ import {
   sha256,
   stepRow,
 } from '../../src/journal/chain.ts';
-import { openDatabase } from '../../src/journal/journal.ts';
+import { openDatabase } from '../../src/journal/database.ts';
 import { openBackend } from '../../src/journal/sqlite.ts';
 import type { JournalTables } from '../../src/journal/tables.ts';
 import { timestampOf } from '../../src/model/time.ts';

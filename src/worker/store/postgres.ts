@@ -1,7 +1,7 @@
 /** In a PostgreSQL database: the worker's store, the workers of other machines, and the health of the journal. */
 import { hostname } from 'node:os';
 import type { Kysely } from 'kysely';
-import { type JournalBackend, movedProblem } from '../../journal/journal.ts';
+import { type JournalBackend, movedProblem } from '../../journal/database.ts';
 import { openSharedBackendIfMade, sharedHasStep, sharedHead } from '../../journal/postgres.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';

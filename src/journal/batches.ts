@@ -1,0 +1,215 @@
+/** Batches as a whole: how they are added, adopted and claimed, and requests to remove rows of the mirror. */
+import { sql, type UpdateObject } from 'kysely';
+import { noTotals, withRow } from '../model/approval.ts';
+import { changeOf } from '../model/money.ts';
+import { storable } from '../model/text.ts';
+import type { Timestamp } from '../model/time.ts';
+import {
+  type Acting,
+  approvalIn,
+  approvalMissing,
+  countingSteps,
+  lastAccepted,
+  newApproval,
+  submit,
+} from './approval.ts';
+import { appendSteps, newSalt, sealOf, setBatch } from './chain.ts';
+import { canBeClaimed, claimable, laterThan, viewOf } from './claim-view.ts';
+import type { JournalBackend } from './database.ts';
+import type {
+  AdoptedRow,
+  Batch,
+  ClaimNote,
+  ClaimTerms,
+  ClaimView,
+  DeletionRequest,
+  NewBatch,
+  NewIntent,
+} from './port.ts';
+import { altered, insertIntents, moveRow } from './rows.ts';
+import { batchNamed, type Connection, type JournalTables } from './tables.ts';
+
+/** Stores the batch with its rows, and what is in force for it. @param before what counts beside the rows */
+export async function storeBatch(
+  connection: Connection,
+  backend: JournalBackend,
+  batch: NewBatch,
+  rows: Iterable<NewIntent> | AsyncIterable<NewIntent>,
+  { rules, now: at, stepOf }: Acting,
+  before = noTotals,
+): Promise<void> {
+  const row = { ...batchRow(batch, at), salt: newSalt() };
+  // Each row's reference makes SQLite read the whole of the batch's row, where a sheet of nothing but mistakes has megabytes of them.
+  await connection
+    .insertInto('journal_batches')
+    .values({ ...row, problems: '[]' })
+    .execute();
+  const isCounted = newApproval(rules, batch, before) !== null;
+  let totals = before;
+  const onRow = (each: NewIntent): void => {
+    if (isCounted && each.state === 'planned') totals = withRow(totals, changeOf(each));
+  };
+  const sealed = await insertIntents(connection, backend, batch, rows, onRow);
+  const approval = newApproval(rules, batch, totals, isCounted ? await lastAccepted(connection) : undefined);
+  const whole = approval === null ? row : { ...row, approval: JSON.stringify(approval) };
+  await connection.updateTable('journal_batches').set(whole).where('batch', '=', batch.batch).execute();
+  const digest = sealOf(row.salt, whole);
+  const { action, hash, net, undoOf } = batch;
+  const data = { action, hash, net, undo_of: undoOf, ...sealed };
+  const steps = [stepOf(at, { batch: batch.batch, kind: 'added', data, digest })];
+  if (batch.againReason !== null) {
+    steps.push(stepOf(at, { batch: batch.batch, kind: 'again', note: batch.againReason }));
+  }
+  await appendSteps(connection, steps);
+}
+
+function batchRow(batch: NewBatch, at: Timestamp) {
+  const { columns, problems, warnings, server, againReason } = batch;
+  return {
+    ...batch,
+    state: 'planned' as const,
+    columns: JSON.stringify(columns),
+    problems: JSON.stringify(problems),
+    warnings: JSON.stringify(warnings),
+    server: JSON.stringify(server),
+    againReason: againReason === null ? null : storable(againReason),
+    createdAt: at,
+  };
+}
+
+/** A batch of rows that were made without this journal: it is done, and its rows are applied. */
+export async function adoptBatch(
+  connection: Connection,
+  backend: JournalBackend,
+  batch: NewBatch,
+  rows: readonly AdoptedRow[],
+  { now: at, stepOf }: Acting,
+): Promise<void> {
+  const done = { state: 'done' as const, appliedAt: at, finishedAt: at };
+  const row = { ...batchRow(batch, at), ...done, salt: newSalt() };
+  await connection.insertInto('journal_batches').values(row).execute();
+  const intents = rows.map(({ intent }) => intent);
+  const { action, hash, net, undoOf } = batch;
+  const sealed = await insertIntents(connection, backend, batch, intents, () => {});
+  const steps = [
+    stepOf(at, {
+      batch: batch.batch,
+      kind: 'adopted',
+      data: { action, hash, net, undo_of: undoOf, ...sealed },
+      digest: sealOf(row.salt, row),
+    }),
+  ];
+  for (const { intent, fields } of rows) {
+    const move = { batch: batch.batch, row: intent.row, from: 'planned', to: 'applied', fields } as const;
+    steps.push(stepOf(at, { ...(await moveRow(connection, move)).said, kind: 'adopted' }));
+  }
+  await appendSteps(connection, steps);
+}
+
+/**
+ * Claims the planned and blocked rows of the batch once `decide` has looked at what there is; what it throws goes on to whoever
+ * called. Throws a UsageError where an approval is missing.
+ */
+export async function claimBatch(
+  connection: Connection,
+  backend: JournalBackend,
+  batch: string,
+  terms: ClaimTerms,
+  decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[],
+  acting: Acting,
+): Promise<void> {
+  const { now, stepOf } = acting;
+  const found = await batchNamed(connection, batch);
+  if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
+  const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
+  const at = laterThan(view.repeats, now);
+  const notes = decide(view, found);
+  const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
+  const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
+  // What is only looked at again sends nothing.
+  const isSending = view.rows.length > 0;
+  const claim = isSending ? await claimApproved(connection, meant, acting) : { columns: {}, data: {} };
+  // Also what was claimed before: whoever goes on has looked at what others have claimed since.
+  const claimed = await connection
+    .updateTable('journal_intents')
+    .set({ claimedAt: at })
+    .where('batch', '=', batch)
+    .where(canBeClaimed)
+    .executeTakeFirst();
+  const digest = await setBatch(connection, batch, {
+    ...(reason !== undefined && { againReason: reason }),
+    ...claim.columns,
+    ...stateColumns('applying', at),
+  });
+  if (digest === null) throw altered(`batch ${batch}`);
+  const data = { hash: found.hash, rows: Number(claimed.numUpdatedRows), ...claim.data };
+  await appendSteps(connection, [
+    ...notes.map(({ kind, note }) => stepOf(at, { batch, kind, note })),
+    stepOf(at, { batch, kind: 'claimed', data, digest }),
+  ]);
+}
+
+/** What a claim records of the approvals that it rests on. Throws a UsageError where one is missing. */
+async function claimApproved(connection: Connection, batch: Batch, acting: Acting) {
+  const found = await approvalIn(connection, batch, acting, acting.actor);
+  if (found === null) return { columns: {}, data: {} };
+  if (found.missing > 0) throw approvalMissing(batch, found);
+  const { hash, needed } = found;
+  const approval = JSON.stringify({ ...batch.approval, claimed: { hash, needed } });
+  return { columns: { approval }, data: { needed, approvals: countingSteps(found) } };
+}
+
+/** The open request for these rows, made and handed over where there is none. */
+export async function deletionsRequested(
+  connection: Connection,
+  backend: JournalBackend,
+  { server, resource, rows, hash }: DeletionRequest,
+  acting: Acting,
+) {
+  const requests = connection
+    .selectFrom('journal_batches')
+    .select(['batch', 'state'])
+    .where('action', '=', 'deletions');
+  const same = await requests.where('hash', '=', hash).execute();
+  let name = same.find(({ state }) => state === 'planned')?.batch;
+  if (name === undefined) {
+    name = `deletions-${resource}-${hash.slice(0, 8)}${same.length === 0 ? '' : `-${same.length + 1}`}`;
+    const nothing = { file: null, fileBytes: null, fileHash: null, undoOf: null, againReason: null, columns: [] };
+    const request = { ...nothing, batch: name, action: 'deletions', hash, rowsDigest: hash, rows, server };
+    const totals = { ...noTotals, rows };
+    await storeBatch(connection, backend, { ...request, net: '0.00', problems: [], warnings: [] }, [], acting, totals);
+  }
+  const found = async () => {
+    const batch = await batchNamed(connection, name);
+    return batch === undefined ? null : approvalIn(connection, batch, acting, acting.actor);
+  };
+  const before = await found();
+  if (before === null) return null;
+  if (before.missing === 0 || before.state === 'waiting') return { batch: name, approval: before };
+  await submit(connection, name, { note: null, again: null }, acting);
+  const after = await found();
+  return after === null ? null : { batch: name, approval: after };
+}
+
+/** Uses the approval of the request up. Throws a UsageError where it does not hold. */
+export async function claimDeletions(connection: Connection, batch: string, acting: Acting): Promise<void> {
+  const { now: at, stepOf } = acting;
+  const found = await batchNamed(connection, batch);
+  if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
+  const { columns, data } = await claimApproved(connection, found, acting);
+  const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), appliedAt: at });
+  if (digest === null) throw altered(`request ${batch}`);
+  const claimed = { hash: found.hash, rows: found.rows, ...data };
+  await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
+}
+
+export function stateColumns(
+  state: JournalTables['journal_batches']['state'],
+  at: Timestamp,
+): UpdateObject<JournalTables, 'journal_batches'> {
+  return {
+    state,
+    ...(state === 'applying' && { appliedAt: sql<Timestamp>`coalesce(applied_at, ${at})` }),
+    finishedAt: state === 'done' ? sql<Timestamp>`coalesce(finished_at, ${at})` : null,
+  };
+}

@@ -1,0 +1,187 @@
+/** The rows of a batch: how they are stored, and how each step of one is taken and told to the chain. */
+import { sql } from 'kysely';
+import { UsageError } from '../model/errors.ts';
+import { storable } from '../model/text.ts';
+import { type Acting, checkSending, noteResent } from './approval.ts';
+import { appendSteps, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
+import { isOpen } from './claim-view.ts';
+import type { JournalBackend } from './database.ts';
+import { asForgotten } from './forget.ts';
+import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
+import { chunk, type Connection, cutAnswer } from './tables.ts';
+
+function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
+  const text = (value: string | null): string | null => (value === null ? null : storable(value));
+  return {
+    ...each,
+    batch,
+    attempts: 0,
+    subject: text(each.subject),
+    key: text(each.key),
+    fingerprint: text(each.fingerprint),
+    parameters: each.parameters === null ? null : JSON.stringify(each.parameters),
+    cells: JSON.stringify(each.cells),
+    plannedEmail: text(each.plannedEmail),
+    plannedUsername: text(each.plannedUsername),
+    plannedBefore: text(each.plannedBefore),
+    plannedAfter: text(each.plannedAfter),
+    problem: text(each.problem),
+    notes: each.notes.length === 0 ? null : JSON.stringify(each.notes),
+    undoOf: each.undoOfRow === null ? null : undoOf,
+  };
+}
+
+const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undoOfRow', 'attempts']);
+
+/** Gives what the chain says of them. @param onRow is told of each before it is stored */
+export async function insertIntents(
+  connection: Connection,
+  { members }: Pick<JournalBackend, 'members'>,
+  { batch, undoOf }: NewBatch,
+  intents: Iterable<NewIntent> | AsyncIterable<NewIntent>,
+  onRow: (intent: NewIntent) => void,
+): Promise<{ readonly rows: number; readonly seal: string }> {
+  const seal = new RowsSeal();
+  const store = async (chunkOf: readonly NewIntent[]): Promise<void> => {
+    const salts = newSalts(chunkOf.length);
+    const rows = chunkOf.map((each) => plannedRow(batch, undoOf, each));
+    const own = Object.keys(rows[0] ?? {}) as (keyof (typeof rows)[number])[];
+    const sealed = rows.map((row, at) => {
+      const salt = salts[at] ?? newSalt();
+      const digest = sealOf(salt, row);
+      seal.add(row.row, digest);
+      return [...own.map((name) => row[name]), salt, digest];
+    });
+    const names = [...own, 'salt', 'digest'];
+    const columns = sql.join(names.map((name) => sql.ref(name)));
+    const values = sql.join(
+      names.map(
+        (name, at) => sql`cast(value ->> ${sql.lit(at)} as ${sql.raw(wholeNumbers.has(name) ? 'bigint' : 'text')})`,
+      ),
+    );
+    const json = members(JSON.stringify(sealed));
+    await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
+  };
+  // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
+  let waiting: NewIntent[] = [];
+  for await (const each of intents) {
+    onRow(each);
+    if (waiting.push(each) < chunk) continue;
+    await store(waiting);
+    waiting = [];
+  }
+  if (waiting.length > 0) await store(waiting);
+  return seal.end();
+}
+
+/** One step of one row. Throws where the row is not in the state `from`, and a UsageError where it must not be sent. */
+export async function takeStep(connection: Connection, move: Move, acting: Acting): Promise<void> {
+  const { batch, from, to } = move;
+  if (to === 'sending') await checkSending(connection, batch, acting);
+  const { moved, said } = await moveRow(connection, move);
+  await appendSteps(connection, [acting.stepOf(acting.now, { ...said, kind: to, note: move.note ?? null })]);
+  // From `sending` nothing was done, by the server's word; `blocked` was never sent.
+  if (to === 'planned' && from !== 'sending' && from !== 'blocked') await noteResent(connection, moved, acting);
+}
+
+export async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
+  const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch).where('row', '=', row);
+  const before = await rows.executeTakeFirst();
+  const isSound = before === undefined || (await isAsSealed(connection, before, { ...before }, before.digest));
+  if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
+  const moved = await connection
+    .updateTable('journal_intents')
+    .set((eb) => ({
+      ...(before === undefined ? {} : asForgotten(before, changed(fields))),
+      state: to,
+      attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
+    }))
+    .where('batch', '=', batch)
+    .where('row', '=', row)
+    .where('state', '=', from)
+    .returningAll()
+    .executeTakeFirst();
+  if (moved === undefined) throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
+  const said = {
+    batch,
+    row,
+    data: { from, ...plainFields(fields) },
+    digest: isSound ? sealOf(moved.salt, moved) : null,
+  };
+  return { moved, said };
+}
+
+/** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
+export async function takeUpRows(connection: Connection, batch: string, { now, stepOf }: Acting) {
+  const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch);
+  const sound = new Set<number>();
+  for (const each of await rows.where('state', 'in', ['sending', 'blocked']).execute()) {
+    if (await isAsSealed(connection, each, { ...each }, each.digest)) sound.add(each.row);
+  }
+  const interrupted = await connection
+    .updateTable('journal_intents')
+    .set({ state: 'unknown' })
+    .where('batch', '=', batch)
+    .where('state', '=', 'sending')
+    .returningAll()
+    .execute();
+  const freed = await connection
+    .updateTable('journal_intents')
+    .set({ state: 'planned', problem: null })
+    .where('batch', '=', batch)
+    .where('state', '=', 'blocked')
+    .where('subject', 'not in', (eb) =>
+      eb.selectFrom('journal_intents').select('subject').where(isOpen).where('subject', 'is not', null),
+    )
+    .returningAll()
+    .execute();
+  const note = 'the process that sent it died';
+  await appendSteps(
+    connection,
+    [
+      ...interrupted.map((each) => ({ each, kind: 'unknown', data: { from: 'sending' }, note })),
+      ...freed.map((each) => ({ each, kind: 'planned', data: { from: 'blocked' }, note: null })),
+    ].map(({ each, ...step }) => {
+      const digest = sound.has(each.row) ? sealOf(each.salt, each) : null;
+      return stepOf(now, { ...step, batch, row: each.row, digest });
+    }),
+  );
+  return { interrupted: interrupted.length, freed: freed.length };
+}
+
+export function altered(what: string): UsageError {
+  return new UsageError(`${what} was altered past this program; nothing was sent`, {
+    advice: '`admin-mirror audit --verify` shows what else was. Find out by whom, then plan it again.',
+  });
+}
+
+const amount = /^-?\d+(?:\.\d+)?$/;
+
+/** What of a step's fields tells nobody's name: it stands in the chain as it is, the rest in the seal of the row alone. */
+function plainFields(fields: IntentFields): Readonly<Record<string, string | number | null>> {
+  const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, claimedAt, before, after } = fields;
+  const amountOf = (value: string | null | undefined) =>
+    typeof value === 'string' && !amount.test(value) ? undefined : value;
+  const named = {
+    http_status: httpStatus,
+    answer_kind: answerKind,
+    evidence,
+    record_id: recordId,
+    discrepancy,
+    sent_at: sentAt,
+    claimed_at: claimedAt,
+    before: amountOf(before),
+    after: amountOf(after),
+  };
+  return Object.fromEntries(
+    Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+function changed({ seenBefore, answer, ...fields }: IntentFields) {
+  return {
+    ...fields,
+    ...(seenBefore !== undefined && { seenBefore: JSON.stringify(seenBefore) }),
+    ...(answer !== undefined && { answer: cutAnswer(answer) }),
+  };
+}

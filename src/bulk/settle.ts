@@ -66,10 +66,8 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
  * twice, or made from a newer journal.
  */
 async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
-  const target = targetOf(intent);
   try {
-    const seen = await sending.action.look(sending.client, target, sending.signal, intent.answerKind);
-    const judgement = sending.action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
+    const judgement = await judge(sending, intent, sending.signal);
     const verdict = laterVerdictOf(judgement, state);
     if (verdict === null) return { state, stop: null };
     const recorded = await recordLater(sending, sending.batch, intent, judgement, verdict);
@@ -111,9 +109,10 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
   }
 }
 
-async function judge({ action, client }: Sending, intent: Intent): Promise<Judgement> {
+/** @param signal left out where the look goes on to its end, whoever wants to stop */
+async function judge({ action, client }: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
   const target = targetOf(intent);
-  const seen = await action.look(client, target, undefined, intent.answerKind);
+  const seen = await action.look(client, target, signal, intent.answerKind);
   if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
   return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }
@@ -122,19 +121,13 @@ async function record(
   { journal, clock }: Pick<Sending, 'journal' | 'clock'>,
   intent: Intent,
   judgement: Judgement,
-  { to, note, ...verdict }: Verdict,
+  verdict: Verdict,
 ): Promise<void> {
-  const { batch, row, state } = intent;
-  if (to === state) return;
-  checkStep(state, to);
-  await journal.move({
-    batch,
-    row,
-    from: state,
-    to,
-    fields: fieldsOf(intent, judgement, { to, note, ...verdict }, clock),
-    note,
-  });
+  const { batch, row, state: from } = intent;
+  const { to, note } = verdict;
+  if (to === from) return;
+  checkStep(from, to);
+  await journal.move({ batch, row, from, to, fields: fieldsOf(intent, judgement, verdict, clock), note });
 }
 
 function fieldsOf(

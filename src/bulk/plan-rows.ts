@@ -7,7 +7,7 @@ import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { ClaimedRow, NewIntent, PlannedServer } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
-import type { Action, KnownUser, Parameters } from './action.ts';
+import type { Action, KnownUser, Parameters, Preview } from './action.ts';
 import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
@@ -38,68 +38,76 @@ export function planRows(
   shared?: ReadonlySet<string>,
   hash?: PlanHash,
 ) {
+  const planner = new Planner(action, users, caps, shared);
   const planned = new PackedRows<PlannedRow>();
-  const claimed: ClaimedRow[] = [];
-  const problems: SheetProblem[] = [];
-  const warnings: string[] = [];
-  let warned = 0;
-  const firstRows = new Map<string, number>();
-  const newKeys = new Map<string, number>();
-  const changes: [row: number, change: Money][] = [];
-  let net = new Big(0);
   for (const row of rows) {
+    const result = planner.plan(row);
+    hash?.add(result);
+    planned.add(result);
+  }
+  const { claimed, problems, warnings, warned, net } = planner;
+  const sizes = sizeNotes(planner.changes);
+  const noted = mapRows(planned, (each): PlannedRow => {
+    const more = sizes.get(each.row);
+    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
+  });
+  return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
+}
+
+/** Plans one row after the other: a row finds its user as the rows before it leave them. */
+class Planner {
+  readonly claimed: ClaimedRow[] = [];
+  readonly problems: SheetProblem[] = [];
+  /** The first of them; `warned` is how many there are. */
+  readonly warnings: string[] = [];
+  warned = 0;
+  readonly changes: [row: number, change: Money][] = [];
+  net = new Big(0);
+  readonly #action: Action;
+  readonly #users: PlannedUsers;
+  readonly #caps: Pick<Caps, 'maxRow'>;
+  readonly #shared: ReadonlySet<string> | undefined;
+  /** By fingerprint, and by key of a new user. */
+  readonly #firstRows = new Map<string, number>();
+  readonly #newKeys = new Map<string, number>();
+
+  constructor(action: Action, users: PlannedUsers, caps: Pick<Caps, 'maxRow'>, shared?: ReadonlySet<string>) {
+    this.#action = action;
+    this.#users = users;
+    this.#caps = caps;
+    this.#shared = shared;
+  }
+
+  plan(row: ReadRow): PlannedRow {
+    const action = this.#action;
     const keys = row.problems.length === 0 ? (action.newKeys?.(row.parameters) ?? []) : [];
-    const found = action.target === 'new' ? inTheWay(keys, users) : userOf(row, users);
+    const found = action.target === 'new' ? inTheWay(keys, this.#users) : userOf(row, this.#users);
+    const user = typeof found === 'string' ? null : found;
     const wrong = [...row.problems];
     const note = (column: string | null, problem: string): void => {
       wrong.push({ row: row.row, column, problem });
     };
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
-    const warn = (text: string): void => {
-      if ((warned += 1) <= mostWarnings) warnings.push(`row ${row.row}${text}`);
-    };
-    const user = typeof found === 'string' ? null : found;
     const preview = wrong.length === 0 ? action.preview(row.parameters, user) : null;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;
-    const tooMuch = change === null ? null : rowCapProblem(change, caps);
+    const tooMuch = change === null ? null : rowCapProblem(change, this.#caps);
     if (tooMuch !== null) note('amount', tooMuch);
     for (const key of keys) {
-      const first = newKeys.get(keyText(key));
+      const first = this.#newKeys.get(keyText(key));
       if (first !== undefined) note(key.column, `row ${first} makes a user with the same`);
-      else newKeys.set(keyText(key), row.row);
+      else this.#newKeys.set(keyText(key), row.row);
     }
-    problems.push(...wrong);
+    this.problems.push(...wrong);
     // Null where the row is invalid: nothing that it would do counts then.
     const sound = wrong.length === 0 ? preview : null;
     // Not who stands in the way of a new user.
     const about = action.target === 'new' ? null : user;
-    const [plannedBefore, plannedAfter] = [preview?.before ?? null, preview?.after ?? null];
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
-    const notes: string[] = [];
-    if (sound !== null) {
-      if (about !== null) notes.push(...userNotes(about));
-      for (const text of sound.warnings) warn(`: ${text}`);
-      notes.push(...sound.warnings);
-      if (change !== null) {
-        net = net.plus(change);
-        changes.push([row.row, change]);
-      }
-      const first = fingerprint === null ? undefined : firstRows.get(fingerprint);
-      if (first !== undefined) {
-        warn(` does the same as row ${first}`);
-        notes.push(`does the same as row ${first}`);
-      } else if (fingerprint !== null) firstRows.set(fingerprint, row.row);
-      const user = about?.id ?? null;
-      claimed.push({ row: row.row, user, fingerprint, plannedBefore, plannedAfter, claimedAt: null });
-    }
-    if (row.key !== null) {
-      const text = keyText(row.key);
-      if (shared?.has(text) === false) users.delete(text);
-      else if (sound?.user) users.set(text, sound.user);
-    }
-    const result: PlannedRow = {
+    const notes = sound === null ? [] : this.#notesOf(row.row, sound, about, fingerprint);
+    if (row.key !== null) this.#leave(keyText(row.key), sound);
+    return {
       row: row.row,
       state: sound === null ? 'invalid' : 'planned',
       cells: row.cells,
@@ -110,21 +118,48 @@ export function planRows(
       plannedEmail: about?.email ?? null,
       plannedUsername: about?.username ?? null,
       parameters: sound === null ? null : row.parameters,
-      plannedBefore,
-      plannedAfter,
+      plannedBefore: preview?.before ?? null,
+      plannedAfter: preview?.after ?? null,
       problem: sound === null ? wrong.map(wordsOf).join('; ') : null,
       notes,
       undoOfRow: row.undoOfRow,
     };
-    hash?.add(result);
-    planned.add(result);
   }
-  const sizes = sizeNotes(changes);
-  const noted = mapRows(planned, (each): PlannedRow => {
-    const more = sizes.get(each.row);
-    return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
-  });
-  return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
+
+  /** What deserves a look in a valid row, which counts from now on. */
+  #notesOf(row: number, sound: Preview, user: KnownUser | null, fingerprint: string | null): string[] {
+    const { before, after, change, warnings } = sound;
+    const notes = [...(user === null ? [] : userNotes(user)), ...warnings];
+    for (const text of warnings) this.#warn(`row ${row}: ${text}`);
+    if (change !== null) {
+      this.net = this.net.plus(change);
+      this.changes.push([row, change]);
+    }
+    const first = fingerprint === null ? undefined : this.#firstRows.get(fingerprint);
+    if (first !== undefined) {
+      this.#warn(`row ${row} does the same as row ${first}`);
+      notes.push(`does the same as row ${first}`);
+    } else if (fingerprint !== null) this.#firstRows.set(fingerprint, row);
+    this.claimed.push({
+      row,
+      user: user?.id ?? null,
+      fingerprint,
+      plannedBefore: before,
+      plannedAfter: after,
+      claimedAt: null,
+    });
+    return notes;
+  }
+
+  #warn(text: string): void {
+    if ((this.warned += 1) <= mostWarnings) this.warnings.push(text);
+  }
+
+  /** The user stays as the row leaves it, for the next row that names it. */
+  #leave(key: string, sound: Preview | null): void {
+    if (this.#shared?.has(key) === false) this.#users.delete(key);
+    else if (sound?.user) this.#users.set(key, sound.user);
+  }
 }
 
 function userOf(row: ReadRow, users: PlannedUsers): KnownUser | string {

@@ -2,7 +2,7 @@
  * Four eyes: a batch is handed over, and somebody else approves or denies it. The command line and the console call these; the
  * journal itself sees to it that nothing goes out without. Section "Approval" of docs/architecture.md.
  */
-import { approvalMissing, checkOpen } from '../journal/approval.ts';
+import { approvalMissing, checkOpen } from '../journal/standing.ts';
 import type { Batch, Journal } from '../journal/port.ts';
 import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';

@@ -1,14 +1,12 @@
 /**
- * Approval by a second person, as the journal itself sees to it: how it stands with a batch, decided from the steps of the
- * chain, the accounts and the time, in the transaction that claims its rows and in each that sends one. Section "Approval" of
- * docs/architecture.md.
+ * Approval by a second person, as the journal itself sees to it: decided in the transaction that claims its rows, and in each
+ * that sends one. Section "Approval" of docs/architecture.md.
  */
 import { Big } from 'big.js';
 import { sql, type SqlBool } from 'kysely';
-import { type Account, hasRole, isOnePerson, isSamePerson, type Actor } from '../model/actor.ts';
+import { type Account, hasRole, isOnePerson, type Actor } from '../model/actor.ts';
 import {
   approvalReasons,
-  type ApprovalPolicy,
   type ApprovalSubject,
   approvalTotals,
   changeByHand,
@@ -19,10 +17,9 @@ import {
   writeTotals,
 } from '../model/approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
-import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Caps, changeOf, moneyText } from '../model/money.ts';
-import { dayMs, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
+import { changeOf, moneyText } from '../model/money.ts';
+import { dayMs, type Timestamp } from '../model/time.ts';
 import {
   accountAltered,
   accountRecords,
@@ -32,10 +29,24 @@ import {
   type Json,
   type NewStep,
   setBatch,
-  sha256,
 } from './chain.ts';
 import { isOutward, maybeMade, sentSince } from './claim-view.ts';
-import type { Approval, Batch, BatchApproval, GivenApproval, JournalRules, JournalStep, NewWrite } from './port.ts';
+import type { Approval, Batch, BatchApproval, JournalRules, NewWrite } from './port.ts';
+import {
+  approvalMissing,
+  type ApprovalStep,
+  approvedHash,
+  checkOpen,
+  decidingKinds,
+  isOneOf,
+  later,
+  makersOf,
+  nameOf,
+  nextCommand,
+  noPolicy,
+  standingOf,
+  widest,
+} from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
 export const noRules: JournalRules = { approval: {}, caps: null };
@@ -48,43 +59,6 @@ export interface Acting {
   readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
 }
 
-export interface ApprovalStep extends Omit<JournalStep, 'row'> {
-  readonly batch: string | null;
-  readonly data: { readonly hash?: string; readonly until?: Timestamp; readonly approvals?: readonly number[] };
-}
-
-/** By these a person has made the batch what it is. */
-const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again', 'resend', 'accepted']);
-const stepKinds = [...makingKinds, 'approved', 'denied', 'claimed'];
-
-/** The bounds of the plan, each raised to the one in force where that is higher. */
-function widest(planned: Caps | null, current: Caps | null): Json {
-  if (planned === null) return null;
-  const now = current ?? planned;
-  const higher = (a: string | number | undefined, b: string | number | undefined): Json => {
-    if (a === undefined || b === undefined) return null;
-    return new Big(b).gt(a) ? b : a;
-  };
-  return {
-    max_row: higher(planned.maxRow, now.maxRow),
-    max_total: higher(planned.maxTotal, now.maxTotal),
-    max_day: higher(planned.maxDay, now.maxDay),
-    max_rows: higher(planned.maxRows, now.maxRows),
-  };
-}
-
-/** What is approved: the plan, and whatever has made it more than was planned. */
-function approvedHash(
-  { hash, againReason }: Pick<Batch, 'hash' | 'againReason'>,
-  { caps, resent, accepted }: BatchApproval,
-  current: Caps | null,
-): string {
-  const more = accepted === undefined ? {} : { accepted };
-  return sha256(
-    canonical({ plan: hash, again: againReason, caps: widest(caps, current), resent: [...resent], ...more }),
-  );
-}
-
 /** The steps that decide, of the batch and of all with the same plan, in their order. */
 async function stepsAbout(connection: Connection, { hash }: Pick<Batch, 'hash'>): Promise<ApprovalStep[]> {
   const rows = await connection
@@ -92,7 +66,7 @@ async function stepsAbout(connection: Connection, { hash }: Pick<Batch, 'hash'>)
     .select(['step', 'at', 'actor', 'batch', 'kind', 'data', 'note'])
     .where('batch', 'in', (eb) => eb.selectFrom('journal_batches').select('batch').where('hash', '=', hash))
     .where('row', 'is', null)
-    .where('kind', 'in', stepKinds)
+    .where('kind', 'in', decidingKinds)
     .orderBy('step')
     .execute();
   return rows.map((each) => ({
@@ -170,153 +144,6 @@ export async function checkSending(
   if (found.missing > 0) throw approvalMissing(batch, found);
 }
 
-function makersOf(steps: readonly ApprovalStep[], { batch }: Pick<Batch, 'batch'>): Actor[] {
-  return steps.flatMap((each) => (each.batch === batch && makingKinds.has(each.kind) ? [each.actor] : []));
-}
-
-interface Facts {
-  readonly batch: Pick<Batch, 'batch'>;
-  readonly policy: ApprovalPolicy;
-  readonly hash: string;
-  readonly needed: number;
-  readonly reasons: readonly string[];
-  readonly steps: readonly ApprovalStep[];
-  readonly accounts: readonly Account[];
-  readonly now: Timestamp;
-}
-
-/** How it stands by these steps, accounts and time. Pure. */
-export function standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now }: Facts): Approval {
-  const makers = makersOf(steps, batch);
-  const madeBy = (account: Account): boolean => makers.some((maker) => isSamePerson(account, maker));
-  const about = steps.filter(({ data }) => data.hash === hash);
-  const denied = about.findLast(({ kind }) => kind === 'denied');
-  const submitted = about.findLast((each) => each.kind === 'submitted' && each.batch === batch.batch);
-  // What another batch with the same plan was sent by is used up.
-  const used = new Set(
-    steps.flatMap((each) => (each.kind === 'claimed' && each.batch !== batch.batch ? (each.data.approvals ?? []) : [])),
-  );
-  const newest = new Map<string, GivenApproval>();
-  for (const { kind, step, actor, at, data } of about) {
-    const { account: name } = actor;
-    if (kind !== 'approved' || name === null || data.until === undefined || step < (denied?.step ?? 0)) continue;
-    const account = accounts.find((each) => each.name === name);
-    const problem =
-      data.until <= now
-        ? 'it has expired'
-        : account?.state === 'altered'
-          ? 'the account was altered past this program'
-          : account === undefined || !hasRole(account, 'approver')
-            ? 'the account is not an active approver any more'
-            : madeBy(account)
-              ? 'the same person made, changed or submitted the batch'
-              : used.has(step)
-                ? 'another batch with the same plan was sent by it'
-                : null;
-    newest.set(name, { step, by: actor, at, until: data.until, problem });
-  }
-  const given = [...newest.values()];
-  const counting = given.filter(({ problem }) => problem === null);
-  const missing = Math.max(0, needed - counting.length);
-  const expiry = submitted === undefined ? null : later(submitted.at, policy.goodForMs);
-  const isWaiting = submitted !== undefined && submitted.step > (denied?.step ?? 0) && expiry !== null && expiry > now;
-  const approvers = accounts.filter(
-    (each) =>
-      hasRole(each, 'approver') &&
-      each.passwordAt !== null &&
-      !madeBy(each) &&
-      !counting.some(({ by }) => by.account === each.name),
-  );
-  const state: Approval['state'] =
-    needed === 0
-      ? 'not_needed'
-      : missing === 0
-        ? 'approved'
-        : isWaiting
-          ? 'waiting'
-          : denied !== undefined && denied.step > (submitted?.step ?? 0)
-            ? 'denied'
-            : submitted === undefined && !given.some(({ until }) => until <= now)
-              ? 'not_submitted'
-              : 'expired';
-  // Once so many have expired that the others are too few.
-  const untils = counting.map(({ until }) => until).sort();
-  const approvedUntil = untils[untils.length - needed] ?? null;
-  return {
-    state,
-    needed,
-    missing,
-    reasons,
-    hash,
-    submitted: submitted === undefined ? null : { by: submitted.actor, at: submitted.at, note: submitted.note },
-    given,
-    denied: denied === undefined ? null : { by: denied.actor, at: denied.at, reason: denied.note },
-    approvers: approvers.map(({ name }) => name),
-    until: approvedUntil ?? (isWaiting ? expiry : null),
-  };
-}
-
-function later(at: Timestamp, ms: number): Timestamp {
-  return timestampOf((parseInstant(at) ?? 0) + ms);
-}
-
-/** The steps of the approvals that count. */
-export function countingSteps({ given }: Approval): number[] {
-  return given.flatMap(({ step, problem }) => (problem === null ? [step] : []));
-}
-
-const nameOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
-
-/** Why the batch must not go out, with what to do next. */
-export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>, found: Approval): UsageError {
-  const { batch: name } = batch;
-  const { state, needed, missing, reasons, approvers, denied } = found;
-  const what = `${nameOf(batch)} ${name}`;
-  const next = nextCommand(batch);
-  const by = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
-  const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
-  switch (state) {
-    case 'waiting':
-      return new UsageError(
-        `${what} waits for ${missing === needed ? '' : 'one more of '}${counted(needed, 'approval')} (${by})${why}; nothing was sent`,
-        {
-          advice:
-            (approvers.length < missing
-              ? 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. '
-              : '') + `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
-        },
-      );
-    case 'denied':
-      return new UsageError(
-        `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,
-        {
-          advice: `Correct it and plan it again. If it is meant as it is, hand it over again: ${submitCommand(name)}.`,
-        },
-      );
-    case 'expired':
-      return new UsageError(`the approval of ${what} has expired${why}; nothing was sent`, {
-        advice: `If it is still meant, hand it over again: ${submitCommand(name)}.`,
-      });
-    case 'not_needed':
-    case 'approved':
-    case 'not_submitted':
-      return new UsageError(
-        `${what} must be approved by ${needed === 1 ? 'another person' : `${needed} other people`}${why}; nothing was sent`,
-        { advice: `Hand it over: ${submitCommand(name)}.` },
-      );
-  }
-}
-
-function submitCommand(name: string): string {
-  return `\`admin-mirror bulk submit ${name}\``;
-}
-
-/** What sends the batch once it is approved. */
-function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
-  if (action === 'deletions') return '`admin-mirror sync --allow-deletions` removes the rows';
-  return `\`admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}\` sends it`;
-}
-
 /** Hands the batch over. Throws a UsageError where there is nothing to hand over. */
 export async function submit(
   connection: Connection,
@@ -344,17 +171,6 @@ export async function submit(
   await appendSteps(connection, steps);
 }
 
-/** Throws a UsageError where there is nothing to approve or deny at the moment. */
-export function checkOpen(batch: Batch, found: Approval | null): asserts found is Approval {
-  if (found === null) throw noPolicy(batch);
-  const { state, submitted } = found;
-  if (state === 'waiting' || state === 'approved' || (state === 'not_needed' && submitted !== null)) return;
-  if (state === 'denied' || state === 'expired') throw approvalMissing(batch, found);
-  throw new UsageError(`${nameOf(batch)} ${batch.batch} was not handed over for approval`, {
-    advice: `Whoever made it runs ${submitCommand(batch.batch)}.`,
-  });
-}
-
 /** The acting account approves what has that hash. */
 export async function approve(connection: Connection, name: string, hash: string, acting: Acting): Promise<void> {
   const { now, stepOf } = acting;
@@ -368,7 +184,7 @@ export async function approve(connection: Connection, name: string, hash: string
     });
   }
   const makers = makersOf(await stepsAbout(connection, found), found);
-  if (makers.some((maker) => isSamePerson(account, maker))) {
+  if (isOneOf(makers, account)) {
     throw new UsageError(
       `${account.name} made, changed or submitted ${nameOf(found)} ${name}: nobody approves their own`,
       {
@@ -414,12 +230,6 @@ async function openBatch(connection: Connection, name: string): Promise<Batch> {
   if (found.state === 'done')
     throw new UsageError(`${nameOf(found)} ${name} is done: there is nothing left to approve`);
   return found;
-}
-
-function noPolicy(batch: Batch): UsageError {
-  return new UsageError(`batch ${batch.batch} needs no approval: no policy was in force for it when it was planned`, {
-    advice: `${nextCommand(batch)}.`,
-  });
 }
 
 /** What stands with a batch that comes under a policy; null where none is about it. */

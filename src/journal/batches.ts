@@ -4,15 +4,7 @@ import { noTotals, withRow } from '../model/approval.ts';
 import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
-import {
-  type Acting,
-  approvalIn,
-  approvalMissing,
-  countingSteps,
-  lastAccepted,
-  newApproval,
-  submit,
-} from './approval.ts';
+import { type Acting, approvalIn, lastAccepted, newApproval, submit } from './approval.ts';
 import { appendSteps, newSalt, sealOf, setBatch } from './chain.ts';
 import { canBeClaimed, claimable, laterThan, viewOf } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
@@ -27,6 +19,7 @@ import type {
   NewIntent,
 } from './port.ts';
 import { altered, insertIntents, moveRow } from './rows.ts';
+import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
 /** Stores the batch with its rows, and what is in force for it. @param before what counts beside the rows */

@@ -6,7 +6,7 @@ import {
   checkOpen,
   countingSteps,
   standingOf,
-} from '../../src/journal/approval.ts';
+} from '../../src/journal/standing.ts';
 import type { Approval, Batch } from '../../src/journal/port.ts';
 import type { Account, Actor } from '../../src/model/actor.ts';
 import type { OperatorError } from '../../src/model/errors.ts';

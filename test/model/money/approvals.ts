@@ -2,7 +2,7 @@
  * Approval by a second person as a world of its own: two batches of the same plan, a maker who is an approver too, two other
  * approvers, and time. How it stands is decided by the function that the journal asks in production.
  */
-import { type ApprovalStep, standingOf } from '../../../src/journal/approval.ts';
+import { type ApprovalStep, standingOf } from '../../../src/journal/standing.ts';
 import type { Account, Actor } from '../../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../../src/model/approval.ts';
 import { dayMs, type Timestamp, timestampOf } from '../../../src/model/time.ts';

@@ -1,0 +1,221 @@
+/**
+ * How approval stands with a batch, by the steps of the chain, the accounts and the time, and why a batch that lacks one must not
+ * go out. Pure. Section "Approval" of docs/architecture.md.
+ */
+import { Big } from 'big.js';
+import { type Account, type Actor, hasRole, isSamePerson } from '../model/actor.ts';
+import type { ApprovalPolicy } from '../model/approval.ts';
+import { UsageError } from '../model/errors.ts';
+import type { Caps } from '../model/money.ts';
+import { counted } from '../model/text.ts';
+import { parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
+import { canonical, type Json, sha256 } from './chain.ts';
+import type { Approval, Batch, BatchApproval, GivenApproval, JournalStep } from './port.ts';
+
+export interface ApprovalStep extends Omit<JournalStep, 'row'> {
+  readonly batch: string | null;
+  readonly data: { readonly hash?: string; readonly until?: Timestamp; readonly approvals?: readonly number[] };
+}
+
+/** By these a person has made the batch what it is. */
+const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again', 'resend', 'accepted']);
+/** All by which it is decided. */
+export const decidingKinds = [...makingKinds, 'approved', 'denied', 'claimed'];
+
+/** The bounds of the plan, each raised to the one in force where that is higher. */
+export function widest(planned: Caps | null, current: Caps | null): Json {
+  if (planned === null) return null;
+  const now = current ?? planned;
+  const higher = (a: string | number | undefined, b: string | number | undefined): Json => {
+    if (a === undefined || b === undefined) return null;
+    return new Big(b).gt(a) ? b : a;
+  };
+  return {
+    max_row: higher(planned.maxRow, now.maxRow),
+    max_total: higher(planned.maxTotal, now.maxTotal),
+    max_day: higher(planned.maxDay, now.maxDay),
+    max_rows: higher(planned.maxRows, now.maxRows),
+  };
+}
+
+/** What is approved: the plan, and whatever has made it more than was planned. */
+export function approvedHash(
+  { hash, againReason }: Pick<Batch, 'hash' | 'againReason'>,
+  { caps, resent, accepted }: BatchApproval,
+  current: Caps | null,
+): string {
+  const more = accepted === undefined ? {} : { accepted };
+  return sha256(
+    canonical({ plan: hash, again: againReason, caps: widest(caps, current), resent: [...resent], ...more }),
+  );
+}
+
+export function makersOf(steps: readonly ApprovalStep[], { batch }: Pick<Batch, 'batch'>): Actor[] {
+  return steps.flatMap((each) => (each.batch === batch && makingKinds.has(each.kind) ? [each.actor] : []));
+}
+
+interface Facts {
+  readonly batch: Pick<Batch, 'batch'>;
+  readonly policy: ApprovalPolicy;
+  readonly hash: string;
+  readonly needed: number;
+  readonly reasons: readonly string[];
+  readonly steps: readonly ApprovalStep[];
+  readonly accounts: readonly Account[];
+  readonly now: Timestamp;
+}
+
+/** How it stands by these steps, accounts and time. Pure. */
+export function standingOf(facts: Facts): Approval {
+  const { batch, policy, hash, needed, reasons, steps, accounts, now } = facts;
+  const makers = makersOf(steps, batch);
+  const about = steps.filter(({ data }) => data.hash === hash);
+  const denied = about.findLast(({ kind }) => kind === 'denied');
+  const submitted = about.findLast((each) => each.kind === 'submitted' && each.batch === batch.batch);
+  const given = approvalsGiven(facts, makers, denied?.step ?? 0);
+  const counting = given.filter(({ problem }) => problem === null);
+  const missing = Math.max(0, needed - counting.length);
+  const expiry = submitted === undefined ? null : later(submitted.at, policy.goodForMs);
+  const isDenied = (denied?.step ?? 0) > (submitted?.step ?? 0);
+  const isWaiting = !isDenied && expiry !== null && expiry > now;
+  const stateOf = (): Approval['state'] => {
+    if (needed === 0) return 'not_needed';
+    if (missing === 0) return 'approved';
+    if (isWaiting) return 'waiting';
+    if (isDenied) return 'denied';
+    return submitted === undefined && !given.some(({ until }) => until <= now) ? 'not_submitted' : 'expired';
+  };
+  const approvers = accounts.filter(
+    (each) =>
+      hasRole(each, 'approver') &&
+      each.passwordAt !== null &&
+      !isOneOf(makers, each) &&
+      !counting.some(({ by }) => by.account === each.name),
+  );
+  // Once so many have expired that the others are too few.
+  const untils = counting.map(({ until }) => until).sort();
+  const approvedUntil = untils[untils.length - needed] ?? null;
+  return {
+    state: stateOf(),
+    needed,
+    missing,
+    reasons,
+    hash,
+    submitted: submitted === undefined ? null : { by: submitted.actor, at: submitted.at, note: submitted.note },
+    given,
+    denied: denied === undefined ? null : { by: denied.actor, at: denied.at, reason: denied.note },
+    approvers: approvers.map(({ name }) => name),
+    until: approvedUntil ?? (isWaiting ? expiry : null),
+  };
+}
+
+/** The newest approval of each account since the batch was denied last, each with why it does not count. */
+function approvalsGiven(
+  { batch, hash, steps, accounts, now }: Facts,
+  makers: readonly Actor[],
+  deniedStep: number,
+): GivenApproval[] {
+  // What another batch with the same plan was sent by is used up.
+  const used = new Set(
+    steps.flatMap((each) => (each.kind === 'claimed' && each.batch !== batch.batch ? (each.data.approvals ?? []) : [])),
+  );
+  const problemOf = (name: string, step: number, until: Timestamp): string | null => {
+    const account = accounts.find((each) => each.name === name);
+    if (until <= now) return 'it has expired';
+    if (account?.state === 'altered') return 'the account was altered past this program';
+    if (account === undefined || !hasRole(account, 'approver')) return 'the account is not an active approver any more';
+    if (isOneOf(makers, account)) return 'the same person made, changed or submitted the batch';
+    return used.has(step) ? 'another batch with the same plan was sent by it' : null;
+  };
+  const newest = new Map<string, GivenApproval>();
+  for (const { kind, step, actor, at, data } of steps) {
+    const { account: name } = actor;
+    const { until } = data;
+    if (kind !== 'approved' || data.hash !== hash || step < deniedStep || name === null || until === undefined)
+      continue;
+    newest.set(name, { step, by: actor, at, until, problem: problemOf(name, step, until) });
+  }
+  return [...newest.values()];
+}
+
+export function isOneOf(makers: readonly Actor[], account: Account): boolean {
+  return makers.some((maker) => isSamePerson(account, maker));
+}
+
+export function later(at: Timestamp, ms: number): Timestamp {
+  return timestampOf((parseInstant(at) ?? 0) + ms);
+}
+
+/** The steps of the approvals that count. */
+export function countingSteps({ given }: Approval): number[] {
+  return given.flatMap(({ step, problem }) => (problem === null ? [step] : []));
+}
+
+export const nameOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
+
+/** Why the batch must not go out, with what to do next. */
+export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>, found: Approval): UsageError {
+  const { batch: name } = batch;
+  const { state, needed, missing, reasons, approvers, denied } = found;
+  const what = `${nameOf(batch)} ${name}`;
+  const next = nextCommand(batch);
+  const by = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
+  const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
+  switch (state) {
+    case 'waiting':
+      return new UsageError(
+        `${what} waits for ${missing === needed ? '' : 'one more of '}${counted(needed, 'approval')} (${by})${why}; nothing was sent`,
+        {
+          advice:
+            (approvers.length < missing
+              ? 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. '
+              : '') + `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
+        },
+      );
+    case 'denied':
+      return new UsageError(
+        `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,
+        {
+          advice: `Correct it and plan it again. If it is meant as it is, hand it over again: ${submitCommand(name)}.`,
+        },
+      );
+    case 'expired':
+      return new UsageError(`the approval of ${what} has expired${why}; nothing was sent`, {
+        advice: `If it is still meant, hand it over again: ${submitCommand(name)}.`,
+      });
+    case 'not_needed':
+    case 'approved':
+    case 'not_submitted':
+      return new UsageError(
+        `${what} must be approved by ${needed === 1 ? 'another person' : `${needed} other people`}${why}; nothing was sent`,
+        { advice: `Hand it over: ${submitCommand(name)}.` },
+      );
+  }
+}
+
+function submitCommand(name: string): string {
+  return `\`admin-mirror bulk submit ${name}\``;
+}
+
+/** What sends the batch once it is approved. */
+export function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
+  if (action === 'deletions') return '`admin-mirror sync --allow-deletions` removes the rows';
+  return `\`admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}\` sends it`;
+}
+
+/** Throws a UsageError where there is nothing to approve or deny at the moment. */
+export function checkOpen(batch: Batch, found: Approval | null): asserts found is Approval {
+  if (found === null) throw noPolicy(batch);
+  const { state, submitted } = found;
+  if (state === 'waiting' || state === 'approved' || (state === 'not_needed' && submitted !== null)) return;
+  if (state === 'denied' || state === 'expired') throw approvalMissing(batch, found);
+  throw new UsageError(`${nameOf(batch)} ${batch.batch} was not handed over for approval`, {
+    advice: `Whoever made it runs ${submitCommand(batch.batch)}.`,
+  });
+}
+
+export function noPolicy(batch: Batch): UsageError {
+  return new UsageError(`batch ${batch.batch} needs no approval: no policy was in force for it when it was planned`, {
+    advice: `${nextCommand(batch)}.`,
+  });
+}

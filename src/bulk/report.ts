@@ -7,16 +7,25 @@ import type { Action } from './action.ts';
 import { approvalOf } from './approval.ts';
 import { countNames, countsOf } from './intent.ts';
 
+export type BatchSummary = Readonly<Awaited<ReturnType<typeof summaryOf>>>;
 export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
-type ReportJournal = Pick<Journal, 'counts' | 'changes' | 'lockOwner' | 'approval'>;
+type SummaryJournal = Pick<Journal, 'tally' | 'lockOwner' | 'approval'>;
+type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
 
 export async function reportOf(journal: ReportJournal, batch: Batch) {
+  const { problems, warnings, approval, ...summary } = await summaryOf(journal, batch);
+  return { ...summary, ...(await totalsOf(journal.changes(batch.batch))), problems, warnings, approval };
+}
+
+/** What can be said without reading every row: for lists, and for whoever looks each second. */
+export async function summaryOf(journal: SummaryJournal, batch: Batch) {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
   // A request to remove rows of the mirror has no rows of its own.
   const requested = { [batch.state === 'done' ? 'applied' : 'planned']: rows };
+  const { counts, discrepancies } = await journal.tally(batch.batch);
   return {
     batch: batch.batch,
     action,
@@ -26,10 +35,11 @@ export async function reportOf(journal: ReportJournal, batch: Batch) {
     state: await stateOf(journal, batch),
     rows,
     /** They sum to `rows`. */
-    counts: countsOf(action === 'deletions' ? requested : await journal.counts(batch.batch)),
+    counts: countsOf(action === 'deletions' ? requested : counts),
     /** The planned change of the sum of all balances. */
     net,
-    ...(await totalsOf(journal.changes(batch.batch))),
+    /** Applied rows whose balance contradicts them, and rows that were made more than once. */
+    discrepancies,
     problems,
     warnings,
     /** Null where no policy is about it. */
@@ -39,14 +49,13 @@ export async function reportOf(journal: ReportJournal, batch: Batch) {
 
 async function totalsOf(rows: AsyncIterable<RowChange>) {
   const zero = new Big(0);
-  let [gross, appliedNet, appliedGross, discrepancies] = [zero, zero, zero, 0];
+  let [gross, appliedNet, appliedGross] = [zero, zero, zero];
   const [users, appliedUsers] = [new Set<string | null>(), new Set<string | null>()];
   const types = new TypeSums();
   for await (const row of rows) {
     types.add(row);
     gross = gross.plus(changeOf(row)?.abs() ?? zero);
     users.add(row.subject);
-    if (row.discrepancy !== null) discrepancies += 1;
     if (row.state !== 'applied') continue;
     const change = outcomeOf(row) ?? zero;
     appliedNet = appliedNet.plus(change);
@@ -64,9 +73,17 @@ async function totalsOf(rows: AsyncIterable<RowChange>) {
     applied_net: moneyText(appliedNet),
     applied_gross: moneyText(appliedGross),
     applied_users: appliedUsers.size,
-    /** Applied rows whose balance contradicts them, and rows that were made more than once. */
-    discrepancies,
   };
+}
+
+/** The net of what was applied. Rows are read only where it is not the planned one, and not nothing. */
+export async function appliedNetOf(
+  journal: Pick<Journal, 'changes'>,
+  { batch, rows, counts, net, discrepancies }: BatchSummary,
+): Promise<string> {
+  if (counts.applied === 0) return moneyText(new Big(0));
+  if (counts.applied === rows && discrepancies === 0) return net;
+  return (await totalsOf(journal.changes(batch))).applied_net;
 }
 
 /** By how much the row changed the balance where it was applied, as far as that was seen, and by how much it would else. */
@@ -126,7 +143,7 @@ export async function consentQuestion(
 }
 
 /** `3 planned, 1 invalid`; what there is none of is left out. */
-export function countWords({ counts }: Pick<BatchReport, 'counts'>): string {
+export function countWords({ counts }: Pick<BatchSummary, 'counts'>): string {
   const words = countNames.filter((name) => counts[name] > 0).map((name) => `${grouped(counts[name])} ${name}`);
   return words.join(', ') || 'no rows';
 }
@@ -147,7 +164,7 @@ export function discrepancyWords({ discrepancies }: BatchReport): string | null 
 }
 
 /** A batch whose process died is stopped, whatever it wrote last. */
-async function stateOf(journal: ReportJournal, batch: Batch): Promise<BatchState> {
+async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;
   return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
 }

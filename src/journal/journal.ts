@@ -192,6 +192,12 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     },
     /** Who added the batch, who approved it, and who sent rows of it, each once. */
     people: (batch: string) => peopleOf(db, batch),
+    /** Who added the batch: of that alone, the steps of its rows need not be read. */
+    plannedBy: async (batch: string) => {
+      const steps = db.selectFrom('journal_steps').select('actor').distinct().where('batch', '=', batch);
+      const added = await steps.where('row', 'is', null).where('kind', 'in', ['added', 'adopted']).execute();
+      return added.map(({ actor }) => JSON.parse(actor) as Actor);
+    },
     hasStep: async ({ step: number, hash }: Head) => {
       const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);
       return (await steps.executeTakeFirst())?.hash === hash;
@@ -235,11 +241,9 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const found = await rows.where('row', '=', row).executeTakeFirst();
       return found === undefined ? undefined : intentOf(found);
     },
-    counts: async (batch: string) => {
-      const counted = db.selectFrom('journal_intents').select((eb) => ['state', eb.fn.countAll<number>().as('count')]);
-      const counts = await counted.where('batch', '=', batch).groupBy('state').execute();
-      return Object.fromEntries(counts.map(({ state, count }) => [state, count]));
-    },
+    counts: async (batch: string) => (await tallyOf(db, batch)).counts,
+    /** Also the rows whose balance contradicts them, and those that were made more than once. */
+    tally: (batch: string) => tallyOf(db, batch),
     openRow: (subject: string) =>
       db
         .selectFrom('journal_intents')
@@ -434,6 +438,21 @@ async function gapIn(connection: Connection): Promise<number | null> {
     .orderBy('s.step')
     .limit(1);
   return (await torn.executeTakeFirst())?.step ?? null;
+}
+
+async function tallyOf(connection: Connection, batch: string) {
+  const rows = connection.selectFrom('journal_intents').where('batch', '=', batch).groupBy('state');
+  const found = await rows
+    .select((eb) => [
+      'state',
+      eb.fn.countAll<number>().as('count'),
+      eb.fn.count<number>('discrepancy').as('discrepancies'),
+    ])
+    .execute();
+  return {
+    counts: Object.fromEntries(found.map(({ state, count }) => [state, count])),
+    discrepancies: found.reduce((sum, each) => sum + each.discrepancies, 0),
+  };
 }
 
 /** Each in the order of the first such step. */

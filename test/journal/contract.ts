@@ -372,6 +372,21 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.counts('one')).toEqual({ planned: rows.length - 5, sending: 5 });
   });
 
+  test('rows are counted by state, with those that their balance contradicts, and whoever added them is known, without a look at each', async () => {
+    const { journal } = await open();
+    await journal.addBatch(
+      newBatch(),
+      [2, 3, 4].map((row) => newIntent(row, row)),
+    );
+    for (const row of [2, 3]) {
+      await send(journal, row);
+      const fields = { discrepancy: row === 3 ? 'balance' : null } as const;
+      await journal.move({ batch: 'one', row, from: 'sending', to: 'applied', fields });
+    }
+    expect(await journal.tally('one')).toEqual({ counts: { planned: 1, applied: 2 }, discrepancies: 1 });
+    expect(await journal.plannedBy('one')).toEqual([anna]);
+  });
+
   test('what was sent by hand is on record with its end, and is found by whoever would do the same', async () => {
     const { journal } = await open();
     const write = { operation: 'users.update-balance', user: 7, body: '{}', fingerprint: 'print-2' };

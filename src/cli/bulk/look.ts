@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
 import { openStates } from '../../bulk/intent.ts';
-import { type BatchReport, recordOf, reportOf } from '../../bulk/report.ts';
+import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -97,11 +97,19 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
 
 async function listBatches(context: CliContext): Promise<void> {
   const journal = await lookAtJournal(context);
-  const reports: BatchReport[] = [];
-  for (const batch of (await journal?.batches()) ?? []) if (journal) reports.push(await reportOf(journal, batch));
-  exitOf(context, reports);
-  const lines = reports.length === 0 ? ['nothing was planned yet'] : reports.map(batchLine);
-  printResult(context, { batches: reports, head: (await journal?.head()) ?? null }, lines);
+  const batches = (await journal?.batches()) ?? [];
+  if (context.json()) {
+    const reports: BatchReport[] = [];
+    for (const batch of batches) if (journal) reports.push(await reportOf(journal, batch));
+    exitOf(context, reports);
+    return printJson(context, { batches: reports, head: (await journal?.head()) ?? null });
+  }
+  if (journal === undefined || batches.length === 0) return printLine(context, 'nothing was planned yet');
+  for (const batch of batches) {
+    const summary = await summaryOf(journal, batch);
+    exitOf(context, [summary]);
+    printLine(context, batchLine(summary, await appliedNetOf(journal, summary)));
+  }
 }
 
 const mostRows = 25;

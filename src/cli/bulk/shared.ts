@@ -4,7 +4,7 @@ import type { Again } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { defaultMaxErrors } from '../../bulk/sending.ts';
 import { openBulkPorts } from '../../bulk/open.ts';
-import type { BatchReport } from '../../bulk/report.ts';
+import type { BatchSummary } from '../../bulk/report.ts';
 import type { DecimalMark } from '../../bulk/sheet/amount.ts';
 import { openJournal, openJournalForReading } from '../../journal/open.ts';
 import type { Batch, Journal } from '../../journal/port.ts';
@@ -124,6 +124,6 @@ export async function named(context: CliContext, name: string): Promise<[Journal
 }
 
 /** Nothing that is unknown ends with 0, whichever part of `bulk` reports it. */
-export function exitOf(context: CliContext, reports: readonly Pick<BatchReport, 'counts'>[]): void {
+export function exitOf(context: CliContext, reports: readonly Pick<BatchSummary, 'counts'>[]): void {
   if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
 }

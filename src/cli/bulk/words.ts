@@ -2,7 +2,14 @@
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { approvalSteps } from '../../bulk/approval.ts';
-import { type BatchRecord, type BatchReport, countWords, discrepancyWords, totalWords } from '../../bulk/report.ts';
+import {
+  type BatchRecord,
+  type BatchReport,
+  type BatchSummary,
+  countWords,
+  discrepancyWords,
+  totalWords,
+} from '../../bulk/report.ts';
 import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -57,16 +64,16 @@ export function peopleLines({ planned_by, submitted_by, approved_by, sent_by }: 
 }
 
 /** The batch in one line, among others. */
-export function batchLine(report: BatchReport): string {
-  const { batch, state, action, file, net, discrepancies, approval } = report;
-  const total = state === 'planned' ? `net ${net}` : `applied net ${report.applied_net} (planned ${net})`;
+export function batchLine(summary: BatchSummary, appliedNet: string): string {
+  const { batch, state, action, file, net, discrepancies, approval } = summary;
+  const total = state === 'planned' ? `net ${net}` : `applied net ${appliedNet} (planned ${net})`;
   const differs = discrepancies === 0 ? '' : `, ${discrepancies} differs`;
   const from = file === null ? '' : `  ${file}`;
   const waits =
     approval === null || approval.missing === 0
       ? ''
       : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
-  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(report)}${waits}${differs}${from}`;
+  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${waits}${differs}${from}`;
 }
 
 /** What there is to say below the rows of a plan. */

@@ -23,7 +23,7 @@ import {
   prose,
 } from '../html.ts';
 import { type ConsolePorts, everySecond, type Reply, type Visit, actorOf, notFound, page, redirect } from '../route.ts';
-import { batchIn, reportNow, userTag } from './batches.ts';
+import { batchIn, summaryNow, userTag } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
 import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
@@ -159,16 +159,16 @@ export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Re
   const { batch } = await batchIn(visit, ports);
   let first: { readonly done: number; readonly at: number } | undefined;
   const news = async () => {
-    const report = await reportNow(ports, await batchOf(journal, batch));
-    if (report.state !== 'applying') return null;
-    const done = doneOf(report);
+    const summary = await summaryNow(ports, await batchOf(journal, batch));
+    if (summary.state !== 'applying') return null;
+    const done = doneOf(summary);
     const now = performance.now();
     first ??= { done, at: now };
     const rate = (done - first.done) / Math.max(1, now - first.at);
-    const left = report.counts.planned + report.counts.blocked;
+    const left = summary.counts.planned + summary.counts.blocked;
     const words =
       sendings.running(batch)?.waits ?? (rate > 0 && left > 0 ? `About ${durationText(left / rate)} left.` : '');
-    return { ...countsText(report.counts), done, words };
+    return { ...countsText(summary.counts), done, words };
   };
   return { kind: 'events', events: everySecond(visit.signal, news) };
 }

@@ -1,6 +1,6 @@
 /** Batches: which there are, which wait for whoever looks, and new ones from a sheet. */
 import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
-import { countWords, reportOf, type BatchReport } from '../../bulk/report.ts';
+import { type BatchReport, type BatchSummary, countWords, reportOf, summaryOf } from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/rows.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
@@ -36,10 +36,10 @@ import { rehearse } from './batch-checks.ts';
 
 const batchesAPage = 50;
 
-/** A batch with its report, and why it waits for whoever looks; null where it does not. */
+/** A batch with its summary, and why it waits for whoever looks; null where it does not. */
 interface ListedBatch {
   readonly batch: Batch;
-  readonly report: BatchReport;
+  readonly summary: BatchSummary;
   readonly by: string;
   readonly waits: string | null;
 }
@@ -76,11 +76,11 @@ function waitingTag(visit: Visit, listed: readonly ListedBatch[]): Html {
 }
 
 async function listedBatch(visit: Visit, ports: ConsolePorts, batch: Batch): Promise<ListedBatch> {
-  const report = await reportNow(ports, batch);
-  const { planned } = await ports.journal.people(batch.batch);
+  const summary = await summaryNow(ports, batch);
+  const planned = await ports.journal.plannedBy(batch.batch);
   const by = planned.map(({ account, name }) => account ?? name).join(', ');
   const isMine = planned.some(({ account }) => account === visit.caller?.account.name);
-  return { batch, report, by, waits: waitsFor(visit, ports, report, batch, isMine) };
+  return { batch, summary, by, waits: waitsFor(visit, ports, summary, batch, isMine) };
 }
 
 export async function batchIn({ params }: Visit, { journal }: ConsolePorts): Promise<Batch> {
@@ -89,10 +89,17 @@ export async function batchIn({ params }: Visit, { journal }: ConsolePorts): Pro
   return batch;
 }
 
+export async function reportNow(ports: ConsolePorts, batch: Batch): Promise<BatchReport> {
+  return asNow(ports, await reportOf(ports.journal, batch));
+}
+
+export async function summaryNow(ports: ConsolePorts, batch: Batch): Promise<BatchSummary> {
+  return asNow(ports, await summaryOf(ports.journal, batch));
+}
+
 /** The batch as it stands: one that was just begun here is being sent, although nothing of that is on record yet. */
-export async function reportNow({ journal, sendings }: ConsolePorts, batch: Batch): Promise<BatchReport> {
-  const report = await reportOf(journal, batch);
-  return sendings.running(batch.batch) === undefined ? report : { ...report, state: 'applying' };
+function asNow<T extends BatchSummary>({ sendings }: ConsolePorts, found: T): T {
+  return sendings.running(found.batch) === undefined ? found : { ...found, state: 'applying' };
 }
 
 /** What is planned and forgotten waits for nobody. */
@@ -101,7 +108,7 @@ const plansWaitMs = 3 * dayMs;
 function waitsFor(
   { may, caller }: Visit,
   { clock }: ConsolePorts,
-  { state, counts, approval }: BatchReport,
+  { state, counts, approval }: BatchSummary,
   { createdAt }: Batch,
   isMine: boolean,
 ): string | null {
@@ -122,17 +129,17 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
     [
       ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
       ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
-      ['Action', ({ report: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
-      ['State', ({ report, waits }) => html`${batchState(report)} ${waits}`],
-      ['Net', ({ report }) => report.net, 'number'],
-      ['Rows', ({ report }) => countWords(report)],
+      ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
+      ['State', ({ summary, waits }) => html`${batchState(summary)} ${waits}`],
+      ['Net', ({ summary }) => summary.net, 'number'],
+      ['Rows', ({ summary }) => countWords(summary)],
     ],
     listed,
     empty,
   );
 }
 
-export function batchState({ state, counts, rows, discrepancies }: BatchReport): Html {
+export function batchState({ state, counts, rows, discrepancies }: BatchSummary): Html {
   const isWhole = state === 'done' && counts.applied === rows && discrepancies === 0;
   const kinds = { planned: 'plain', applying: 'wait', stopped: 'bad', done: isWhole ? 'good' : 'bad' } as const;
   const words = {

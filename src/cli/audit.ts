@@ -38,7 +38,7 @@ export function define(program: Command, context: CliContext): void {
     .command('audit')
     .description(
       'Show who did what, from the journal: who planned, approved and sent each row, what is known of it and what proves it. ' +
-        'With --verify, find out whether anything in the journal was altered past this program. Asks the journal file, not the ' +
+        'With --verify, find out whether anything in the journal was altered by anything but this program. Reads the journal file, not the ' +
         'server, and changes nothing.',
     )
     .option('--since <time>', 'from this time on: a time, a day or 7d ago (default: all that is known)', toMoment())

@@ -29,18 +29,18 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('certify')
     .description(
-      'Write a certificate: of each window of the mirror its days, its records, when they were read and a hash over them, in one ' +
+      'Write a certificate: for each window of the mirror its days, its records, when they were read and a hash over them, in one ' +
         'signed file. Only what is complete is certified; otherwise the command writes nothing and ends with 5. Sends no request.',
     )
     .addArgument(
       new Argument('[resource...]', 'what to certify; everything where none is named').choices(resourceNames),
     )
     .option('-o, --output <file>', 'where to; {date} and {time} stand for now (default: certificate-{date}.json)')
-    .option('--keep <n>', 'leave so many whose names differ by {date}, and remove older ones', toCount)
+    .option('--keep <n>', 'keep so many files whose names differ by {date}; remove older ones', toCount)
     .addOption(
       new Option(
         '--check <file>',
-        'check a certificate by its signature, and the mirror, or the copy that --db names, by it; ends with 6 where something ' +
+        'check the signature of a certificate, and compare the mirror, or the copy that --db names, with it; ends with 6 where something ' +
           'differs, 5 where the mirror cannot be compared',
       ).conflicts(['output', 'keep', 'compare']),
     )

@@ -39,7 +39,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(formatOption('changes', queryFormats))
     .option(
       '--follow',
-      'go on until it is stopped, and print what changes as it is written; says at its end after which cursor to go on',
+      'go on until it is stopped, and print changes as they are written; at its end it prints the cursor to go on from',
     )
     .addHelpText(
       'after',

@@ -79,14 +79,14 @@ export function define(program: Command, context: CliContext): void {
       toParameter,
     )
     .addOption(
-      new Option('--chart <file>', 'draw the report as SVG into the file, in the place of its rows').conflicts([
+      new Option('--chart <file>', 'draw the report as SVG into the file, and write no rows').conflicts([
         'output',
         'columns',
         'mask',
       ]),
     )
-    .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
-    .option('--meta', "also the mirror's own columns, whose names begin with _")
+    .option('--mask', 'write (masked) for what is about people; numbers, days and states stay')
+    .option('--meta', "also the mirror's own columns, which begin with _ (_seq only by name)")
     .option(
       '--keep <number>',
       'keep so many that a name with {date} made, this one included; remove older ones',

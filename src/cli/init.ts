@@ -46,7 +46,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(keyOption('--key-env', 'the key stays in the variable ADMIN_MIRROR_API_KEY'))
     .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd gives to the service'))
     .option('--yes', 'no prompts; the key of a new file is read from standard input')
-    .option('--replace', 'put this server in the place of another that the config file names')
+    .option('--replace', 'replace another server that the config file names')
     .option('--no-try', 'write it without trying the server')
     .addOption(new Option('--sync', 'read everything for the first time when that is done'))
     .addOption(new Option('--no-sync', 'do not offer it'))

@@ -84,7 +84,7 @@ Examples:
     .action((name: string, flags: RoleFlags) => changeRoles(context, name, flags));
   people
     .command('os-user')
-    .description('Say which accounts of the system a person uses: all of them, in place of those of before.')
+    .description('Say which accounts of the system a person uses: all of them; they replace those named before.')
     .argument('<name>', 'the account')
     .argument('[users...]', 'what `id -un` prints for the person, or the number that `id -u` prints', toOsUsers)
     .option('--none', 'the person uses none')

@@ -26,7 +26,7 @@ export function define(program: Command, context: CliContext): void {
     .command('publish')
     .description(
       'Write the mirror into a schema of PostgreSQL: everything the first time, then what changed. Readers there always see a ' +
-        'state that the mirror was in. May run beside a sync; one that was stopped goes on where it was.',
+        'state that the mirror was in. May run beside a sync; one that was stopped is continued.',
     )
     .addOption(
       new Option('--full', 'write every row again, and put right what others changed there').conflicts('check'),

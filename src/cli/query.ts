@@ -30,7 +30,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
-    .option('--mask', 'put (masked) in the place of what is about people; numbers, days and states stay')
+    .option('--mask', 'show (masked) for what is about people; numbers, days and states stay')
     .addHelpText(
       'after',
       `

@@ -89,7 +89,7 @@ function listOf(context: CliContext, { reports, replaced }: Reports): string[] {
   const names = Math.max(0, ...reports.map(({ name }) => name.length));
   const titles = Math.max(0, ...reports.map(({ title }) => title.length));
   return reports.map(({ name, title, origin, parameters }) => {
-    const own = origin === 'own' ? `(your own${replaced.includes(name) ? ', in the place of a shipped one' : ''})` : '';
+    const own = origin === 'own' ? `(your own${replaced.includes(name) ? ', in place of a shipped one' : ''})` : '';
     const requested = paint(context, 'dim', parameters.map(shortly).join(' '));
     return [paint(context, 'bold', name.padEnd(names)), title.padEnd(titles), requested, own].join('  ').trimEnd();
   });
@@ -184,7 +184,7 @@ export async function reportRequest(
   if (reports.replaced.includes(report.name)) {
     printNote(
       context,
-      `report ${report.name} is your own, ${report.file}, in the place of the one that comes with the program`,
+      `report ${report.name} is your own, ${report.file}, which replaces the one that comes with the program`,
     );
   }
   for (const words of assumptionsWith(report, values)) printNote(context, `assumed: ${words}`);

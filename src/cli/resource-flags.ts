@@ -125,7 +125,7 @@ export function addParameterFlags(command: Command, operation: Operation): void 
     if (parameter.type === 'boolean') {
       command.addOption(new Option(`--${flag}`, meaningOf(parameter)));
       // To say no is something else than to say nothing.
-      command.addOption(new Option(`--no-${flag}`, `not that: send ${parameter.name} as false`));
+      command.addOption(new Option(`--no-${flag}`, `send ${parameter.name} as false`));
     } else {
       const option = new Option(`--${flag} <${placeholders[parameter.type]}>`, meaningOf(parameter));
       command.addOption(option.makeOptionMandatory(parameter.required));

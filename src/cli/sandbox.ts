@@ -55,11 +55,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--seed <number>', 'another seed makes other data; the same seed the same', toWholeNumber, 7)
     .option('--file <path>', 'keep the data in this file, or go on with what is in it (default: in memory)')
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
-    .option(
-      '--now <time>',
-      'its time at the start, from where it runs on (default: the time of this machine)',
-      toMoment(),
-    )
+    .option('--now <time>', 'the time at which its clock starts (default: the time of this machine)', toMoment())
     .option('--behaviour <name=value>', 'set one switch on top of the preset; can be given again', switchValue)
     .option('--switches', 'list every switch with its default, and end')
     .addHelpText('after', `\nPresets of --chaos:\n${presets}\n\nEvery switch: admin-mirror sandbox --switches`)

@@ -63,7 +63,7 @@ export function define(program: Command, context: CliContext): void {
       'print only what is wrong, for monitoring; ends with 0 where nothing is, 5 where the mirror is too old, not whole, or a ' +
         'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
     )
-    .option('--all', 'every server of the config file, the worst first; so it is where no profile is chosen')
+    .option('--all', 'every server of the config file, the worst first; the default where no profile is chosen')
     .action(async (flags: Flags) => {
       if (flags.all || context.reading().isUndecided) return statusOfAll(context, flags);
       const settings = context.settings();

@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
         .choices(['shared', 'files'])
         .makeOptionMandatory(),
     )
-    .option('--cancel', 'of a copy that was killed before it came to its end: go on where it was')
+    .option('--cancel', 'give up a copy that was killed, and use the old place again')
     .addHelpText(
       'after',
       `

@@ -40,7 +40,7 @@ export function define(program: Command, context: CliContext): void {
     .command('sync')
     .description(
       'Bring the mirror up to date: new records, those of the last days, and as many older ones as the budget of requests allows. ' +
-        'A run that was stopped goes on where it was.',
+        'A run that was stopped is continued.',
     )
     .addArgument(new Argument('[resource...]', 'what to read; everything where none is named').choices(resourceNames))
     .addOption(new Option('--full', 'read every record again').conflicts('quick'))

@@ -108,7 +108,7 @@ describe('export report:NAME', () => {
     const { run } = folderWith({ 'top-balances.sql': mine });
     const { stdout, stderr } = await run('export', 'report:top-balances', '--param', 'language=de');
     expect(stdout).toBe('id\n2\n5\n');
-    expect(stderr).toMatch(/report top-balances is your own, .*top-balances\.sql, in the place of/);
+    expect(stderr).toMatch(/report top-balances is your own, .*top-balances\.sql, which replaces/);
   });
 
   test('works beside a broken file; the broken one says what is wrong', async () => {

@@ -52,7 +52,7 @@ export function defineApproving(bulk: Command, context: CliContext): void {
     .action((batch: string, flags: ApproveFlags) => runApprove(context, batch, flags));
   bulk
     .command('deny')
-    .description('Deny a batch that waits for approval or has it: earlier approvals of it hold no longer.')
+    .description('Deny a batch that waits for approval or has it: earlier approvals no longer hold.')
     .argument('<batch>', 'as `bulk plan` names it')
     .option('--as <name>', as)
     .requiredOption('--reason <text>', 'why; it stays on record')

@@ -55,8 +55,7 @@ export function defineLooking(bulk: Command, context: CliContext): void {
   bulk
     .command('results')
     .description(
-      'Write every row of a batch to a file of those that were applied, rejected, are unknown or were not processed, ' +
-        'and a manifest.',
+      'Write the rows of a batch to four files - applied, rejected, unknown and unprocessed - ' + 'and a manifest.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
@@ -65,7 +64,7 @@ export function defineLooking(bulk: Command, context: CliContext): void {
     .action((batch: string, flags: ResultsFlags) => runResults(context, batch, flags));
   bulk
     .command('resolve')
-    .description('Say what became of a row that nobody but a person can tell, or send a row once more.')
+    .description('Record the outcome of a row that only a person can know, or send a row once more.')
     .argument('<batch>', 'as `bulk plan` names it')
     .requiredOption('--row <n>', 'the row as the file counts it; the header is row 1', toCount)
     .option('--applied', 'it happened')

@@ -232,7 +232,7 @@ async function runTemplate(context: CliContext, actionName: string, flags: MakeF
   if (context.json()) printJson(context, { file: path, action: action.name, rows: action.examples.length, bytes });
   else {
     printNote(context, `An example for \`bulk plan ${action.name}\` was written to ${flags.output ?? ''}.`);
-    printNote(context, 'Put your own rows in the place of its rows. Columns that you do not need may go.');
+    printNote(context, 'Replace its rows with your own. Columns that you do not need may go.');
   }
 }
 

@@ -196,9 +196,7 @@ export function checkReports(settings: Settings): Promise<Check[]> {
       return [
         ok(name, summary(found.length + broken.length, spoilt.length, idle)),
         ...spoilt.map(({ file, problems }) => failed(name, new FileError(`${file}: ${problems.join('; ')}`))),
-        ...replaced.map((each) =>
-          warn(name, `${each} is your own, in the place of the one that comes with the program`),
-        ),
+        ...replaced.map((each) => warn(name, `${each} is your own, and replaces the one that comes with the program`)),
       ];
     });
   });

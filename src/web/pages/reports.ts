@@ -53,7 +53,7 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
         ({ name, origin }) =>
           origin === 'shipped'
             ? 'with the program'
-            : `your own${replaced.includes(name) ? ', in the place of one that comes with the program' : ''}`,
+            : `your own${replaced.includes(name) ? ', in place of one that comes with the program' : ''}`,
       ],
     ],
     reports.filter((each) => isOpenTo(visit, each)),

@@ -55,7 +55,7 @@ export function defineLooking(bulk: Command, context: CliContext): void {
   bulk
     .command('results')
     .description(
-      'Write the rows of a batch to four files - applied, rejected, unknown and unprocessed - ' + 'and a manifest.',
+      'Write the rows of a batch to four files - applied, rejected, unknown and unprocessed - and a manifest.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
     .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')

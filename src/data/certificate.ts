@@ -16,6 +16,7 @@ import { version } from '../model/program.ts';
 import { type DayHash, dayHashes, type HashedTables } from '../store/certified.ts';
 import type { Window } from '../store/mirror-types.ts';
 import { relationsIncluded } from '../store/relations.ts';
+import { servedColumns } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
 
 const certificateKind = 'admin-mirror certificate 1';
@@ -181,7 +182,7 @@ function incompleteness(
 function hashedTables(database: Database, resource: ResourceName): HashedTables {
   return {
     resource,
-    columns: [...resourceOf(resource).fields.map(({ name }) => name), '_extra'],
+    columns: servedColumns(resourceOf(resource)),
     relations: relationsIncluded(new Runner(database), resource),
   };
 }

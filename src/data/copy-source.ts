@@ -1,7 +1,7 @@
 /** The mirror and the journal as something to be copied, and snapshots, which appear whole or not at all. */
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync, chmodSync, existsSync, writeSync } from 'node:fs';
-import { realpath, stat } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { writeAnonymousCopy } from './anonymous-copy.ts';
 import { journalKind } from '../journal/schema.ts';
@@ -10,7 +10,7 @@ import { explainFileError } from '../model/files.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
-import { ownerAlone, placeDurableFile, requireSpace } from '../store/files/durable-file.ts';
+import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/files/durable-file.ts';
 import { mirrorKind, openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
@@ -211,10 +211,7 @@ export async function makeSnapshot(
 }
 
 async function targetOf(mirror: MirrorCopySource, path: string): Promise<string> {
-  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
+  const found = await statOf(path);
   if (found === undefined) return path;
   if (found.isFile() && mirror.replaceable(path)) return realpath(path);
   throw new UsageError(`${path} is there already, and is no snapshot; it was left as it is`, {

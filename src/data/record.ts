@@ -4,7 +4,7 @@ import { relationTables, type ResourceName, resourceOf } from '../model/resource
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell, Relation, RecordChange, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
-import { quoteName } from '../store/schema.ts';
+import { quoteName, servedColumns } from '../store/schema.ts';
 import { changesOf } from './changes.ts';
 import { checkAsOf } from './selection.ts';
 
@@ -20,10 +20,7 @@ export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as 
 
 const always = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Timestamp };
 
-/**
- * The record as the mirror knows it; undefined where it never held one of that id.
- * @param at the state at that time in the place of the one of now. Throws a UsageError where nothing is known of then.
- */
+/** The record, as it was `at` a time or is now; undefined where there never was one. Throws a UsageError where then is not known. */
 export function recordOf(snapshot: Snapshot, resource: ResourceName, id: RecordKey, at: Timestamp | null) {
   const key = BigInt(id);
   const table = snapshot.relations().find(({ name }) => name === resource);
@@ -59,7 +56,7 @@ function fieldsAt(
   at: Timestamp,
   names: readonly string[],
 ): RecordField[] | null {
-  const recorded = [...resourceOf(resource).fields.map(({ name }) => name), '_extra'];
+  const recorded = servedColumns(resourceOf(resource));
   const before = changes.findLast((change) => change.at <= at);
   if (before !== undefined) return fieldsOf(recorded, before.after ?? undefined);
   const [after] = changes;

@@ -2,7 +2,7 @@
 import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Owner } from './server-contact.ts';
+import type { Owner, ServerContact } from './server-contact.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'lists';
@@ -64,6 +64,11 @@ export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer
   return (store.capability(serverName, '')?.value as KnownServer | undefined) ?? null;
 }
 
-export function recordServer(store: Pick<MirrorStore, 'recordCapability'>, known: KnownServer): void {
-  store.recordCapability(serverName, '', known);
+export function recordServer(
+  store: Pick<MirrorStore, 'recordCapability'>,
+  { address, keyMark }: Pick<ServerContact, 'address' | 'keyMark'>,
+  owner: KnownServer['owner'],
+): void {
+  const kept = owner === null ? null : { id: owner.id, marks: owner.marks };
+  store.recordCapability(serverName, '', { address, key_mark: keyMark, owner: kept } satisfies KnownServer);
 }

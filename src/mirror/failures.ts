@@ -24,10 +24,7 @@ export function noteForeign(
   store.recordEvent(run, { resource, kind: 'foreign_records', subject: run, detail: error.message });
 }
 
-/**
- * The failure by which a command ends rather than as incomplete: a refused key, or a server that gave nothing at all, for every
- * resource; undefined of any other end.
- */
+/** The one failure behind all of these ends: a refused key, or a server that gave nothing at all; else undefined. */
 export function sharedFailure(
   ends: readonly { readonly error: OperatorError | null; readonly reached: boolean }[],
 ): OperatorError | undefined {

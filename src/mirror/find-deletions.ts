@@ -38,12 +38,7 @@ export function isWorthSearching(window: Window, total: number, capabilities: Ca
   return expectedProbes(lost, pages) <= pages * worthwhileShare;
 }
 
-/**
- * Searches the window for what it has lost. Anything that does not fit together, and any change while it goes on, leaves
- * it undecided.
- * @param range the days that are requested; null for all records
- * @param total what the server counts in them
- */
+/** Searches the window for what it has lost. @param range the days requested; null for all @param total what the server counts in them */
 export async function findDeletions(
   ports: SearchPorts,
   window: Window,
@@ -63,11 +58,7 @@ export async function findDeletions(
   return { kind: 'found', lost };
 }
 
-/**
- * The windows that lack records of the whole list, found by the places of a few of them; undefined where only counting
- * each window can show it, or costs less.
- * @param total what the server counts in the list
- */
+/** The windows that lack records, by the places of a few of them; undefined where counting each window is needed, or cheaper. */
 export async function findLosses(
   ports: SearchPorts,
   resource: ResourceName,
@@ -123,10 +114,7 @@ interface RankRange {
   readonly to: number;
 }
 
-/**
- * Ranks by id and ids by rank, in typed arrays: 28 bytes a record, so that a list of millions can be searched in bounded
- * memory. Which of the records of one moment comes first can be put right while the server's order shows.
- */
+/** Ranks by id and ids by rank, in 28 bytes a record. Records of one moment are put in the server's order as it shows. */
 class LocalOrder {
   readonly size: number;
   readonly #sorted: Float64Array;

@@ -258,10 +258,7 @@ type ForgetStore = ReturnType<typeof openForgetStore>;
 /** How long the last step waits for processes that read an older state: queries are short, an export may take minutes. */
 const readersMs = 10_000;
 
-/**
- * Opens an existing mirror to forget people in it. Throws `FileError`. The caller closes it.
- * @param waitMs how long to wait for readers of an older state
- */
+/** Opens a mirror to forget people in it. Throws `FileError`. The caller closes it. @param waitMs for readers of an older state */
 export function openForgetStore(file: string, clock: Clock = systemClock, waitMs = readersMs) {
   // A mirror that is not there must not be made.
   openMirrorForReading(file).close();
@@ -320,10 +317,7 @@ function undo(runner: Runner, id: number): Record<string, number> {
   return counts;
 }
 
-/**
- * Rows that were changed before, without overwriting, may have left bytes in pages: only rewriting the file takes those
- * out. The rewritten pages stand in the log, behind what it held before, until all of it is folded into the file.
- */
+/** Rows that were changed before may have left bytes, which only a rewritten file, with its log folded in, has no more. */
 function scrub(database: Database, waitMs: number): boolean {
   database.pragma(`busy_timeout = ${waitMs}`);
   database.exec('VACUUM');

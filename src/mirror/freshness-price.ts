@@ -6,7 +6,7 @@
 import { eraEnd } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { addDays, type Clock, dayMs, dayOf, minuteMs, parseInstant } from '../model/time.ts';
-import type { RunReport } from '../store/mirror-types.ts';
+import type { RunReport, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { storedCapabilities } from './capability-record.ts';
 import { graceMs, pagesOf, wholeResources } from './plan.ts';
@@ -39,10 +39,7 @@ interface Load {
 
 const nightsAhead = 30;
 
-/**
- * Within how many nights every row is read with one run a night and the budget of today, null where some are not read at all,
- * and the requests that a run sends, in the mean; null where no list was measured.
- */
+/** Within how many nights every row is read (null: never), and the requests of a run, in the mean; null where no list was measured. */
 export function rhythmOf(store: MirrorStore, clock: Clock, options: PriceOptions) {
   const loads = loadsOf(store, clock, resourceNames);
   if (loads.length === 0) return null;
@@ -112,9 +109,9 @@ function loadsOf(store: MirrorStore, clock: Clock, resources: readonly ResourceN
     const { pageSize, clockDifferenceMs = 0 } = capabilities;
     const seal = sealDay(clock.now() + (clockDifferenceMs ?? 0), graceMs);
     const surplus = new Surplus(store, resource);
-    const pages = (each: readonly (typeof windows)[number][]): number[] =>
+    const pages = (each: readonly Window[]): number[] =>
       each.map((window) => pagesOf(surplus.shownIn(window), pageSize));
-    const isEach = (window: (typeof windows)[number]) => wholeResources.has(resource) || isOpen(window, seal);
+    const isEach = (window: Window) => wholeResources.has(resource) || isOpen(window, seal);
     const old = windows.filter((window) => !isEach(window));
     old.sort((a, b) => ((a.freshAsOf ?? '') < (b.freshAsOf ?? '') ? -1 : 1));
     const each = pages(windows.filter(isEach)).reduce((sum, count) => sum + count, 0);

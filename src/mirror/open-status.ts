@@ -158,10 +158,7 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
   };
 }
 
-/**
- * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
- * @param requested records on a page that were requested, where that is to be shown
- */
+/** `pages of 500 (1000 were requested), sorts kept, date ranges in …`. @param requested records on a page, where they are to be shown */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
   const { sorts, rate_limit: rate } = status;
   return [

@@ -187,13 +187,23 @@ export function openPlan(settings: Settings, request: SettledRequest, releases: 
   return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, { ...options, ...settings.api }) };
 }
 
-/** The requests that a comparison takes at the least. Throws a FileError where there is no mirror. */
+/** The requests that a comparison takes, at least; null of a resource that was never read. Throws a FileError without a mirror. */
 export function openVerifyPlan(
   settings: Settings,
   { resources, deep }: Pick<VerifyRequest, 'resources' | 'deep'>,
   releases: Releases,
-): ReturnType<typeof planVerify> {
-  return planVerify(releases.add(openMirrorStoreForReading(settings.store.mirror)), resources, deep);
+): Readonly<Partial<Record<ResourceName, number | null>>> {
+  const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
+  return Object.fromEntries(
+    resources.map((resource) => {
+      const pageSize = storedCapabilities(store, resource)?.capabilities.pageSize;
+      const windows = store.windows(resource);
+      if (pageSize === undefined || windows.length === 0) return [resource, null];
+      if (!deep) return [resource, 1 + windows.filter((window) => coverageOf(window) === 'days').length];
+      const pages = windows.map((window) => pagesOf(store.accountedCount(resource, window), pageSize));
+      return [resource, pages.reduce((sum, each) => sum + each, 2)];
+    }),
+  );
 }
 
 /** Records what was measured; gives the resources that are read whole again. Throws a LockHeldError during a sync. */
@@ -291,7 +301,7 @@ function planResource(
   const seal = sealOf(clock, capabilities, options);
   const byReason = new Map<Reason, { windows: number; requests: number }>();
   const surplus = new Surplus(store, resource);
-  for (const { window, reason } of plannedSteps(store, resource, options, capabilities, seal, surplus)) {
+  for (const { window, reason } of plannedSteps({ store, resource, options, capabilities, seal, surplus }, null)) {
     const sum = byReason.get(reason) ?? { windows: 0, requests: 0 };
     sum.windows += 1;
     sum.requests += pagesOf(surplus.shownIn(window), capabilities.pageSize);
@@ -301,22 +311,4 @@ function planResource(
     ...[...byReason].map(([reason, sum]) => ({ reason, ...sum })),
     { reason: 'count, and the windows that differ if it does', windows: null, requests: 1 },
   ];
-}
-
-/** Requests of a comparison, at the least; null of a resource that was never read, where nothing can be compared. */
-function planVerify(
-  store: MirrorStore,
-  resources: readonly ResourceName[],
-  deep: boolean,
-): Readonly<Partial<Record<ResourceName, number | null>>> {
-  return Object.fromEntries(
-    resources.map((resource) => {
-      const pageSize = storedCapabilities(store, resource)?.capabilities.pageSize;
-      const windows = store.windows(resource);
-      if (pageSize === undefined || windows.length === 0) return [resource, null];
-      if (!deep) return [resource, 1 + windows.filter((window) => coverageOf(window) === 'days').length];
-      const pages = windows.map((window) => pagesOf(store.accountedCount(resource, window), pageSize));
-      return [resource, pages.reduce((sum, each) => sum + each, 2)];
-    }),
-  );
 }

@@ -12,7 +12,6 @@ export type Reason =
   | 'open: records may still be added'
   | 'read whole in each run'
   | 'requested'
-  | 'holds emails that no longer wait'
   | 'least recently read';
 
 export interface Step {

@@ -11,7 +11,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { BesideRangeError, ContradictionError, noteForeign } from './failures.ts';
 import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
-import { requestedRange, type Source } from './source.ts';
+import { dayReader, type Source } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
@@ -103,8 +103,7 @@ export function endedBy(
   { store, resource, run }: Pick<ResourcePorts, 'store' | 'resource' | 'run'>,
 ): ResourceEnd {
   noteForeign(error, { store, resource, run });
-  const report = store.runs(1).find((each) => each.run === run);
-  const read = (report?.resources[resource]?.received ?? 0) > 0;
+  const read = (store.run(run)?.resources[resource]?.received ?? 0) > 0;
   return { status: read ? 'partial' : 'failed', serverTotal: null, problem: error.message, error };
 }
 
@@ -127,53 +126,26 @@ async function readResource(
   trusting: boolean,
   again = false,
 ): Promise<ResourceEnd> {
-  const { resource, store, options, source, run, clock, signal, allowance } = ports;
-  const seal = sealOf(ports.clock, capabilities, options);
+  const { resource, store, options, run, clock, allowance } = ports;
+  const { only } = options;
+  const seal = sealOf(clock, capabilities, options);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
   const pages = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
   const most = Math.min(pages, capabilities.depth ?? pages);
   const surplus = new Surplus(store, resource);
-  const removal = new Removal({
-    run,
-    resource,
-    store,
-    clock,
-    // A record that cannot be given is neither there nor absent.
-    look: (name, id) =>
-      source.look(name, id, signal).catch((error: unknown): Look => {
-        if (isPageFailure(error)) return { kind: 'unknown' };
-        throw error;
-      }),
-    readDays: (days) => {
-      const range = requestedRange(days, capabilities);
-      return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
-    },
-    allowDeletions: options.allowDeletions,
-    requestPermit: options.requestPermit,
-    brake: options.brake?.[resource],
-    removed,
-  });
+  const removal = removalOf(ports, capabilities, removed);
   const comparing = options.mode === 'full';
   const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, comparing, removal, surplus });
 
   // From now on the resource stays as fresh as it is; what an earlier run has left unproven still is.
   const isHeld = store.capability(heldFreshness, resource) !== undefined;
   if (trusting && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
-  prepareWindows(store, resource, capabilities, [seal, ...(options.only ? [options.only.from, options.only.to] : [])]);
-  const planned = plannedSteps(store, resource, options, capabilities, seal, surplus, again ? startedAt : null);
-  const changing = resource === 'emails' && options.mode === 'default' && options.only === null;
-  const steps = changing
-    ? [...planned, ...(await unsentSteps(ports, capabilities, unreadBy(store, planned)))]
-    : planned;
-  const read = steps.map(({ window }) => window);
-  const unknown = read.filter(({ serverTotal }) => serverTotal === null);
-  const known = (windows: readonly Window[]) => windows.reduce((sum, window) => sum + surplus.shownIn(window), 0);
-  // What was never counted holds what the other windows do not.
-  const rest = unknown.length === 0 ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
-  // Totals may be wrong, those of now and those that windows once had: there are no more than the list shows now.
-  const isOdd = known(read) + rest > 2 * store.liveCount(resource) + oddGrowth;
-  const mostRecords = isOdd ? await visitor.shownInList() : Infinity;
-  ports.progress({ kind: 'expected', resource, records: Math.min(known(read) + rest, mostRecords) });
+  prepareWindows(store, resource, capabilities, only === null ? [seal] : [seal, only.from, only.to]);
+  const steps = plannedSteps({ store, resource, options, capabilities, seal, surplus }, again ? startedAt : null);
+  const planned = steps.map(({ window }) => window);
+  const isForUnsent = resource === 'emails' && options.mode === 'default' && only === null;
+  const read = isForUnsent ? [...planned, ...(await unsentWindows(ports, capabilities, planned))] : planned;
+  ports.progress({ kind: 'expected', resource, records: await expectedRecords(store, visitor, surplus, read) });
   allowance.allow(resource, heldIn(store, resource, read), capabilities.pageSize);
   try {
     await visitor.visitAll(read);
@@ -188,19 +160,67 @@ async function readResource(
     capabilities,
     surplus,
     allowance,
-    only: options.only,
+    only,
     trusting,
     isOpen: (window) => isOpen(window, seal),
   });
   forgetEmptyOutside(store, resource);
   if (sum.proven) store.forgetCapability(heldFreshness, resource);
   // Records are missing that no window has shown, or none is shown at all by now: how fresh it is, nobody knows.
-  else if (options.only === null && (sum.missing || (sum.total === 0 && !trusting && !isHeld)))
+  else if (only === null && (sum.missing || (sum.total === 0 && !trusting && !isHeld)))
     store.recordCapability(heldFreshness, resource, null);
 
+  const problem = unsettledProblem(store.windows(resource)) ?? sum.problem;
+  joinSmall(store, resource, seal, visitor.most * mergedShare, surplus);
+  return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
+}
+
+function removalOf(ports: ResourcePorts, capabilities: Capabilities, removed: Course['removed']): Removal {
+  const { run, resource, store, clock, source, signal, options } = ports;
+  return new Removal({
+    run,
+    resource,
+    store,
+    clock,
+    // A record that cannot be given is neither there nor absent.
+    look: (name, id) =>
+      source.look(name, id, signal).catch((error: unknown): Look => {
+        if (isPageFailure(error)) return { kind: 'unknown' };
+        throw error;
+      }),
+    readDays: dayReader(source, resource, capabilities, signal),
+    allowDeletions: options.allowDeletions,
+    requestPermit: options.requestPermit,
+    brake: options.brake?.[resource],
+    removed,
+  });
+}
+
+/** Records that reading these windows will show, as far as is known. */
+async function expectedRecords(
+  store: MirrorStore,
+  visitor: WindowVisitor,
+  surplus: Surplus,
+  read: readonly Window[],
+): Promise<number> {
+  const [first] = read;
+  if (first === undefined) return 0;
+  const { resource } = first;
+  const known = (windows: readonly Window[]) => windows.reduce((sum, window) => sum + surplus.shownIn(window), 0);
+  // What was never counted holds what the other windows do not.
+  const isCounted = read.every(({ serverTotal }) => serverTotal !== null);
+  const rest = isCounted ? 0 : Math.max(0, (await visitor.total(null)) - known(store.windows(resource)));
+  const records = known(read) + rest;
+  // Totals may be wrong, those of now and those that windows once had: there are no more than the list shows now.
+  const isOdd = records > 2 * store.liveCount(resource) + oddGrowth;
+  return isOdd ? Math.min(records, await visitor.shownInList()) : records;
+}
+
+/** Joins small neighbours that are settled. */
+function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, most: number, surplus: Surplus): void {
   const windows = store.windows(resource);
   const more = surplus.inEach();
-  for (const merged of mergeWindows(windows, seal, visitor.most * mergedShare, more)) {
+  for (const merged of mergeWindows(windows, seal, most, more)) {
     // One that is as it was keeps what it remembers of its pages.
     const parts = windows.filter(({ from, to }) => from >= merged.from && to <= merged.to);
     if (parts.length === 1) continue;
@@ -210,8 +230,6 @@ async function readResource(
       parts.reduce((sum, part) => sum + surplus.of(part) - more, more),
     );
   }
-  const problem = unsettledProblem(windows) ?? sum.problem;
-  return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }
 
 /** From the next run on, pages are requested in the size that the server was seen to make, and windows as deep as it shows them. */
@@ -229,25 +247,24 @@ function keepLimits({ source, store, resource, run }: ResourcePorts, before: Cap
     recordCapabilities(store, resource, { ...before, pageSize, ...(depth === undefined ? {} : { depth }) });
 }
 
-function unreadBy(store: MirrorStore, steps: readonly Step[]): Window[] {
-  const read = new Set(steps.map(({ window }) => window.from));
-  return store.windows('emails').filter(({ from }) => !read.has(from));
-}
-
 /** The first day that may still gain records, by the server's clock. */
 export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: SyncOptions): Day {
   return sealDay(clock.now() + (capabilities.clockDifferenceMs ?? 0), graceMs);
 }
 
+interface PlanPorts {
+  readonly store: Pick<MirrorStore, 'windows' | 'isAltered'>;
+  readonly resource: ResourceName;
+  readonly options: SyncOptions;
+  readonly capabilities: Capabilities;
+  readonly seal: Day;
+  readonly surplus: Surplus;
+}
+
 /** The work of this run, in order. */
 export function plannedSteps(
-  store: Pick<MirrorStore, 'windows' | 'isAltered'>,
-  resource: ResourceName,
-  options: SyncOptions,
-  capabilities: Capabilities,
-  seal: Day,
-  surplus: Surplus,
-  readSince: Timestamp | null = null,
+  { store, resource, options, capabilities, seal, surplus }: PlanPorts,
+  readSince: Timestamp | null,
 ): Step[] {
   return planSteps({
     windows: store.windows(resource),
@@ -304,22 +321,23 @@ function forgetFutureReading({ store, clock, run, resource }: ResourcePorts): vo
 interface UnsentPorts {
   readonly run: string;
   readonly source: Pick<Source, 'page'>;
-  readonly store: Pick<MirrorStore, 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;
+  readonly store: Pick<MirrorStore, 'windows' | 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;
   readonly signal: AbortSignal;
 }
 
-/**
- * Windows, of those not read by this run, with emails that no longer wait; none where the filter does not work. Emails that wait to
- * be sent are the ones that change: what no longer waits has been sent or deleted since, and its window is read.
- */
-async function unsentSteps(ports: UnsentPorts, capabilities: Capabilities, unread: readonly Window[]): Promise<Step[]> {
-  const settled = unread.filter(({ state }) => state === 'settled');
+/** Windows, not read by this run, with emails that have been sent or deleted since they waited; none where the filter does not work. */
+async function unsentWindows(
+  ports: UnsentPorts,
+  capabilities: Capabilities,
+  read: readonly Window[],
+): Promise<Window[]> {
+  const settled = ports.store
+    .windows('emails')
+    .filter(({ from, state }) => state === 'settled' && !read.some((window) => window.from === from));
   if (settled.length === 0) return [];
   try {
     const gone = await readWaiting(ports, capabilities, settled);
-    return settled
-      .filter((window) => gone.some((createdAt) => owns(window, createdAt)))
-      .map((window) => ({ window, reason: 'holds emails that no longer wait' }));
+    return settled.filter((window) => gone.some((createdAt) => owns(window, createdAt)));
   } catch (error) {
     ports.signal.throwIfAborted();
     if (error instanceof OperatorError) return [];

@@ -1,7 +1,4 @@
-/**
- * The sync: brings the mirror up to date with the server, one run, under one lock. Related records come with it, which a server may
- * refuse or ignore.
- */
+/** The sync: one run, under one lock, brings the mirror up to date with the server, related records included. */
 import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
 import type { Actor } from '../model/actor.ts';
@@ -58,8 +55,8 @@ export interface SyncResult {
   readonly error: OperatorError | null;
 }
 
-/** With what the run may send, which the source keeps to. */
-type BoundedPorts = SyncPorts & { readonly allowance: Allowance };
+/** With the run, and what it may send, which the source keeps to. */
+type RunPorts = SyncPorts & { readonly run: string; readonly allowance: Allowance };
 
 /** Runs one sync. Only a lock held elsewhere, an OtherServerError and bugs are thrown, before anything was changed. */
 export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
@@ -68,17 +65,17 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
   store.acquireLock(syncLock, run);
   try {
     const allowance = new Allowance(request.requestsPerRun);
-    const bounded = { ...ports, source: ports.source.within(allowance), allowance };
-    const lost = await meetServer(bounded, request, run);
+    const bounded = { ...ports, run, source: ports.source.within(allowance), allowance };
+    const lost = await meetServer(bounded, request);
     store.beginRun(run, 'sync', request.resources, request.actor);
-    const watched = watchDisk(bounded, request, run);
-    const ends = await syncAll(watched, request, run, lost);
+    const watched = watchDisk(bounded, request);
+    const ends = await syncAll(watched, request, lost);
     const difference = noteClockDifference(store, run, bounded.source.serverAheadMs());
     const [resource] = request.resources;
     if (difference !== undefined && resource !== undefined)
       ports.progress({ kind: 'notice', resource, text: difference });
-    const error = errorOf([...ends.values()], watched.signal);
-    const status = statusOf([...ends.values()], signal);
+    const error = errorOf(ends, watched.signal);
+    const status = statusOf(ends, signal);
     const { requests, retries, byStatus } = ports.counters;
     store.finishRun(run, { status, requests, retries, answers: byStatus, problem: error?.message ?? null });
     await maintain(watched, status, request);
@@ -89,15 +86,15 @@ export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<S
 }
 
 /** The same ports, stopped where the disk has no room for what is to be read, or the log has grown too long. */
-function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: string): BoundedPorts {
-  const { store, progress } = ports;
+function watchDisk(ports: RunPorts, { maxLogBytes = Infinity }: SyncRequest): RunPorts {
+  const { store, progress, run } = ports;
   const stopping = new AbortController();
   const stop = (reason: OperatorError): void => stopping.abort(reason);
   const lookAtSpace = watchSpace(store, ports.freeSpace ?? freeSpace, stop);
   let resource: ResourceName = 'users';
-  const note = progressNotes(ports, run);
+  const note = progressNotes(ports);
   const emit = (text: string): void => progress({ kind: 'notice', resource, text });
-  const lookAtLog = watchLog({ store, run, emit, stop }, maxLogBytes ?? Infinity);
+  const lookAtLog = watchLog({ store, run, emit, stop }, maxLogBytes);
   return {
     ...ports,
     signal: AbortSignal.any([ports.signal, stopping.signal]),
@@ -112,7 +109,7 @@ function watchDisk(ports: BoundedPorts, { maxLogBytes }: SyncRequest, run: strin
 }
 
 /** Puts on record how far the run is: what it expects at once, requests once a second, as a write for each page would cost. */
-function progressNotes({ store, source, clock }: BoundedPorts, run: string): SyncProgress {
+function progressNotes({ store, source, clock, run }: RunPorts): SyncProgress {
   const notedAt = new Map<ResourceName, number>();
   return ({ resource, ...event }) => {
     const isDue = clock.now() - (notedAt.get(resource) ?? -Infinity) >= secondMs;
@@ -124,10 +121,10 @@ function progressNotes({ store, source, clock }: BoundedPorts, run: string): Syn
 }
 
 /** Makes sure of the server; gives what keeps it from being reached, with which the run ends before it has begun. */
-async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): Promise<OperatorError | null> {
-  const { source, store, signal } = ports;
+async function meetServer(ports: RunPorts, { acceptNewServer = false }: SyncRequest): Promise<OperatorError | null> {
+  const { source, store, run, signal } = ports;
   try {
-    await checkServer({ contact: source.contact, store, run, signal }, request.acceptNewServer ?? false);
+    await checkServer({ contact: source.contact, store, run, signal }, acceptNewServer);
     return null;
   } catch (error) {
     if (error instanceof OtherServerError || !(error instanceof OperatorError)) throw error;
@@ -136,25 +133,16 @@ async function meetServer(ports: SyncPorts, request: SyncRequest, run: string): 
 }
 
 /** @param lost why the server cannot be reached; null where it can */
-async function syncAll(
-  ports: BoundedPorts,
-  request: SyncRequest,
-  run: string,
-  lost: OperatorError | null,
-): Promise<Map<ResourceName, ResourceEnd>> {
-  const { store, progress } = ports;
-  const limit = pLimit(request.concurrency);
-  const ends = new Map<ResourceName, ResourceEnd>();
-  const settled = await Promise.allSettled(
-    request.resources.map(async (resource) => {
-      const end = await syncWithIncludes({ ...ports, run, resource, limit, options: request }, lost).catch(
-        (error: unknown) => {
-          // A stop is the run's own end; what is in the mirror by now is reported like any other.
-          if (!ports.signal.aborted) throw error;
-          return { status: 'partial', serverTotal: null, problem: stopWords(ports.signal), error: null } as const;
-        },
-      );
-      ends.set(resource, end);
+async function syncAll(ports: RunPorts, options: SyncRequest, lost: OperatorError | null): Promise<ResourceEnd[]> {
+  const { store, progress, run, signal } = ports;
+  const limit = pLimit(options.concurrency);
+  const ends = await Promise.allSettled(
+    options.resources.map(async (resource): Promise<ResourceEnd> => {
+      const end = await syncWithIncludes({ ...ports, resource, limit, options }, lost).catch((error: unknown) => {
+        // A stop is the run's own end; what is in the mirror by now is reported like any other.
+        if (!signal.aborted) throw error;
+        return { status: 'partial', serverTotal: null, problem: stopWords(signal), error: null } as const;
+      });
       store.finishResource(run, resource, {
         status: end.status,
         requests: ports.source.requests(resource),
@@ -164,10 +152,13 @@ async function syncAll(
         problem: end.problem,
       });
       progress({ kind: 'end', resource, status: end.status, problem: end.problem });
+      return end;
     }),
   );
-  for (const each of settled) if (each.status === 'rejected') throw each.reason;
-  return ends;
+  return ends.map((end) => {
+    if (end.status === 'rejected') throw end.reason;
+    return end.value;
+  });
 }
 
 async function syncWithIncludes(
@@ -284,10 +275,7 @@ const enoughRecords = 1_000;
 /** So many make little of what a mirror takes without any. */
 const manyRecords = 10 * enoughRecords;
 
-/**
- * To be told of the progress; `stop` is called, once, where the records that are still to come have no room. A mirror that has
- * few is looked at once enough have come, and again whenever twice as many have: those of other resources are others.
- */
+/** Calls `stop`, once, where the records still to come have no room. Of a small mirror, the first of them show how much each takes. */
 function watchSpace(
   store: Pick<MirrorStore, 'footprint' | 'liveCount'>,
   free: FreeSpace,

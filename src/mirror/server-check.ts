@@ -53,16 +53,7 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   } else if (known !== null && known.address !== address) {
     noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);
   }
-  if (!sameDoor) record(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
-}
-
-function record(store: ServerCheckPorts['store'], contact: ServerContact, owner: KnownServer['owner']): void {
-  const known: KnownServer = {
-    address: contact.address,
-    key_mark: contact.keyMark,
-    owner: owner === null ? null : { id: owner.id, marks: owner.marks },
-  };
-  recordServer(store, known);
+  if (!sameDoor) recordServer(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
 }
 
 function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {

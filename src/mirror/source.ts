@@ -30,10 +30,7 @@ export interface Source {
   readonly contact: ServerContact;
   /** Requests for the resource so far; one that took several tries counts once. */
   requests(resource: ResourceName): number;
-  /**
-   * Finds out how the server reads what the reference leaves open.
-   * @param before what was found out before, for what a list that shows nothing cannot show
-   */
+  /** Finds out how the server reads what the reference leaves open. @param before what was found out before, for an empty list */
   measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
   /** By how much the server's clock was ahead of this machine's at the last page; below 0 behind, 0 where it sends no time. */
   serverAheadMs(): number;
@@ -307,6 +304,18 @@ export function requestedRange(window: DayRange, capabilities: Capabilities): Da
   return { from, to };
 }
 
+/** A function that reads the first page of the records that were created on some days, requested as walks do. */
+export function dayReader(
+  source: Pick<Source, 'page'>,
+  resource: ResourceName,
+  capabilities: Capabilities,
+  signal: AbortSignal,
+): (days: DayRange) => Promise<MirrorPage> {
+  const paginate = capabilities.pageSize;
+  return (days) =>
+    source.page(resource, { page: 1, paginate, range: requestedRange(days, capabilities) }, capabilities, signal);
+}
+
 /** Days in which records of the range may have been created, whatever the server's rule. */
 export function reachOf(range: DayRange): DayRange {
   return {
@@ -324,10 +333,7 @@ export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
     typeof createdAt === 'string' && startsWithDay(createdAt) && (createdAt < from || (to !== null && createdAt >= to));
 }
 
-/**
- * Whether a record was created beside a range that shows exactly its days. One on the other side of the same midnight is then shown to
- * no window that owns it.
- */
+/** Whether a record was created beside a range that shows exactly its days: then no window that owns it shows it. */
 export function isBeside(
   { from, to }: DayRange,
   { rangeEnd }: Pick<Capabilities, 'rangeEnd'>,

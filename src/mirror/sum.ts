@@ -1,7 +1,4 @@
-/**
- * The proof of a resource: its rows are as many as the server says it has. Where they are not, the windows whose counts
- * differ are read again, and last what no range of days shows.
- */
+/** The proof of a resource: it has as many rows as the server says. What differs is read again, last what no range of days shows. */
 import { counted } from '../model/text.ts';
 import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
@@ -74,10 +71,7 @@ function addUp({ rangeEnd, dayShiftMinutes }: Capabilities): boolean {
   return rangeEnd !== 'unknown' && dayShiftMinutes === 0;
 }
 
-/**
- * Compares what the server counts with what it did.
- * @param windows settled ones, in the order of their days
- */
+/** Compares what the server counts with what it did. @param windows settled ones, in the order of their days */
 async function findDifferences(ports: DifferencePorts, windows: readonly Window[]): Promise<Differences> {
   const found = new Map<Window, number>();
   let sum = 0;
@@ -217,10 +211,7 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
   return { total, problem: `${words}: ${counts}`, proven, missing: !proven && difference > 0 };
 }
 
-/**
- * Reads the windows that may hold the difference: those whose count is another now, and where these do not explain it,
- * those still open and those not settled.
- */
+/** Reads the windows whose count is another now and, where these do not explain the difference, the open and the unsettled ones. */
 async function readDiffering(ports: SumPorts, total: number, difference: number): Promise<void> {
   const { visitor, store, resource, only, isOpen, surplus, capabilities, allowance } = ports;
   const requested = store
@@ -254,10 +245,7 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
   await visitor.visitAll([...differing.keys()], differing);
 }
 
-/**
- * Reads the records that no range of days shows. False where they are read with every run already, or where that takes
- * more than the run may send: only a look at everything shows them.
- */
+/** Reads what no range of days shows, by reading everything. False where each run does so anyway, or where it is too much for this run. */
 async function readOutside(
   { visitor, store, resource, only, trusting, capabilities, allowance }: SumPorts,
   live: number,

@@ -145,10 +145,7 @@ export class Surplus {
     return surplus < 0 && this.#list < 0 && total === this.#total && total > 0;
   }
 
-  /**
-   * Whether the windows' own surplus is that of the list: as their sum, or because every total is off by as much.
-   * @param overlap whether ranges reach into the neighbours of their windows, so that some is counted several times
-   */
+  /** Whether the windows explain it: by their sum, or each is off by as much. @param overlap whether ranges reach into other windows */
   explains(surplus: number, windows: readonly DayRange[], overlap: boolean): boolean {
     const own = windows.map((window) => {
       const key = keyOf(window);

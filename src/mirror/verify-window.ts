@@ -1,7 +1,4 @@
-/**
- * One window of the mirror against the server, record for record; and the numbers of records by window, those that the server counts
- * against those that the mirror's rows explain. Records nothing.
- */
+/** Compares one window with the server, record by record, and the counts of windows with the rows. Records nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
 import { counted } from '../model/text.ts';
 import { coverageOf, type DayRange, takes } from '../model/era.ts';
@@ -10,7 +7,7 @@ import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
 import type { SyncProgress, Window } from '../store/mirror-types.ts';
 import type { Comparison, Stretch, VerifyStore } from './store/verify-store.ts';
-import { requestedRange, type Source } from './source.ts';
+import { dayReader, requestedRange, type Source } from './source.ts';
 import { controlsOf, showsDayOf } from './reconcile.ts';
 import { problemOf, type WalkPorts, walkUncut, walkWindow } from './walk.ts';
 import type { LimitFunction } from 'p-limit';
@@ -73,10 +70,7 @@ const looked = 3;
 /** Whether a day with other rows shows one of them: a list may be empty only for a while, as in a deploy. */
 async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
   const { store, source, resource, capabilities, signal } = ports;
-  const readDays = (days: DayRange) => {
-    const range = requestedRange(days, capabilities);
-    return source.page(resource, { page: 1, paginate: capabilities.pageSize, range }, capabilities, signal);
-  };
+  const readDays = dayReader(source, resource, capabilities, signal);
   const controls = controlsOf(store, resource, suspects);
   // The newest may have been deleted just now; the oldest hardly, too.
   for (const control of new Set([controls[0], controls.at(-1)])) {

@@ -91,10 +91,7 @@ export class WindowVisitor {
     return this.#most;
   }
 
-  /**
-   * Visits the windows and what they are cut into, side by side. Throws what ends the resource: a refused key, a lost server.
-   * @param counted what the server counts in them now, where that was requested: of some, only the deletions are searched
-   */
+  /** Visits the windows and their pieces, side by side. Throws what ends the resource. @param counted what the server counts in them now */
   async visitAll(
     windows: readonly Window[],
     counted: ReadonlyMap<Window, number | undefined> = new Map(),
@@ -293,12 +290,13 @@ export class WindowVisitor {
     const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
-      const walked = await this.#unlessTooDeep(window, await walkWindow(portsOf, capabilities.pageSize, most));
-      const isCut = walked.kind === 'large' || (walked.kind === 'unstable' && walked.twins === undefined);
-      const pieces = isCut ? await this.#cut(window, walked.total) : undefined;
-      if (pieces !== undefined) return pieces;
-      const uncut = isCut ? await walkUncut(portsOf, capabilities.pageSize, walked) : walked;
-      this.#recordVerdict(window, uncut === walked ? walked : await this.#unlessTooDeep(window, uncut), memory);
+      let verdict = await this.#unlessTooDeep(window, await walkWindow(portsOf, capabilities.pageSize, most));
+      if (verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined)) {
+        const pieces = await this.#cut(window, verdict.total);
+        if (pieces !== undefined) return pieces;
+        verdict = await this.#unlessTooDeep(window, await walkUncut(portsOf, capabilities.pageSize, verdict));
+      }
+      this.#recordVerdict(window, verdict, memory);
       return [];
     } catch (error) {
       const pieces = await this.#cutRefused(window, error, most);

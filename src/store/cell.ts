@@ -1,7 +1,4 @@
-/**
- * From values as served to cells, and from related records to rows. A stray cannot be converted without loss: null, and whole in
- * `_extra`.
- */
+/** Values as served become cells, and related records rows. A value that its column cannot hold is null there, and whole in `_extra`. */
 import { startsWithDay } from '../model/era.ts';
 import type { Field, FieldType } from '../model/resources.ts';
 import { firstFree } from '../model/files.ts';

@@ -3,12 +3,12 @@ import type { Database, Statement } from 'better-sqlite3';
 import { type Resource, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { ChangeSpan, HistoryReach, NumberedChange, RecordChange, Row } from './reading-types.ts';
-import { historyTableOf, quoteName, quoteText, recordedColumns, typeOfColumn } from './schema.ts';
+import { historyTableOf, quoteName, quoteText, recordedColumns, servedColumns, typeOfColumn } from './schema.ts';
 
-/** A cell of a version, exactly as the row held it, and of the type that the row's column is declared with. */
-export function versionCell(resource: Resource, version: string, column: string): string {
-  if (column === 'id') return `${version}.id`;
-  return `CAST(${version}.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
+/** A cell of a row called `version`, exactly as the row held it, and of the type that the row's column is declared with. */
+export function versionCell(resource: Resource, column: string): string {
+  if (column === 'id') return 'version.id';
+  return `CAST(version.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
 }
 
 /** Every resource's name means its table of then; of versions that overlap, since a clock was set back, the last. */
@@ -24,7 +24,7 @@ function tableAsOf(name: ResourceName, at: Timestamp): string {
   const then = quoteText(at);
   // As something computed, the id does not tempt SQLite into reading all versions by id: those that ended since are few.
   const cells = columns.map((column) =>
-    column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell(resource, 'version', column),
+    column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell(resource, column),
   );
   // With the affinities of both halves alike, SQLite merges them in the order of ids rather than sort the whole.
   const live = columns.map(quoteName);
@@ -64,13 +64,16 @@ SELECT at, kind, id, version FROM (
 ORDER BY at, id, version NULLS LAST, kind <> 'inserted'`;
 }
 
+function exact<P extends unknown[], R>(statement: Statement<P, R>): Statement<P, R> {
+  return statement.raw(true).safeIntegers(true);
+}
+
 /** The changes in their order; those of one record in the order in which they were made. */
 export function* changesIn(database: Database, name: ResourceName, span: ChangeSpan): Generator<RecordChange> {
   const resource = resourceOf(name);
-  const columns = [...resource.fields.map((field) => field.name), '_extra'];
+  const columns = servedColumns(resource);
   const history = historyTableOf(name);
-  const cells = columns.map((column) => versionCell(resource, 'version', column)).join(', ');
-  const exact = <P extends unknown[], R>(statement: Statement<P, R>) => statement.raw(true).safeIntegers(true);
+  const cells = columns.map((column) => versionCell(resource, column)).join(', ');
   const versionOf = exact(
     database.prepare<[bigint], Row>(`SELECT ${cells} FROM ${history} AS version WHERE rowid = ?`),
   );
@@ -84,11 +87,8 @@ export function* changesIn(database: Database, name: ResourceName, span: ChangeS
       `SELECT ${columns.map(quoteName).join(', ')} FROM ${quoteName(name)} WHERE "id" = ?`,
     ),
   );
-  const keys = exact(
-    database.prepare<[{ from: string; to: string; id?: bigint }], Key>(keysSql(name, span.id !== undefined)),
-  );
-  const bounds = { from: span.from, to: span.to, ...(span.id === undefined ? {} : { id: span.id }) };
-  for (const [at, kind, id, version] of keys.iterate(bounds)) {
+  const keys = exact(database.prepare<[ChangeSpan], Key>(keysSql(name, span.id !== undefined)));
+  for (const [at, kind, id, version] of keys.iterate(span)) {
     const reported = version === null ? rowOf.get(id) : versionOf.get(version);
     if (reported === undefined) throw new Error(`${name} ${id} has no version ${version ?? 'of now'}`);
     switch (kind) {
@@ -119,9 +119,8 @@ export function* changesAfter(
   since: Timestamp,
 ): Generator<NumberedChange> {
   const resource = resourceOf(name);
-  const columns = [...resource.fields.map((field) => field.name), '_extra'];
+  const columns = servedColumns(resource);
   const [table, history] = [quoteName(name), historyTableOf(name)];
-  const exact = <P extends unknown[], R>(statement: Statement<P, R>) => statement.raw(true).safeIntegers(true);
   const version = (order: string) =>
     `(SELECT ${order}(rowid) FROM ${history} AS v WHERE v.id = touched.id AND v."_seq" > @after)`;
   const touched = exact(
@@ -133,7 +132,7 @@ export function* changesAfter(
        ORDER BY seq`,
     ),
   );
-  const cells = columns.map((column) => versionCell(resource, 'version', column)).join(', ');
+  const cells = columns.map((column) => versionCell(resource, column)).join(', ');
   const versionOf = exact(
     database.prepare<[bigint], Row>(
       `SELECT record ->> '_first_seen_at', valid_to, ${cells} FROM ${history} AS version WHERE rowid = ?`,

@@ -15,10 +15,7 @@ export interface FileKind {
   readonly applicationId: number;
   /** The version that a new file is made in. Files of a lower one were made before the first release: they are upgraded, or refused. */
   readonly first: number;
-  /**
-   * The statements that make the first version, then those that make each later one of the version before. They are never changed
-   * once they were released: a change is a new one at the end.
-   */
+  /** What makes the first version, then each later one of the one before. Never changed once released: a change is a new one at the end. */
   readonly migrations: readonly (readonly string[])[];
   /** What makes each version, from the second to the first that is made, of the one before it. */
   readonly upgrades?: readonly Migration[];

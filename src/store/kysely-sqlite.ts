@@ -45,10 +45,7 @@ class WritingDriver extends SqliteDriver {
     this.#database = database;
   }
 
-  /**
-   * Locked from its beginning: what it reads stays true until it writes, whoever else is at the file. Their transactions
-   * last milliseconds; waiting for them inside of SQLite would hold this thread. What only reads sees one moment throughout.
-   */
+  /** Locked from its beginning, so that what it reads stays true until it writes. SQLite's own waiting would hold this thread. */
   override async beginTransaction(connection: DatabaseConnection, settings?: TransactionSettings): Promise<void> {
     const isReading = this.#database.readonly || settings?.accessMode === 'read only';
     const until = performance.now() + busyMs;

@@ -1,7 +1,4 @@
-/**
- * What forgetting a person needs of stores that hold text about people, and finding a person in text: names and addresses as whole words,
- * however JSON or a URL spells them. Section "Forgetting a person" of docs/architecture.md.
- */
+/** Finding a person in text: names and addresses as whole words, however JSON or a URL spells them. */
 import { isObject } from './cell.ts';
 
 /** Rows that something was done to, by table; a table with none is left out. */

@@ -42,10 +42,7 @@ const pragmas = [
   'journal_size_limit = 64000000',
 ];
 
-/**
- * Opens the file for writing, and makes it with mode 0600 where it does not exist. The caller closes it.
- * @param isNumbering whether the statements of the connection set the numbers of all rows themselves
- */
+/** Opens the file for writing; a new one is private. The caller closes it. @param isNumbering whether its statements set all `_seq` */
 export function openMirrorFile(file: string, clock: Clock = systemClock, isNumbering = false): Database {
   const database = openForWriting(mirrorKind, file, clock, pragmas);
   const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();

@@ -1,8 +1,4 @@
-/**
- * The tables of a file of ours in PostgreSQL. They are described once, by the statements that make the file, which are written
- * down in PostgreSQL's words. Text sorts by its bytes, as in SQLite, and all of it stays text, so that the chain of the journal
- * is the same in both.
- */
+/** A file's tables in PostgreSQL, by the same statements in its words. Text sorts by bytes, so that the journal's chain is the same. */
 import type { SharedStore } from '../model/address.ts';
 import { type Clock, dayMs, timestampOf } from '../model/time.ts';
 import { checkVersion, type FileKind, newestVersion, statementsFrom } from './file-kind.ts';

@@ -99,11 +99,7 @@ const words: readonly (readonly [pattern: RegExp, code: string])[] = [
   [/connection terminated|connection ended|connection error|not queryable/i, 'ECONNRESET'],
 ];
 
-/**
- * What an error says about the server, in our words and in those of the system, the driver or PostgreSQL; `isAway`: it was not
- * reached at all, or went. Undefined of any other error.
- * @param settings that name the server, and where its password is
- */
+/** What an error says about the server; undefined of any other. `isAway`: it was not reached. @param settings to be named in the advice */
 export function troubleIn(error: unknown, settings: { readonly url: string; readonly password: string }) {
   const { url, password } = settings;
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;

@@ -35,10 +35,7 @@ export function openReadingStore(file: string) {
 
 export type ReadingStore = ReturnType<typeof openReadingStore>;
 
-/**
- * Opens the mirror for many short readings over one connection, which holds no state between two of them. Another file in its place
- * is opened at the next one. Throws, there and then, a FileError where there is none.
- */
+/** One connection for many short readings, which holds no state between two; it notices another file. Throws a FileError at once. */
 export function openSharedReading(file: string) {
   let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
   const close = (): void => {
@@ -86,10 +83,7 @@ export function snapshotOf(database: Database, file: string): Snapshot {
   return snapshotIn(database, file, known, () => void database.close());
 }
 
-/**
- * The mirror as it was at one moment, whatever is written meanwhile. Every method throws a UsageError, with the database's own
- * words, where the operator's SQL is at fault or would do more than read.
- */
+/** The mirror at one moment. Every method throws a UsageError, with SQLite's words, where the operator's SQL is wrong or would write. */
 export type Snapshot = ReturnType<typeof snapshotIn>;
 
 function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void) {
@@ -107,10 +101,7 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
       const plan = prepare(database, `EXPLAIN QUERY PLAN ${selectSql(selection, known)}`, known, guard);
       return plan.all().map((step) => String(step[3]));
     },
-    /**
-     * The relation, which has a range column, to be read range by range.
-     * @param sql of this program's making, in place of the columns by their names
-     */
+    /** To be read range by range. @param sql of this program's making, in place of the columns by their names */
     selectRanges: (
       relation: Relation,
       columns: readonly string[],
@@ -130,10 +121,7 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     lastSeq: () => guard(() => lastSeq(database)),
     /** The cursor of whoever has read all changes up to the number; up to this state without one. */
     cursor: (seq?: number) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
-    /**
-     * The number up to which the cursor has read: 0 of `startCursor`. Throws a CursorError where the mirror cannot tell what
-     * changed since: the cursor is of another mirror, or of a state that the mirror was put back from, or too old.
-     */
+    /** The number up to which the cursor has read. Throws a CursorError where the mirror cannot tell what changed since. */
     seqOf: (cursor: string) => guard(() => seqOf(database, file, cursor)),
     /**
      * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what

@@ -1,7 +1,4 @@
-/**
- * One limit for all machines that send requests with the same key: a row in the store that they share says when the next request
- * may go. Section "Several workers" of docs/architecture.md.
- */
+/** One limit for all machines that use one key: a row in the shared store says when the next request may go (docs/fleet.md). */
 import type { Log } from '../model/log.ts';
 import { minuteMs, secondMs, unlessAborted } from '../model/time.ts';
 import type { SharedDatabase } from './postgres.ts';
@@ -29,10 +26,7 @@ const noTable = '42P01';
 
 export type RequestBudget = ReturnType<typeof openRequestBudget>;
 
-/**
- * The budget of one key at one server. Where the store is away, requests go by what this process knows alone. The caller closes
- * it, which closes the database.
- */
+/** The budget of one key at one server; without the store, this process counts alone. The caller closes it, and so the database. */
 export function openRequestBudget(
   { query, schema, close }: Pick<SharedDatabase, 'query' | 'schema' | 'close'>,
   { address, keyMark, requestsPerSecond, log, elapsed = () => performance.now() }: BudgetOptions,

@@ -29,13 +29,18 @@ export function historyTableOf(resource: ResourceName): string {
   return `${resource}_history`;
 }
 
+/** The columns that hold what the server sent: the fields, and `_extra` for all else. */
+export function servedColumns({ fields }: Resource): string[] {
+  return [...fields.map(({ name }) => name), '_extra'];
+}
+
 /**
  * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
  * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
  * the sign is lost, which no reader can see).
  */
 export function recordedColumns(resource: Resource): string[] {
-  return [...resource.fields.map(({ name }) => name), '_extra', '_first_seen_at'];
+  return [...servedColumns(resource), '_first_seen_at'];
 }
 
 /** What the column of a resource's table is declared as. */

@@ -44,10 +44,7 @@ const reading = new Set(['SELECT', 'WITH', 'VALUES']);
 const queryAdvice =
   'SELECT, WITH … SELECT, VALUES and EXPLAIN are run; nothing that changes, attaches or sets anything.';
 
-/**
- * Throws a UsageError unless the text is exactly one statement that reads. SQLite must still confirm that it does.
- * @param given names of the parameters that have a value, each written `:name` in the text
- */
+/** Throws a UsageError unless the text is one statement that reads; SQLite must still confirm it. @param given names of bound parameters */
 export function checkStatement(sql: string, given: readonly string[] = []): void {
   const tokens = tokensOf(sql, 'the SQL');
   const end = tokens.findIndex(({ text }) => text === ';');

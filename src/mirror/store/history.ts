@@ -84,10 +84,7 @@ export function recordHistory(database: Database, ignore: readonly string[], now
   }
 }
 
-/**
- * A function that takes back the deletion of a record that came again, the same one, while the same run went on: it was
- * never gone. Its version goes, or becomes one that an update ended. Returns whether it did.
- */
+/** Takes back the deletion of a record that came again, the same one, in the same run: it was never gone. Returns whether it did. */
 export function deletionUndoer(
   database: Database,
   name: ResourceName,
@@ -96,9 +93,7 @@ export function deletionUndoer(
   const resource = resourceOf(name);
   const history = historyTableOf(name);
   const table = quoteName(name);
-  const cells = recordedColumns(resource).map(
-    (column) => `${versionCell(resource, 'version', column)} AS ${quoteName(column)}`,
-  );
+  const cells = recordedColumns(resource).map((column) => `${versionCell(resource, column)} AS ${quoteName(column)}`);
   const find = database.prepare<[bigint], { version: number; since: string; firstSeen: string; differs: number }>(
     `SELECT old.version, old.since, old."_first_seen_at" AS firstSeen,
        ${significantChange(resource, ignore)('old', 'live')} AS differs
@@ -131,15 +126,12 @@ export function deletionUndoer(
   };
 }
 
-/**
- * A function that puts back the row that another record under its id has replaced after that number was given, where it turns
- * out that both came: the first stays, and was never gone. Returns whether there was one.
- */
+/** Puts back the row that another record under its id replaced after that number, where both came. Returns whether there was one. */
 export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, after: number) => boolean {
   const history = historyTableOf(name);
   const resource = resourceOf(name);
   const columns = recordedColumns(resource).filter((column) => column !== 'id');
-  const cells = columns.map((column) => versionCell(resource, 'version', column));
+  const cells = columns.map((column) => versionCell(resource, column));
   const find = database.prepare<[bigint, number], number>(
     `SELECT rowid FROM ${history} WHERE id = ? AND change = 'deleted' AND "_seq" > ? ORDER BY rowid LIMIT 1`,
   );

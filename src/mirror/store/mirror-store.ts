@@ -323,10 +323,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
 
     /** The relations that the resource's rows were read with: what a run need not read everything again for. */
     includedRelations: (resource: ResourceName): readonly string[] => relations.included(resource),
-    /**
-     * From now on every page of the resource is recorded with these relations. Makes their tables where there are none;
-     * where one was not read before, every window of the resource is to be read again.
-     */
+    /** Every page comes with these relations from now on. A relation that was not read before has every window read again. */
     includeRelations: (resource: ResourceName, names: readonly string[]): void =>
       step(() => {
         if (relations.include(resource, names, now())) resetWalks(runner, resource);

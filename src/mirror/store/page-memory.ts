@@ -10,7 +10,7 @@ import { resourceOf, type ResourceName } from '../../model/resources.ts';
 import { releaseBytes } from '../../model/memory.ts';
 import { coverageOf, outsideStart } from '../../model/era.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
-import { quoteName } from '../../store/schema.ts';
+import { quoteName, servedColumns } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/tables.ts';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 
@@ -36,7 +36,7 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
 
 /** Checksums over rows. */
 export function rowSums(database: Database, resource: ResourceName) {
-  const cells = [...resourceOf(resource).fields.map(({ name }) => name), '_extra'].map(quoteName);
+  const cells = servedColumns(resourceOf(resource)).map(quoteName);
   // As one piece of bytes: to hand over each row, or to make a string of it, takes twice as long.
   const rowsWhere = (meant: string) => `SELECT CAST(group_concat(cells) AS BLOB) FROM (
     SELECT json_array(${cells.join(', ')}) AS cells FROM ${quoteName(resource)}

@@ -15,7 +15,7 @@ import type { Day, Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
 import type { pageForgetter } from './page-memory.ts';
 import { numbersIn } from '../../store/cursor.ts';
-import { quoteName } from '../../store/schema.ts';
+import { quoteName, servedColumns } from '../../store/schema.ts';
 
 // Its bytes have memory of their own, which is given back once they are written.
 const encoder = new TextEncoder();
@@ -145,7 +145,7 @@ function extrasOf(
 }
 
 function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => RecordRows {
-  const columns = [...resource.fields.map(({ name }) => name), '_extra'];
+  const columns = servedColumns(resource);
   const readRow = rowReader(resource);
 
   return (records) => {
@@ -200,7 +200,7 @@ export function cellIn(column: string): string {
  */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true', extra = cellIn('_extra')): string {
   const table = quoteName(resource.name);
-  const stored = [...resource.fields.map(({ name }) => name), '_extra'];
+  const stored = servedColumns(resource);
   const changing = stored.slice(1).map(quoteName);
   const columns = [...stored, '_first_seen_at', '_changed_at', '_seq'];
   const cells = [...stored.slice(0, -1).map(cellIn), extra];
@@ -225,10 +225,7 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true', extr
   ].join('\n');
 }
 
-/**
- * Refuses a record where the walk has seen one under its id already and this is no newer version of it, or where the run
- * itself wrote the row of another record there. Otherwise an id may be used again, and a record be put back as it was.
- */
+/** Refuses a record where the walk, or the run, has already stored another one under its id, unless it is a newer version of the same. */
 export function twinGuard(database: Database) {
   let runBeganAfter: number | undefined;
   let seen: ReadonlySet<RecordKey> | undefined;

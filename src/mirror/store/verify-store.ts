@@ -9,7 +9,7 @@ import { releaseBytes } from '../../model/memory.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
-import { quoteName } from '../../store/schema.ts';
+import { quoteName, servedColumns } from '../../store/schema.ts';
 
 /** What the mirror holds for a record of the server. */
 export type Comparison =
@@ -29,7 +29,7 @@ export type VerifyStore = ReturnType<typeof openVerifyStore>;
 /** A function that compares the rows of a page with those that the mirror has, and takes their memory. */
 function rowComparison(database: Database, name: ResourceName): (rows: PageRows) => Comparison[] {
   const table = quoteName(name);
-  const columns = [...resourceOf(name).fields.map((field) => field.name), '_extra'];
+  const columns = servedColumns(resourceOf(name));
   // SQLite itself compares: to it 5 and 5.0 are one value, and a row that differs in that alone is never written.
   const differs = columns.slice(1).map((column) => `(mine.${quoteName(column)} IS NOT ${cellIn(column)})`);
   const differing = database

@@ -31,10 +31,7 @@ export function plainText(cell: Exclude<Cell, string | null>): string {
   return cell instanceof Uint8Array ? Buffer.from(cell).toString('hex') : String(cell);
 }
 
-/**
- * Whether the row begins with a negative number: where only `;` splits, the whole line is one cell that begins with a sign, and
- * text after it such as `*2` would be a part of the formula. Text in quotes never is.
- */
+/** Whether the row begins with a negative number: where `;` splits, the line is one cell, which begins with a sign like a formula. */
 function beginsWithSign([first]: Row): boolean {
   return (typeof first === 'number' || typeof first === 'bigint') && first < 0;
 }

@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError, inFolder, refusePlanted } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
-import { statfsSync } from 'node:fs';
+import { type Stats, statfsSync } from 'node:fs';
 import { bytesText } from '../../model/text.ts';
 
 /** The mode of what holds records. */
@@ -25,25 +25,38 @@ export async function writeDurableFile(
   signal: AbortSignal,
   mode: number = ownerAlone,
 ): Promise<number> {
+  return explaining(path, () => write(path, chunks, signal, mode));
+}
+
+/** What the system says of the file, or the folder, while it is written is thrown as a FileError. */
+export async function explaining<T>(path: string, writing: () => Promise<T>): Promise<T> {
   try {
-    return await write(path, chunks, { signal, mode });
+    return await writing();
   } catch (error) {
-    // Only what a system call says is about this file; whatever else went wrong came with the chunks.
+    // Whatever is not of a system call came with what is written.
     const ofSystem = error instanceof Error && 'syscall' in error;
     throw (ofSystem ? explainFileError(error, 'write', path) : undefined) ?? error;
+  }
+}
+
+/** What is there; undefined where nothing is. */
+export async function statOf(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
   }
 }
 
 async function write(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
-  { signal, mode }: { readonly signal: AbortSignal; readonly mode: number },
+  signal: AbortSignal,
+  mode: number,
 ): Promise<number> {
   refusePlanted(path);
-  const existing = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
+  const existing = await statOf(path);
   if (existing?.isDirectory() === true) {
     throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
   }

@@ -1,9 +1,9 @@
 /** Folders of files with a manifest, which appear as a whole. Section "Exports" of docs/architecture.md. */
-import { chmod, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, inFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
-import { ownerAlone, partialName, removeStale, syncFolder } from './durable-file.ts';
+import { inFolder, makeNewFolder, readRegularFile, refusePlanted } from '../../model/files.ts';
+import { explaining, ownerAlone, partialName, removeStale, statOf, syncFolder } from './durable-file.ts';
 
 const manifestName = 'manifest.json';
 
@@ -25,12 +25,7 @@ export async function writeDurableFolder<T extends FolderManifest>(
   fill: (stage: string) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  try {
-    return await write(path, program, fill, signal);
-  } catch (error) {
-    const ofSystem = error instanceof Error && 'syscall' in error;
-    throw (ofSystem ? explainFileError(error, 'write', path) : undefined) ?? error;
-  }
+  return explaining(path, () => write(path, program, fill, signal));
 }
 
 async function write<T extends FolderManifest>(
@@ -97,22 +92,15 @@ async function move(
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
-    throw error;
-  });
+  const found = await statOf(path);
   if (found === undefined || found.isDirectory()) return found !== undefined;
   throw new FileError(`could not write ${path}: it is a file`, { advice: 'Name a folder with -o.' });
 }
 
 async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
-  const handle = await open(join(folder, manifestName), 'wx', ownerAlone);
-  try {
-    await handle.writeFile(`${JSON.stringify(manifest, undefined, 2)}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const text = `${JSON.stringify(manifest, undefined, 2)}\n`;
+  // Brought to the disk before the file is closed.
+  await writeFile(join(folder, manifestName), text, { flag: 'wx', mode: ownerAlone, flush: true });
 }
 
 /** The manifest of the folder; undefined where there is none, and one without a program where it is not of this form. */

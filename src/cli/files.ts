@@ -11,10 +11,7 @@ import { printJson, printNote, printWarning } from './output.ts';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { readManifest, removeDurableFolder } from '../store/files/durable-folder.ts';
 
-/**
- * A slip of the hand must not put an export in the place of the mirror, the settings or the key, or of the journal, which nothing can
- * rebuild.
- */
+/** A slip of the hand must not write over the mirror, the settings, the key or the journal, which nothing can rebuild. */
 export function refuseOwnFiles(context: CliContext, path: string): void {
   const { store, api, log } = context.settings();
   const target = statSync(path, { throwIfNoEntry: false });

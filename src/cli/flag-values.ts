@@ -20,10 +20,7 @@ export function toWait(text: string): number {
   throw new InvalidArgumentError(`It must be ${durationForms}.`);
 }
 
-/**
- * A flag's text as ms since 1970.
- * @param dayEnd a day stands for its last millisecond rather than its first
- */
+/** A flag's text as ms since 1970. @param dayEnd a day stands for its last millisecond rather than its first */
 export function toMoment(dayEnd = false): (text: string) => number {
   return (text) => {
     const moment = parseMoment(text, systemClock.now(), dayEnd);

@@ -1,7 +1,4 @@
-/**
- * The log: JSON lines on standard error, or readable ones where that is a terminal; with the setting log.file, JSON lines
- * in that file instead. No line holds a secret that the process knows.
- */
+/** The log: JSON lines, or readable ones on a terminal; no line holds a secret that the process knows. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
@@ -22,10 +19,7 @@ interface LogFile {
   close(): void;
 }
 
-/**
- * Opens the file to write at its end. Throws a FileError where it cannot be written; what goes wrong later is reported once,
- * since a full disk of the log must not end a run.
- */
+/** Opens the file to write at its end. Throws a FileError; what fails later is said once, since a full disk must not end a run. */
 function openLogFile(path: string, emit: (problem: string) => void): LogFile {
   let reported = false;
   const complain = (what: string, error: unknown): void => {
@@ -84,10 +78,7 @@ const redactedPaths = secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${n
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/**
- * The log of a command, at the level of the settings, with those fields in each line. Loads pino-pretty on a terminal.
- * Throws a FileError where the log file cannot be written.
- */
+/** The log of a command, at the level of the settings, with those fields in each line. Throws a FileError. */
 export async function openLog(context: CliContext, fields: () => Fields = () => ({})): Promise<Log> {
   const { profile, log } = context.settings();
   const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);

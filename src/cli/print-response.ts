@@ -28,10 +28,7 @@ function shown(value: unknown): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
 }
 
-/**
- * Lays out the table by its first records. On a terminal, columns for which there is no room are left out.
- * @param names the columns in their order
- */
+/** Lays out the table by its first records; columns without room on a terminal are left out. @param names the columns in their order */
 function layOut({ stdout }: CliContext, names: readonly string[], first: readonly ApiRecord[]): RecordTable {
   const { isTTY } = stdout;
   const cellOf = (value: unknown): Cell => {

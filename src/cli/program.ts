@@ -1,7 +1,4 @@
-/**
- * The command line frame: argv in, exit code out. Loads the module of the command that is named, and turns every
- * way of going wrong into one message and the exit code that docs/commands.md documents.
- */
+/** The frame: argv in, exit code out. It loads the named command, and every failure becomes one message and its exit code. */
 import { Command, CommanderError, Option } from 'commander';
 import { explainFileError } from '../model/files.ts';
 import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
@@ -127,10 +124,7 @@ function defineHelp(program: Command): void {
     });
 }
 
-/**
- * Errors are thrown, and printed by `failed` alone; what commander itself prints, help and version, goes to `write`; the
- * help shows the global options with every command.
- */
+/** Errors are thrown, and printed by `failed` alone; help and version go to `write`, with the global options. */
 function quiet(program: Command, write: (text: string) => void, width = 80): Command {
   program
     .exitOverride()
@@ -176,10 +170,7 @@ function fileError(error: unknown): OperatorError | undefined {
   return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
 }
 
-/**
- * Commander's message: the first line says what is wrong, the second, where there is one, what is nearest.
- * @param path the command that was given, such as `bulk plan`; empty where none was recognised
- */
+/** Commander's message: what is wrong, then what is nearest. @param path the command given, such as `bulk plan`; empty where unknown */
 function usageError(error: CommanderError, path: string): UsageError {
   const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
   const help =

@@ -19,10 +19,7 @@ interface Terminal {
   readonly signal: AbortSignal;
 }
 
-/**
- * What is given at a prompt, whose words must be harmless (src/model/text.ts). A prompt alone does not end where its
- * input does: the process would end without a word. Throws an InterruptedError where it is broken off.
- */
+/** What is given at a prompt, whose words must be harmless. Throws an InterruptedError where it is broken off, or the input ends. */
 export async function onTerminal<T>(
   context: CliContext,
   prompt: (terminal: Terminal) => Promise<T>,
@@ -51,10 +48,7 @@ interface Question {
   readonly typed?: string;
 }
 
-/**
- * Asks on the terminal; `yes` is consent given beforehand. Throws a UsageError where it is refused, or where nobody can
- * be asked, and an InterruptedError where the prompt is broken off. Names the profile where there are several.
- */
+/** Asks on the terminal; `yes` is consent given before. Throws a UsageError without consent, an InterruptedError where broken off. */
 export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
   if (yes) return noteProfile(context, question.doing);

@@ -163,10 +163,7 @@ interface ReportFlags {
   readonly meta?: boolean;
 }
 
-/**
- * The report to run. Says on standard error what its numbers rest on, and where an own report stands in the place of a
- * shipped one. Throws a UsageError or FileError where it cannot be run so.
- */
+/** The report to run; what its numbers rest on goes to standard error. Throws a UsageError or FileError. */
 export async function reportRequest(
   context: CliContext,
   what: string,

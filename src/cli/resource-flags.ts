@@ -148,10 +148,7 @@ function checkedText(parameter: Parameter, text: string): string {
   return parsed.money;
 }
 
-/**
- * What the flags say, by the API's names; `address[city]` goes into an object, an amount is a Money. A text given as `-`
- * is read from the stream, without its last line break. Throws a UsageError.
- */
+/** What the flags say, by the API's names; `address[city]` goes into an object, and `-` is read from the stream. Throws a UsageError. */
 export async function bodyOf(
   operation: Operation,
   flags: ParameterFlags,

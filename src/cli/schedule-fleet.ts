@@ -21,10 +21,7 @@ interface Member {
 /** What is published changes by the night; whoever waits need not look at each turn. */
 const comparedMs = minuteMs;
 
-/**
- * Waits for its turn, and works, until the signal is aborted.
- * @param work as the only worker of the mirror; `prepare` belongs before its first job
- */
+/** Waits for its turn, and works, until the signal. @param work as the mirror's only worker; `prepare` comes before its first job */
 export async function workAsMember(
   member: Member,
   work: (prepare: (signal: AbortSignal) => Promise<void>) => Promise<void>,

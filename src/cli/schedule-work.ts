@@ -69,10 +69,7 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 
-/**
- * Keeps a copy of the config file beside the mirror, and gives its path: a file that is being edited, or was broken since,
- * neither stops tonight's jobs nor changes half of them. SIGHUP brings a new one into force. Throws a FileError.
- */
+/** Keeps a copy of the config file beside the mirror: what is being edited changes no job before SIGHUP. Throws a FileError. */
 function keepConfig(reading: SettingsReading): string {
   const { mirror } = settingsFrom(reading).store;
   const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;

@@ -1,7 +1,4 @@
-/**
- * The one place by which commands write to a terminal: a stream that lets nothing pass that could command it. Where output
- * goes to a file or another program, it goes there as it is.
- */
+/** The one way by which commands write to a terminal: nothing passes that could command it. Files and programs get it as it is. */
 import { StringDecoder } from 'node:string_decoder';
 import { forTerminal } from '../model/text.ts';
 
@@ -28,10 +25,7 @@ export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
   return sieve;
 }
 
-/**
- * The terminal itself, for what moves its cursor: a drawn line, a prompt. Whatever of a text is not ours must be made
- * `harmless` before it is drawn.
- */
+/** The terminal itself, for what moves its cursor. Text that is not ours must be made `harmless` before. */
 export function screenOf(stream: NodeJS.WriteStream): NodeJS.WriteStream {
   return behind.get(stream) ?? stream;
 }

@@ -180,10 +180,7 @@ export async function* changesChunks(
   }
 }
 
-/**
- * The changes as lines of a list that has no end: JSON lines with their numbers, CSV or TSV, the last also where a table was
- * wanted, whose columns would be as wide as the longest cell of all.
- */
+/** The changes as an endless list: JSON lines, CSV, or TSV also in place of a table, whose widths nobody could know. */
 export function linesOf(
   changes: readonly (ReportedChange & { readonly seq?: number })[],
   format: QueryFormat,
@@ -211,10 +208,7 @@ function jsonOf(reported: ReportedChange & { readonly seq?: number }): string {
   return `{${number}"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
 }
 
-/**
- * Between two looks at the mirror's last number, which is one row of a page that the system has in memory. SQLite tells nobody of a
- * commit, and what tells of a file's changes differs between systems and sees none over a network.
- */
+/** Between two looks at the mirror's last number, a page in memory. SQLite tells nobody of a commit. */
 const lookMs = 500;
 
 /** Changes that are written at a time. */

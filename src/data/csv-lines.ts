@@ -16,10 +16,7 @@ const mostRows = 250;
 /** A batch with more rows than this share of it that had to be read by cells shows what the columns hold by now. */
 const mostSpoilt = 1 / 16;
 
-/**
- * What text may look like that stands in a line as it is: it begins with a letter, a digit or another sign that begins no
- * formula, and nothing in it splits or ends a cell. Letters beyond these ranges only take longer.
- */
+/** Text that stands in a line as it is: it begins no formula, and splits or ends no cell. Other letters only take longer. */
 const bareText = String.raw`[\w'(<[{\u00C0-\u05FF\u3041-\uD7FF][^",;\t\n\r]*`;
 const bare = new RegExp(`^${bareText}$`);
 

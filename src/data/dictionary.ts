@@ -27,10 +27,7 @@ function view(...entry: Parameters<typeof table>): TableEntry {
   return { ...table(...entry), kind: 'view' };
 }
 
-/**
- * The entries that a text lists: a line with the name, what it holds and a query to begin with, and below it a line for each column,
- * with its meaning.
- */
+/** The entries of a text: a line with name, meaning and a first query, and below it a line for each column. */
 function entriesIn(kind: TableEntry['kind'], text: string): TableEntry[] {
   const blocks = text.trim().split(/\n(?! )/);
   return blocks.map((block) => {

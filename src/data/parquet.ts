@@ -166,10 +166,7 @@ function misfit(name: string, type: ColumnType, cell: Cell): UsageError {
   );
 }
 
-/**
- * Texts that repeat go in as they are: the library makes a dictionary of them. Of those that do not, it would make bytes
- * with a memory of their own for each, a million times over; here they share one.
- */
+/** Texts that repeat go in as they are, into a dictionary. Of others, the library would allocate each; here they share one memory. */
 function dataOf(kind: ColumnType | undefined, values: ParquetValue[]) {
   if (kind === 'text' && !repeats(values)) return { data: bytesOf(values), encoding: 'PLAIN' as const };
   // A dictionary would take a zero with a sign for one without.

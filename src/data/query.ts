@@ -1,7 +1,4 @@
-/**
- * Queries: one statement of the operator's that reads, its rows in every format; and how SQLite would run it. And a statement or a saved
- * report as a page shows it: its first rows with how many more there are, or a picture.
- */
+/** Queries: the rows of one statement that reads, in every format; and a statement or report as a page of the console shows it. */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';

@@ -6,10 +6,7 @@ const wantedWeight = 256 * 1024;
 const fewestRows = 4;
 const mostRows = 500;
 
-/**
- * Follows longer rows at once and shorter ones slowly: too few rows cost time, too many cost memory.
- * @param most rows at a time, however short they are
- */
+/** How many rows to read at once: too few cost time, too many cost memory. @param most however short they are */
 export function readingPace(most = mostRows) {
   let rowWeight = wantedWeight / 100;
   return {

@@ -1,7 +1,4 @@
-/**
- * Rows as lines of CSV, TSV or JSON, the lines of a JSON array being those of JSON lines until the file is put together; and entries that
- * are no rows of one table - changes, steps of the journal - in every format of a query, as they come.
- */
+/** Rows as lines of CSV, TSV or JSON; and entries that are no rows of one table, such as changes, in every format of a query. */
 import { distinct } from './column-type.ts';
 import type { TextFormat, QueryFormat } from './formats.ts';
 import { csvLines, type CsvStyle, plainText } from '../store/files/csv.ts';

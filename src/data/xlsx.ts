@@ -237,11 +237,7 @@ function textCell(at: string, text: string, style = ''): string {
   return `<c r="${at}"${style} t="inlineStr"><is><t${space}>${escaped(text)}</t></is></c>`;
 }
 
-/**
- * The cell as XML; nothing at all for null.
- * @param mayBeTime whether text in the column that is a time stands for one
- * @param onCut called with of text that was too long
- */
+/** The cell as XML; nothing for null. @param mayBeTime whether text may stand for a time @param onCut called for text that was too long */
 function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => void): string {
   if (cell === null) return '';
   if (typeof cell === 'bigint' && cell < endOfDigits && cell > -endOfDigits) return `<c r="${at}"><v>${cell}</v></c>`;

@@ -97,10 +97,7 @@ const params: JobOption = {
     Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => ['--param', `${name}=${String(each)}`]),
 };
 
-/**
- * Every kind of job: what it may be given, and the command line that comes of it. The names are those of the flags, with `_` for `-`, so
- * that whoever knows the command knows the job. What its flags mean is the command's own affair: `admin-mirror help export`.
- */
+/** Every kind of job, and the command line that comes of it. Names are those of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],

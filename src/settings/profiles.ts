@@ -1,7 +1,4 @@
-/**
- * Profiles: several servers in one config file. Which one is in force, what of the other sources counts for it, and that no
- * two share a file. What makes a server - its address, its key, its files - never comes to a profile by accident.
- */
+/** Profiles: several servers in one config file. No two share a file, and what makes a server never comes to one by accident. */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { suggestion, UsageError } from '../model/errors.ts';
@@ -72,10 +69,7 @@ export function forProfile(value: string, profile: string): string {
   return value.replaceAll(nameMark, profile);
 }
 
-/**
- * `data/mirror.db` of the profile staging is `data/staging/mirror.db`, and the folder `data/backups` is `data/backups/staging`;
- * a path that says where the name goes has it there.
- */
+/** `data/mirror.db` becomes `data/staging/mirror.db`, `data/backups` `data/backups/staging`; a path may say where the name goes. */
 export function profilePath(path: string, profile: string, of: 'file' | 'folder' = 'file'): string {
   if (isPerProfile(path)) return forProfile(path, profile);
   return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));

@@ -1,7 +1,4 @@
-/**
- * Settings: flag > environment > config file > default, read once, checked once, frozen and passed down. Nothing but
- * the command line frame reads flags, the environment or the config file.
- */
+/** Settings: flag > environment > config file > default, read once, checked once, frozen and passed down. */
 import { resolve } from 'node:path';
 import type { ApprovalPolicies } from '../model/approval.ts';
 import { suggestion, UsageError } from '../model/errors.ts';

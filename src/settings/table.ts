@@ -1,7 +1,4 @@
-/**
- * Every setting, once: its key in the config file, how it is read, what it means, its default, flag and environment variable.
- * Global flags, `admin-mirror config`, docs/settings.md and the test of the example file all come from here.
- */
+/** Every setting, once. Global flags, `admin-mirror config`, docs/settings.md and the test of the example file come from here. */
 import { dayMs, secondMs } from '../model/time.ts';
 import type { SettingKind } from './kinds.ts';
 

@@ -17,10 +17,7 @@ export type Html = SafeHtml;
 /** What may stand in a template. A truth value may not: it would be printed as a word. */
 export type Part = Html | string | number | null | undefined | readonly Part[];
 
-/**
- * Markup; every value that is not markup itself is escaped, and shown so that it neither hides nor turns round what stands beside it:
- * servers, sheets and people may have written anything. What comes back to us stays as it is: attributes, and a text that is edited.
- */
+/** Markup. Every other value is escaped, and shown so that it neither hides nor turns round what stands beside it. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   const shown = shownPlaces(strings);
   return markup(strings, ...parts.map((part, at) => (shown[at] === true ? harmlessPart(part) : part)));

@@ -1,7 +1,4 @@
-/**
- * Signing in by OpenID Connect, with openid-client: the code flow with state, nonce and PKCE. A provider only says who somebody
- * is; only an account that is there and active signs in by it. Section "The console" of docs/architecture.md.
- */
+/** Signing in by OpenID Connect: a provider only says who somebody is; only an active account of ours signs in by it. */
 import { randomBytes } from 'node:crypto';
 import * as client from 'openid-client';
 import { fetch } from 'undici';
@@ -132,10 +129,7 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       pending.set(ticket, { state, nonce, verifier, next, again, until: now + limits.pendingMs });
       return { to: address.href, ticket };
     },
-    /**
-     * What the claim says, as the provider wrote it, and what was begun. Throws a SignInFailed where the browser comes back with
-     * anything but that, and an UnreachableError.
-     */
+    /** What the provider's claim says, and what was begun. Throws a SignInFailed for anything else that comes back, or an UnreachableError. */
     finish: async (ticket: string | null, callback: URL) => {
       const began = pending.get(ticket ?? '');
       // Once: who comes back a second time with the same code gets nothing for it.

@@ -264,10 +264,7 @@ export class Uploads {
     return { id, file };
   }
 
-  /**
-   * Takes the bytes and plans the sheet. Gives the batch; or the sheet, kept, where its amounts can be read in more than one way.
-   * Throws a UsageError for what is no sheet, or too large.
-   */
+  /** Plans the sheet: gives the batch, or the kept sheet where amounts can be read in two ways. Throws a UsageError. */
   async take(
     bytes: AsyncIterable<Uint8Array>,
     name: string,

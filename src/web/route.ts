@@ -97,10 +97,7 @@ export type Reply =
       readonly refresh?: number;
     }
   | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie; readonly ticket?: string }
-  /**
-   * A page that leads on by itself. After the way back from a provider a redirect would not do: it still counts as coming from
-   * there, and the browser would send no session with it.
-   */
+  /** A page that leads on by itself: after a redirect from a provider, the browser would send no session. */
   | { readonly kind: 'onward'; readonly to: string; readonly cookie?: SessionCookie }
   | { readonly kind: 'file'; readonly name: string; readonly type: string; readonly chunks: AsyncIterable<Uint8Array> }
   /** A picture: shown in the page rather than kept. */

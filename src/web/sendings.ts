@@ -1,7 +1,4 @@
-/**
- * Batches that the console itself sends: each goes on whatever becomes of the browser that began it, and is brought to a safe
- * stop when the console stops. The rules are those of src/bulk: what may go out is decided where the rows are claimed.
- */
+/** Batches that the console sends, whatever becomes of the browser, until it stops. src/bulk decides what may go out. */
 import type { Sleep } from '../api/rate.ts';
 import type { Action } from '../bulk/action.ts';
 import type { Again } from '../bulk/approval.ts';
@@ -51,10 +48,7 @@ export class Sendings {
     return this.#ends.get(batch);
   }
 
-  /**
-   * Sends a batch that nobody has sent yet. Resolves once its rows are claimed. Throws an OperatorError where it may not go out,
-   * or `typed` is not its total: nothing was sent then.
-   */
+  /** Sends a batch that nobody has sent yet. Resolves once its rows are claimed. Throws an OperatorError where it may not go out. */
   async send(batch: Batch, action: Action, typed: string, again: Again, actor: Actor): Promise<void> {
     this.#checkFree(batch.batch);
     const approved = await this.#opened(actor, this.#surroundings.signal, async (ports) => {

@@ -211,10 +211,7 @@ interface AlertStep {
   readonly alert: Alert;
 }
 
-/**
- * What is to be sent, new problems first: a pure function of the alerts that are open, of the problems there are, and of the
- * time. Each is sent when it begins, again each day while it lasts, and when it ends.
- */
+/** What is to be sent (pure): each problem when it begins, again each day while it lasts, and when it ends. */
 export function decideAlerts(open: readonly Alert[], problems: readonly Problem[], now: number): readonly AlertStep[] {
   const before = new Map(open.map((alert) => [alert.problem, alert]));
   const present = new Set(problems.map(({ problem }) => problem));

@@ -1,7 +1,4 @@
-/**
- * Where alerts go: a webhook, and a program of the operator's own; and the ping after each complete sync, so that another
- * service notices when none comes any more.
- */
+/** Where alerts go: a webhook, and the operator's own program; and the ping after each complete sync. */
 import { spawn } from 'node:child_process';
 import { request } from 'undici';
 import { type Network, openDispatcher } from '../api/network.ts';
@@ -102,10 +99,7 @@ interface CommandPorts {
   readonly limitMs?: number;
 }
 
-/**
- * Runs the program, without a shell: nothing that an alert says can be run. Resolves where it ended with 0; rejects with an
- * Error that says how else. It is ended when it takes too long, or when the signal is aborted.
- */
+/** Runs the program, without a shell. Rejects where it does not end with 0. It is ended when it takes too long, or at the signal. */
 export function runAlertCommand(
   [program = '', ...words]: readonly string[],
   payload: AlertPayload,

@@ -1,7 +1,4 @@
-/**
- * What is to be done now: a pure function of the jobs, of what is known of each, and of the time. What it says is done and
- * recorded by src/worker/worker.ts, and then it is called again.
- */
+/** What is to be done now (pure). src/worker/worker.ts does it, records it, and asks again. */
 import { crc32 } from 'node:zlib';
 import { clockChange, type CronTimes, cronTimes, instantOf, instantsOf, type Job, wallTimeAt } from '../model/job.ts';
 import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
@@ -38,10 +35,7 @@ const longestSetBackMs = dayMs;
 
 const mostCounted = 1_000;
 
-/**
- * What to do now, in the order in which to do it. `states` must know each job.
- * @param jobs in any order; each `after` names one of them
- */
+/** What to do now, in order. `states` knows each job. @param jobs in any order; each `after` names one of them */
 export function decide(
   jobs: readonly ScheduledJob[],
   states: ReadonlyMap<string, JobState>,

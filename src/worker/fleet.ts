@@ -1,7 +1,4 @@
-/**
- * Several workers for one mirror: one works, the others wait and look, and the first who may take over does. PostgreSQL decides
- * who that is; here is only when to try. Section "Several workers" of docs/architecture.md.
- */
+/** Several workers for one mirror: PostgreSQL decides who works, and here is when to try (docs/fleet.md, "Several workers"). */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { minuteMs } from '../model/time.ts';
 import type { Sleep } from './sleep.ts';

@@ -1,7 +1,4 @@
-/**
- * What the worker serves over HTTP: whether it is healthy and ready, and its metrics. Three paths that are only read need
- * no framework: `node:http` has all of it, and a worker that runs for months loads nothing more.
- */
+/** The worker's health, readiness and metrics over HTTP. Three pages that are only read need no framework. */
 import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -99,10 +96,7 @@ function mayRead({ headers }: IncomingMessage, token: Secret | undefined): boole
   return given?.length === expected?.length && timingSafeEqual(given ?? Buffer.of(), expected ?? Buffer.of());
 }
 
-/**
- * Whether the request was sent to this machine by a name of this machine. A web page of elsewhere, whose name was made to
- * mean this machine, has a browser send that name. Where there is a token, the page does not have it.
- */
+/** Whether it was sent to a name of this machine: a web page of elsewhere can lead a browser here by a name of its own. */
 function isForUs({ headers: { host } }: IncomingMessage, listening: string): boolean {
   // Only HTTP/1.0 comes without: Node refuses the others, and no browser speaks it.
   if (host === undefined) return true;

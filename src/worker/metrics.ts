@@ -1,7 +1,4 @@
-/**
- * The worker's metrics in the text that Prometheus reads. Counters count its events from its start; gauges are set at each
- * request. docs/worker.md, "Metrics", lists them.
- */
+/** The worker's metrics for Prometheus; docs/worker.md lists them. Counters count from its start; gauges are set at each request. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';

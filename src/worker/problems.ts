@@ -43,10 +43,7 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
   return { ...none, problem: subject === '' ? kind : `${kind}:${subject}`, kind, text, ...more };
 }
 
-/**
- * A job's problem is over with its next complete run. It may get worse before, partial and then failed, which is another
- * problem; not better: a partial run after a failed one is no news.
- */
+/** A job's problem is over with its next complete run. From partial it may become failed, and not the other way. */
 function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<string, Problem>): Problem[] {
   const partial = standing.get(`job_partial:${name}`);
   const failed = standing.get(`job_failed:${name}`);

@@ -11,10 +11,7 @@ const longestMs = 2 ** 31 - 1;
 export const sleepFor: Sleep = (ms, signal) =>
   wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});
 
-/**
- * The same, to the full second: node-cron looks at the clock with each second that it shows. A timer would not notice that the
- * machine slept, or that its clock was set forward.
- */
+/** The same, by node-cron, which looks at the clock each second: a timer would not notice that the machine slept. */
 export const restFor: Sleep = async (ms, signal) => {
   if (signal.aborted) return;
   const { promise: rested, resolve: done } = Promise.withResolvers<void>();

@@ -147,10 +147,7 @@ export class Watch {
     }
   }
 
-  /**
-   * Looks again and again once the worker has started, until the signal is aborted. Then it begins nothing any more, gives
-   * what is on its way a moment, and ends it: what was not delivered is in the store for the next start.
-   */
+  /** Looks again and again once the worker has started. At the signal it gives what is on its way a moment; the rest is in the store. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, sleep, log } = this.#ports;
     // Not by AbortSignal.any: what that makes of a signal that lives for months is given back late.

@@ -254,10 +254,7 @@ async function rehearse(
   });
 }
 
-/**
- * A folder for the journal of this rehearsal, beside the mirror: who must not see the one must not see the other. What a
- * rehearsal that was killed has left goes.
- */
+/** A folder for the journal of this rehearsal, beside the mirror and as private. What a killed one has left goes. */
 async function ownFolder(mirror: string): Promise<string> {
   const name = join(dirname(mirror), 'rehearsal');
   await removeStale(dirname(mirror), name);

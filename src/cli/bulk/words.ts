@@ -180,11 +180,7 @@ function cut(lines: readonly string[]): string[] {
 
 const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
 
-/**
- * Rows as a table, planned or sent.
- * @param room columns of the terminal; undefined where nothing is to be cut
- * @param most of the first rows
- */
+/** Rows as a table. @param room columns of the terminal; undefined where nothing is cut @param most of the first rows */
 function rowLines(rows: AsyncIterable<RowView>, room?: number, most = Infinity): AsyncGenerator<string> {
   return asyncTableText(rowColumns, cellsOf(rows, most), room);
 }

@@ -173,11 +173,7 @@ interface ListsToCheck {
   readonly signal: AbortSignal;
 }
 
-/**
- * Tries the server of the settings with the key: whether it is there, takes the key and gives its lists. Nothing is read of the lists where
- * the server or the key is wrong.
- * @param stored what is on record of each list, undefined where all is to be measured
- */
+/** Whether the server is there, takes the key and gives its lists. @param stored what is on record of each list, if that is to be used */
 export async function tryServer(
   context: CliContext,
   settings: Settings,
@@ -218,10 +214,7 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   return { checks: [...reported, ...checks], capabilities, measured };
 }
 
-/**
- * What is on record, once the list was given as a sync requests it: in the order, with the days and with as many records as were
- * measured. Where such a page fails and the list does not, the notes say so.
- */
+/** What is on record, once the list gave a page as a sync requests it; where only that fails, the notes say so. */
 async function storedOne(
   { client, stored, signal }: ListsToCheck,
   resource: ResourceName,

@@ -83,10 +83,7 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
         'RELEASE SAVEPOINT part',
         'ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part',
       ]),
-    /**
-     * Copies what `fill` writes. Where that throws, PostgreSQL is told to give up the COPY: until then it would wait for more,
-     * and whatever comes next over the connection would wait for it.
-     */
+    /** Copies what `fill` writes. Where that throws, PostgreSQL is told to give up the COPY, or the connection would wait for ever. */
     copyIn: (statement: string, fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>): Promise<void> =>
       guarded(async () => {
         const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));

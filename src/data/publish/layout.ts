@@ -1,7 +1,4 @@
-/**
- * Tables and types as they are published, and how cells go into PostgreSQL and come back exactly as they were; and what the mirror
- * knows about itself, as JSON for whoever restores it.
- */
+/** Tables and types as they are published, how cells get into PostgreSQL and back, and the mirror's own knowledge as JSON. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';

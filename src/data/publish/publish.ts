@@ -75,10 +75,7 @@ function openState(file: string): Mirror {
   }
 }
 
-/**
- * Publishes what is new; with `whole` everything, which also puts right what others have changed in the schema. Throws an
- * UnreachableError, a UsageError where the database refuses, a LockHeldError, a FileError about the mirror.
- */
+/** Publishes what is new, or with `whole` everything. Throws an UnreachableError, UsageError, LockHeldError or FileError. */
 export async function publish(ports: PublishPorts, request: { readonly whole: boolean }): Promise<PublishReport> {
   return beside(ports, async (mirror, database) => {
     await makeSchema(database, ports.destination.schema);

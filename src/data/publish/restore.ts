@@ -176,10 +176,7 @@ export async function workingCopyOf(file: string, destination: Destination, sign
 /** Beside the database itself. */
 const endings = ['', '-wal', '-shm'];
 
-/**
- * Makes the mirror anew from what is published. One of another origin is kept beside it, as `NAME.replaced`. Throws a LockHeldError
- * where somebody on this machine writes to it, and what `restore` throws.
- */
+/** Makes the mirror anew from what is published; another one is kept as `NAME.replaced`. Throws a LockHeldError, and as `restore`. */
 export async function renewWorkingCopy(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
   const made = `${file}.restoring`;

@@ -1,7 +1,4 @@
-/**
- * Rows into a table of PostgreSQL by COPY, none of them lost for what one of them holds. SQLite makes the lines; what PostgreSQL
- * holds in another way is written here, cell by cell.
- */
+/** Rows into a table of PostgreSQL by COPY. SQLite makes the lines; cells that PostgreSQL holds in another way are written here. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { instantMicroseconds, wholeSeconds } from '../../model/time.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';

@@ -1,7 +1,4 @@
-/**
- * What there is to do with a batch now and how its sending goes; what people do with it - hand it over, approve or deny it, send it,
- * take it back; and one row, which a person may settle.
- */
+/** What people do with a batch - hand it over, approve, deny, send, take back - how its sending goes, and one row that they may settle. */
 import { actionOf } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';

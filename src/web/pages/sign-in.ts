@@ -194,10 +194,7 @@ async function accountOf(name: string, { people }: ConsolePorts): Promise<Accoun
   });
 }
 
-/**
- * What a form says where somebody proves once more who sits at the screen: the password, or that the provider has just
- * confirmed it. `here` is the page that the form stands on.
- */
+/** Who proves once more that it is them, in a form on the page `here`: by password, or by what the provider just confirmed. */
 export function proofTag(visit: Visit, { oidc }: ConsolePorts, here: string): Html {
   const { session } = callerOf(visit);
   if (oidc === null || session.method !== 'oidc') return field('Your password', 'password', 'password');

@@ -92,10 +92,7 @@ export function openHealthStore(
   };
 }
 
-/**
- * The file stays open between two looks, without a transaction, and is opened anew where another one lies in its place:
- * opened each time, it would cost a worker some hundred MB of garbage that is not collected for days.
- */
+/** Stays open between two looks, without a transaction: opening it each time would leave some hundred MB of garbage for days. */
 function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T | Promise<T>) {
   let open: { readonly mark: string; readonly database: Database; readonly read: () => T | Promise<T> } | undefined;
 

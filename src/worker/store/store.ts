@@ -104,10 +104,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
     });
 
   return {
-    /**
-     * Makes this process the one scheduler of the mirror. Throws LockHeldError naming another. The signal is aborted where it
-     * can no longer be sure to stay that: what it runs must end then.
-     */
+    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted where it may soon not be any more. */
     acquireScheduler: async (run: string): Promise<AbortSignal> => {
       await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;
@@ -120,10 +117,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
     },
     scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
 
-    /**
-     * Takes note of the jobs: of a new one, or one whose times are others now, only what comes from now on counts. What is
-     * no job any more is forgotten, its runs are not.
-     */
+    /** Takes note of the jobs. Of one that is new, or has new times, only what comes from now on counts. Runs are kept. */
     adoptJobs: (
       wanted: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
     ): Promise<void> =>

@@ -33,10 +33,8 @@ interface ServerEnd extends CommandEnd {
 }
 
 /**
- * Runs this command for every server of the config file, and prints a line for each that has ended. One that fails stops no
- * other; the exit code is the worst. Those with the same address and key share its limit of requests, so they run one after
- * the other.
- * @param words what the line says of the report of one
+ * Runs this command for every server of the config file, and prints a line for each as it ends; the exit code is the worst. Those
+ * with the same address and key run one after the other. @param words what the line says of the report of one
  */
 export async function runForAll(
   context: CliContext,

@@ -124,9 +124,7 @@ async function list(context: CliContext, flags: Flags): Promise<void> {
   const filter = filterOf(flags);
   const journal = await openJournalOf(context);
   if (filter.batch !== undefined && (await journal.batch(filter.batch)) === undefined) {
-    throw new UsageError(`there is no batch ${filter.batch}`, {
-      advice: '`admin-mirror bulk status` lists all.',
-    });
+    throw new UsageError(`there is no batch ${filter.batch}`, { advice: '`admin-mirror bulk status` lists all.' });
   }
   const format = context.json() ? 'json' : (flags.format ?? 'table');
   const form = { format, room: tableRoom(context) };

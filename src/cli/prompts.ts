@@ -89,9 +89,8 @@ export async function newPassword(context: CliContext, name: string): Promise<st
 }
 
 /**
- * Signs somebody in: on a terminal, account and password are asked for; elsewhere `as` must say who it is, and standard input
- * holds the password. Throws SignInRefused, a UsageError where nobody can be asked, an InterruptedError.
- * @param as the account, where it is known already
+ * Signs somebody in: on a terminal by questions; elsewhere `as` names the account, and standard input holds the password. Throws
+ * SignInRefused, a UsageError where nobody can be asked, an InterruptedError.
  */
 export async function signIn(context: CliContext, people: People, as: string | undefined): Promise<Account> {
   if (!context.stdin().isTTY && as === undefined) {

@@ -216,8 +216,7 @@ const againMs = minuteMs;
 
 /**
  * Works for every server of the config file, in one process. One that cannot be worked for is tried again each minute and stops no
- * other. SIGHUP reads the config file again; a server that came is worked for, and one that went no more.
- * @param atOnce jobs that run at the same time, of all servers
+ * other. SIGHUP reads the config file again. @param atOnce jobs that run at the same time, of all servers
  */
 export async function workForAll(context: CliContext, atOnce: number): Promise<void> {
   let readings = byProfile(context.allSettings());

@@ -1,7 +1,6 @@
 /**
- * A copy of the mirror without personal data. It is not a copy that is changed but a new file, filled from the mirror
- * table by table with fields that are known to be about nobody; everything else is NULL, down to the file's free pages.
- * Section "Copies" of docs/architecture.md.
+ * A copy of the mirror without personal data: a new file, filled with fields that are known to be about nobody. Everything else is
+ * NULL, down to the file's free pages. Section "Copies" of docs/architecture.md.
  */
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';

@@ -64,9 +64,7 @@ export async function makeBackup(
   if (sources.length === 0) {
     throw new FileError(
       `there is nothing to back up: neither ${ports.mirror.file} nor ${ports.journal.file} is there`,
-      {
-        advice: 'Check the paths; `admin-mirror config` shows where they come from.',
-      },
+      { advice: 'Check the paths; `admin-mirror config` shows where they come from.' },
     );
   }
   const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };

@@ -1,7 +1,6 @@
 /**
- * Looking through a table or view: filters, an order and columns, a page at a time. A page begins where the one before ended,
- * by the values of its last row and never by counting rows, so the thousandth page costs what the first one does. What could
- * take long is told apart by SQLite's own plan; it is read in another process. Section "The console" of docs/architecture.md.
+ * Looking through a table or view, a page at a time. A page begins behind the values of the last row of the one before, so the
+ * thousandth costs what the first one does. SQLite's own plan tells what could take long, and is read in another process.
  */
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';

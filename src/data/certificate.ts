@@ -1,7 +1,6 @@
 /**
- * A certificate: what a complete mirror holds, said in a signed document. Of each window it has the days, the records, when they
- * were read and a hash; of each day a hash over its rows, so that two nights can be compared though windows were joined or
- * cut between them. Section "Certificates" of docs/architecture.md.
+ * A certificate: what a complete mirror holds, in a signed document. It has a hash for each window and for each day, so that two nights
+ * can be compared though windows were joined or cut. Section "Certificates" of docs/architecture.md.
  */
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';

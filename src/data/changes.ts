@@ -30,12 +30,20 @@ export interface ReportedChange {
   readonly change: RecordChange['kind'];
   /** Of an insertion what came, of a deletion what went: fields that were or are null are left out. */
   readonly fields: readonly FieldChange[];
+  /** Where the changes after a number were requested. */
+  readonly seq?: number;
 }
 
 interface ChangesRequest {
   readonly resources: readonly ResourceName[];
   readonly span: ChangeSpan;
   readonly ignore: readonly string[];
+}
+
+interface SinceRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
+  readonly after: number;
+  /** Nothing from before it is new. */
+  readonly newest: Timestamp | undefined;
 }
 
 const labelFields: Readonly<Record<ResourceName, string>> = {
@@ -54,16 +62,7 @@ export function changesOf(snapshot: Snapshot, { resources, span, ignore }: Chang
 /** The same after a number, in the order of the numbers; of several changes of a record, what they come to. */
 export function changesSince(
   snapshot: Snapshot,
-  {
-    resources,
-    ignore,
-    after,
-    newest,
-  }: Pick<ChangesRequest, 'resources' | 'ignore'> & {
-    readonly after: number;
-    /** Nothing from before it is new. */
-    readonly newest: Timestamp | undefined;
-  },
+  { resources, ignore, after, newest }: SinceRequest,
 ): Generator<ReportedChange & { readonly seq: number }> {
   const sources = resources.map((name) => reported(name, ignore, snapshot.changesAfter(name, after, newest)));
   return merged(sources, (one, other) => one.seq < other.seq);
@@ -181,11 +180,7 @@ export async function* changesChunks(
 }
 
 /** The changes as an endless list: JSON lines, CSV, or TSV also in place of a table, whose widths nobody could know. */
-export function linesOf(
-  changes: readonly (ReportedChange & { readonly seq?: number })[],
-  format: QueryFormat,
-  isFirst: boolean,
-): string {
+export function linesOf(changes: readonly ReportedChange[], format: QueryFormat, isFirst: boolean): string {
   if (format === 'json' || format === 'jsonl') return changes.map((change) => `${jsonOf(change)}\n`).join('');
   const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
   return (isFirst ? header(style, columns) : '') + rowLines(style, columns)(changes.flatMap(rowsOf));
@@ -200,8 +195,7 @@ function rowsOf({ at, resource, id, label, change, fields }: ReportedChange): Ro
   return fields.map(({ field, old, new: next }) => [...head, field, old.cell, next.cell]);
 }
 
-function jsonOf(reported: ReportedChange & { readonly seq?: number }): string {
-  const { at, resource, id, label, change, fields, seq } = reported;
+function jsonOf({ at, resource, id, label, change, fields, seq }: ReportedChange): string {
   const number = seq === undefined ? '' : `"seq":${seq},`;
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
   // The id as it is: a number of JavaScript would not hold every one.
@@ -230,9 +224,8 @@ interface FollowPorts {
 }
 
 /**
- * The changes as text, for ever: of each state that is met, what its changes come to. JSON lines have an object for each change,
- * and the cursor behind those of a state; other formats are those of `changes`. Throws a CursorError where the mirror cannot
- * go on from the cursor, also where another file takes its place meanwhile, and the signal's reason.
+ * The changes as text, for ever: what those of each state come to, with its cursor in JSON lines. Throws the signal's reason, and a
+ * CursorError where the mirror cannot go on from the cursor, as when another file takes its place.
  */
 export async function* followChunks(request: FollowRequest, ports: FollowPorts): AsyncGenerator<Uint8Array> {
   const { store, looking, signal, onCursor } = ports;
@@ -242,8 +235,8 @@ export async function* followChunks(request: FollowRequest, ports: FollowPorts):
   /** Nothing from before it is new. */
   let newest: Timestamp | undefined;
 
-  function* toldOf(snapshot: Snapshot, changes: Iterable<ReportedChange & { readonly seq?: number }>) {
-    let held: (ReportedChange & { readonly seq?: number })[] = [];
+  function* toldOf(snapshot: Snapshot, changes: Iterable<ReportedChange>) {
+    let held: ReportedChange[] = [];
     const take = (): Uint8Array => {
       const lines = linesOf(held, format, isFirst);
       isFirst = false;
@@ -288,7 +281,7 @@ function changesUpTo(
   { resources, ignore, since }: FollowRequest,
   cursor: string | undefined,
   newest: Timestamp | undefined,
-): Iterable<ReportedChange & { readonly seq?: number }> {
+): Iterable<ReportedChange> {
   if (cursor !== undefined) return changesSince(snapshot, { resources, ignore, after: snapshot.seqOf(cursor), newest });
   if (since === undefined || !('at' in since)) return [];
   const span = { from: since.at, to: '9999-12-31T23:59:59.999999Z' as Timestamp };

@@ -25,9 +25,8 @@ const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
 };
 
 /**
- * Makes `target`, which must not exist, a copy of the file as it is now, with mode 0600, held by nobody and without a log
- * beside it, and looks through it. Throws a FileError where the file is not there, cannot be read, or the copy is not
- * sound; what there is of the copy then is the caller's to remove.
+ * Makes `target`, which must not exist, a sound copy of the file as it is now, private and without a log beside it. Throws a
+ * FileError; what there is of the copy then is the caller's to remove.
  */
 export async function copyFile(
   kind: FileKind,
@@ -235,10 +234,9 @@ const chunkBytes = 8 * 1024 * 1024;
 const logHeaderBytes = 32;
 
 /**
- * Copies the file first, then its log to `<target>-wal`. The caller has a read transaction open. While it is, nothing gets
- * from the log into the file but what the log still holds when it is copied, or nothing gets there at all; so the file with
- * its log on top is a state that there was. Only a log that was in the file already can be begun anew meanwhile, and only once: a copy that saw that happen
- * could hold the old beginning alone, and is made again.
+ * Copies the file first, then its log, in a read transaction of the caller: meanwhile nothing gets from the log into the file but what
+ * the log still holds, so both together are a state that there was. Only a log that was in the file already can be begun anew, once:
+ * a copy that saw that could hold the old beginning alone, and is made again.
  */
 async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {
   const [sourceLog, targetLog] = [logOf(source), logOf(target)];
@@ -292,9 +290,8 @@ function logHeader(log: number): Buffer {
 const lookEveryMs = 100;
 
 /**
- * Copies the file in a process of its own. There the system copies from cache to cache, which takes a quarter of the time
- * of reading and writing; and what that process closes is not ours. With the first close of a file, the system takes every
- * lock of a process on it, those of open connections included
+ * Copies the file in a process of its own: there the system copies from cache to cache, in a quarter of the time. And with the first
+ * close of a file, the system takes every lock of a process on it, those of open connections included
  * (https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_).
  */
 async function copyElsewhere(source: string, target: string, signal: AbortSignal, look: () => void): Promise<void> {

@@ -51,10 +51,11 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
     const tables = tablesOf(snapshot.relations()).filter(
       ({ name }) => changedSince === undefined || numbered.has(name) || name === 'mirror_freshness',
     );
-    const requested = (table: string): SourceRequest =>
-      changedSince === undefined || !numbered.has(table)
-        ? { relation: table, meta }
-        : { relation: table, meta, changedSince };
+    const requested = (table: string): SourceRequest => ({
+      relation: table,
+      meta,
+      ...(changedSince !== undefined && numbered.has(table) && { changedSince }),
+    });
     for (const { name } of tables) request.check(fileName(name, form));
     const fill = async (stage: string) => {
       const files: Awaited<ReturnType<typeof writeTable>>[] = [];
@@ -89,7 +90,7 @@ async function writeTable(
   { stage, form, what }: { readonly stage: string; readonly form: FileForm; readonly what: SourceRequest },
   run: ExportRun,
 ) {
-  const onWarning = (warning: string) => run.onWarning?.(`${name}: ${warning}`);
+  const onWarning = (warning: string) => run.onWarning(`${name}: ${warning}`);
   const source = sourceOf(snapshot, what, onWarning);
   const digest = createHash('sha256');
   let rows = 0;

@@ -47,7 +47,7 @@ export interface ExportRequest {
   readonly form: FileForm;
 }
 
-export interface ExportRun extends Omit<FileRun, 'onWarning'>, Partial<Pick<FileRun, 'onWarning'>> {
+export interface ExportRun extends FileRun {
   /** Each chunk is written before the next one is taken, so that its memory can be used again. */
   readonly writesAtOnce?: boolean;
   /** Called with the cursor of the state that the rows are of, before the first of them. */
@@ -72,18 +72,17 @@ export async function* exportChunks(
 
 /** The bytes of a file of the source's rows. */
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
-  const { signal, onRows, onWarning = () => {} } = run;
   // Rows are garbage as soon as they are written. Room for more of it would be grown to no use, 40 MB by the end.
   keepYoungHeapSmall();
   switch (form.format) {
     case 'parquet': {
       const { parquetChunks } = await import('./parquet.ts');
-      yield* parquetChunks(source, { signal, onRows, onWarning });
+      yield* parquetChunks(source, run);
       return;
     }
     case 'xlsx': {
       const { xlsxChunks } = await import('./xlsx.ts');
-      yield* xlsxChunks(source, { signal, onRows, onWarning });
+      yield* xlsxChunks(source, run);
       return;
     }
     case 'csv':

@@ -35,7 +35,8 @@ export async function* queryChunks(
   const form = { format, raw: false, compression: null, bom: false };
   // Nobody stops it from within: the process that reads is ended.
   const { signal } = new AbortController();
-  yield* fileChunks(sourceOf(snapshot, { sql }), form, { signal, onRows: () => {} });
+  const run = { signal, onRows: () => {}, onWarning: () => {} };
+  yield* fileChunks(sourceOf(snapshot, { sql }, run.onWarning), form, run);
 }
 
 export type PlanFormat = 'text' | 'json';

@@ -9,17 +9,19 @@ const mostRows = 500;
 /** How many rows to read at once: too few cost time, too many cost memory. @param most however short they are */
 export function readingPace(most = mostRows) {
   let rowWeight = wantedWeight / 100;
+  const add = (rows: number, weight: number): void => {
+    if (rows > 0) rowWeight = Math.max(weight / rows, 0.75 * rowWeight);
+  };
   return {
     /** For the next reading. */
     rows: (): number => Math.max(fewestRows, Math.min(most, Math.floor(wantedWeight / rowWeight))),
     /** To be called with how many rows a reading gave, and how much text they are, about. */
-    add: (rows: number, weight: number): void => {
-      if (rows > 0) rowWeight = Math.max(weight / rows, 0.75 * rowWeight);
-    },
-    addRows: (rows: readonly Row[]): void => {
-      const weight = rows.reduce((sum, row) => sum + weightOf(row), 0);
-      rowWeight = Math.max(weight / rows.length, 0.75 * rowWeight);
-    },
+    add,
+    addRows: (rows: readonly Row[]): void =>
+      add(
+        rows.length,
+        rows.reduce((sum, row) => sum + weightOf(row), 0),
+      ),
   };
 }
 

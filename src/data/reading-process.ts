@@ -1,8 +1,6 @@
 /**
- * Reading the mirror in a process of its own. SQLite works on a statement without ever coming back, for minutes where it
- * has to, and its thread hears neither a signal nor a clock meanwhile; a process can be ended all the same. It does the
- * mirror no harm: it can only read, and what it holds of the file is the system's to take back. For many who read at once: what is
- * quick over one open connection, the rest in processes, a few at a time.
+ * Reading the mirror in a process of its own, which can be ended: SQLite may work on a statement for minutes, and its thread hears
+ * neither a signal nor a clock. For many who read at once: the quick over one open connection, the rest in a few processes.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -69,9 +67,7 @@ export interface ReadingRun {
 function timeIsUp(ms: number): UsageError {
   return new UsageError(
     `reading the mirror took ${durationText(ms)}, which is the limit, and the result was not whole`,
-    {
-      advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
-    },
+    { advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.' },
   );
 }
 
@@ -89,8 +85,7 @@ export class JobProcess<Task extends object> {
   readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
 
   /**
-   * Starts the process, which gets ready while the command does.
-   * @param entry the address of its module
+   * Starts the process, which gets ready while the command does. @param entry the address of its module
    * @param lost what is thrown where it ended before its result was whole, and how it did
    */
   constructor(entry: string, lost: (how: string) => Error) {

@@ -32,14 +32,8 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
   // Of a version, which number its row had is not kept; and whoever follows the numbers gets them.
   const isShown = (name: string): boolean => !name.startsWith('_') || (request.meta && name !== '_seq');
   const columns = request.columns ?? known.filter(isShown);
-  const { where, order, asOf } = request;
-  const selection: Selection = {
-    relation: relation.name,
-    columns,
-    ...(where !== undefined && { where }),
-    ...(order !== undefined && { order }),
-    ...(asOf !== undefined && { asOf }),
-  };
+  const { meta: _meta, changedSince: _since, ...part } = request;
+  const selection: Selection = { ...part, relation: relation.name, columns };
   return { relation, selection };
 }
 

@@ -25,11 +25,7 @@ export interface RowSource {
 }
 
 /** Throws a UsageError for what the mirror does not know, or SQL that would do more than read. */
-export function sourceOf(
-  snapshot: Snapshot,
-  request: SourceRequest,
-  onWarning: (warning: string) => void = () => {},
-): RowSource {
+export function sourceOf(snapshot: Snapshot, request: SourceRequest, onWarning: (warning: string) => void): RowSource {
   const typed = (name: string, rows: SourceRows, of?: Parameters<typeof declaredTypes>[2]): RowSource =>
     rowsSource(name, rows, declaredTypes(rows.columns, snapshot.relations(), of));
   if ('sql' in request) return typed('query', snapshot.query(request.sql));

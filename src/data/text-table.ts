@@ -67,9 +67,8 @@ const between = '  ';
 const measuredRows = 200;
 
 /**
- * The lines of the table, heading first, each without its line break. Holds no more rows than are needed for the widths.
- * @param room columns of the terminal: the widest cells of text give way first, and where all are narrow a line is longer;
- *   left out where nothing is to be cut, and a wider value that comes late stands out
+ * The lines of the table, heading first, each without its line break. @param room columns of the terminal: the widest cells of text
+ * give way first; without it nothing is cut, and a wider value that comes late stands out
  */
 export function* tableText(columns: readonly ResultColumn[], rows: Iterable<Row>, room?: number): Generator<string> {
   const lines = linesOf(columns, room);
@@ -113,10 +112,9 @@ export function tableLayout(columns: readonly ResultColumn[], first: readonly Ro
   const most = room === undefined ? Infinity : 4 * Math.max(narrowest, room);
   const texts = (row: Row) => columns.map((_, index) => shown(row[index] ?? null, most));
   const layout = columns.map(({ name }, index) => {
-    const cells = first.map((row) => shown(row[index] ?? null, most));
-    const right =
-      first.some((row) => isNumber(row[index] ?? null)) &&
-      first.every((row) => (row[index] ?? null) === null || isNumber(row[index] ?? null));
+    const values = first.map((row) => row[index] ?? null);
+    const cells = values.map((value) => shown(value, most));
+    const right = values.some(isNumber) && values.every((value) => value === null || isNumber(value));
     const wanted = Math.max(width(visible(name, most)), ...cells.map(width));
     const isWhole = right || (cells.some(Boolean) && cells.every((cell) => cell === '' || unbroken.test(cell)));
     return { name, right, isWhole, width: wanted };

@@ -1,7 +1,6 @@
 /**
- * Finds the few records that a long window has lost. The rank that the first record of a page has in the mirror, less its place on
- * the server, is how many were deleted before it: a stretch in which that does not grow has lost none, and any other is halved.
- * Section "Deletions" of docs/architecture.md.
+ * Finds the few records that a long window has lost. A page's first record has a rank in the mirror and a place on the server: the
+ * difference is how many were deleted before it. A stretch in which that does not grow has lost none; any other is halved.
  */
 import type { Capabilities } from '../api/capabilities.ts';
 import { type DayRange, everything } from '../model/era.ts';
@@ -216,10 +215,8 @@ interface Cut {
 }
 
 /**
- * Searches the rows for those that the server's list lacks. The rows may go beyond the list at either end, as they do
- * where it is not known which moment it ends with: those are found to be missing like others.
- *
- * The first and the last page are requested before any other, so that the ends are known and a record added there shows.
+ * Searches the rows for those that the server's list lacks; they may go beyond the list at either end. The first and the last page
+ * are requested before any other, so that the ends are known and a record added there shows.
  */
 export function* searchMissing(rows: RankedRows, list: ServerList): RankSearch {
   const order = new LocalOrder(rows);

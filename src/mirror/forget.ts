@@ -1,7 +1,7 @@
 /** Forgetting a person: rows, versions and texts go, nothing stays but ids, and no byte is left in the files. Section "Forgetting a person" of docs/architecture.md. */
 import { UsageError } from '../model/errors.ts';
 import { recordId, writtenId } from '../model/records.ts';
-import { type Clock, type Day, systemClock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import {
   addressesIn,
   type ForgetJournal,
@@ -259,7 +259,7 @@ type ForgetStore = ReturnType<typeof openForgetStore>;
 const readersMs = 10_000;
 
 /** Opens a mirror to forget people in it. Throws `FileError`. The caller closes it. @param waitMs for readers of an older state */
-export function openForgetStore(file: string, clock: Clock = systemClock, waitMs = readersMs) {
+export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) {
   // A mirror that is not there must not be made.
   openMirrorForReading(file).close();
   const database = openMirrorFile(file, clock);

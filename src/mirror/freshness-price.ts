@@ -1,7 +1,6 @@
 /**
- * What it costs to keep every row younger than some time, and how old rows become with the budget of today. The nights to come are
- * gone through by the planner's rule, the windows read longest ago first, with as many new and deleted records as lately.
- * Section "The cost of a run" of docs/architecture.md.
+ * What it costs to keep every row younger than some time, and how old rows become with the budget of today: the nights to come,
+ * by the planner's rule, with as many new and deleted records as lately. Section "The cost of a run" of docs/architecture.md.
  */
 import { eraEnd } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';

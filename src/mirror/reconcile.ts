@@ -1,7 +1,6 @@
 /**
- * Deletions: rows that a walk or a search did not show. Absence is the strongest claim of all, so it takes a record that
- * is known to live, shown in the same minute by a request of the same shape; and many rows never go at once. Section
- * "Deletions" of docs/architecture.md.
+ * Deletions: rows that a walk or a search did not show. It takes a record that is known to live, shown in the same minute by a
+ * request of the same shape; and many rows never go at once. Section "Deletions" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -90,9 +89,8 @@ export class Removal {
   }
 
   /**
-   * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the
-   * server from being reached; the windows not dealt with stay as they are.
-   * @param trusting whether the capabilities come from an earlier run: what they rule out is then a ContradictionError
+   * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the server from
+   * being reached, and a ContradictionError where it has what capabilities of an earlier run (`trusting`) rule out.
    */
   async decide(suspicions: readonly Suspicion[], trusting: boolean): Promise<void> {
     const suspects = new Set(suspicions.flatMap(({ ids }) => ids));

@@ -25,9 +25,8 @@ interface ServerCheckPorts {
 }
 
 /**
- * Makes sure of the server and puts it on record. Throws an OtherServerError where it may be another one, or an older
- * state of the same, unless that is `accepted`: then nothing that was read of the old one counts as read. Throws, too,
- * what keeps the server from being reached at all.
+ * Makes sure of the server and puts it on record. Throws an OtherServerError where it may be another, or an older state of the same,
+ * unless that is `accepted`: then nothing that was read before counts. Throws, too, what keeps it from being reached.
  */
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
   const { contact, store, signal } = ports;
@@ -143,9 +142,8 @@ interface Evidence {
 }
 
 /**
- * Why this may be another server than the mirror's, in words that follow "the server …"; empty where it is the same.
- * Another address is no reason by itself where the records and the owner of the key are the same, nor is another key of
- * the same user, nor a record that was deleted.
+ * Why this may be another server than the mirror's, in words that follow "the server …". Another address with the same records and
+ * owner of the key is no reason, nor is another key of the same user, nor a deleted record.
  */
 export function objections({ known, address, owner, remains, redated }: Evidence): string[] {
   const reasons: string[] = [];
@@ -185,12 +183,7 @@ export function probesOf<L extends { readonly createdAt: string }>(knownRecords:
 /** A known record on the server: as it was, a record of the same id created at another time, none, or not to be found out. */
 type Sight = 'same' | 'other' | 'absent' | 'unknown';
 
-/**
- * What the known records show.
- * @param newest what was seen of those requested
- * @param count how many there are
- * @param oldest what was seen of the oldest record
- */
+/** What the known records show. @param newest how those requested were seen @param count how many there are @param oldest how it was seen */
 export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sight): Remains {
   if (newest.includes('same')) return 'kept';
   if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';

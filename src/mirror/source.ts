@@ -37,8 +37,7 @@ export interface Source {
   /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
   readablePage(resource: ResourceName): number;
   /**
-   * The page, in parts where the server cannot make it whole. Throws ContradictionError where records come from outside of
-   * the range.
+   * The page, in parts where the server cannot make it whole. Throws ContradictionError where records lie outside of the range.
    * @param wanted what of it is wanted beside the ids of its records
    */
   page(
@@ -291,9 +290,8 @@ function including(include: readonly string[]): { include?: readonly string[] } 
 }
 
 /**
- * The two days to send for the half-open window, both as the server reads them; null where no range shows it. A
- * server may take the second day as its midnight or as the whole day, and count days in its own time zone: where that
- * was not measured, a day more is requested at either side. What lies outside the window is left alone.
+ * The two days to send for the half-open window; null where no range shows it. Where it was not measured how the server takes the
+ * last day, or in which time zone, a day more is requested at either side; what lies outside is left alone.
  */
 export function requestedRange(window: DayRange, capabilities: Capabilities): DayRange | null {
   if (coverageOf(window) !== 'days') return null;

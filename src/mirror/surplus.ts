@@ -1,7 +1,6 @@
 /**
- * Totals that differ from what pages show: deleted records that are hidden and still counted, totals that are capped,
- * records that cannot be read. By how much is remembered, so that it is searched once. Section "Windows and walks" of
- * docs/architecture.md.
+ * Totals that differ from what pages show: hidden records that are still counted, capped totals, unreadable records. By how much is
+ * remembered, so that it is searched once. Section "Windows and walks" of docs/architecture.md.
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -133,9 +132,8 @@ export class Surplus {
   }
 
   /**
-   * Whether it is known why the list counts more, or fewer, than are held, so that there is nothing to search: it was so
-   * before, or the windows' own explain it. A total that is smaller than what is held and stands still is capped: it
-   * says nothing of what has come or gone.
+   * Whether it is known why the list counts more, or fewer, than are held: it did before, or the windows' own surplus explains it. A
+   * total that is too small and stands still is capped, and says nothing of what has come or gone.
    */
   isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {
     return surplus === this.#list || this.isCapped(surplus, total) || this.explains(surplus, windows, false);

@@ -1,7 +1,6 @@
 /**
- * Reading one window whole, over offset pages that shift while they are read. Pages go from the last to the first: a
- * deletion moves records towards pages that are still to come, where reading forward would lose them. Section "Windows
- * and walks" of docs/architecture.md.
+ * Reading one window whole, from its last page to its first: a deletion moves records towards pages that are still to come, where
+ * reading forward would lose them. Section "Windows and walks" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -231,9 +230,8 @@ class Pass {
   }
 
   /**
-   * Whether the total only grew, by nothing but records added at the end, each of which was seen. Counting all alike
-   * would not do: a record added in the middle pushes another one past the reader, one that was deleted after it was
-   * seen stands in for one that was missed, and the two cancel out.
+   * Whether the total only grew, by records at the end, each of which was seen. To count all alike would not do: one added in the
+   * middle pushes another past the reader, one deleted after it was seen stands in for it, and the two cancel out.
    */
   #grewAtTheEnd(): boolean {
     return this.#growing && this.#added === this.#total - (this.#edge?.total ?? 0);

@@ -52,10 +52,8 @@ export function splitWindow(window: Window, at: Day, before: number): [NewWindow
 }
 
 /**
- * Neighbouring settled windows that are small become one, so that years of nightly runs do not leave a window a day.
- * The open end is left alone.
- * @param most records that a merged window may hold
- * @param more what each total is too large by, whatever its days
+ * Joins small settled neighbours, so that years of nightly runs do not leave a window a day; not the open end.
+ * @param most records of a joined window @param more what each total is too large by, whatever its days
  */
 export function mergeWindows(windows: readonly Window[], seal: Day, most: number, more = 0): NewWindow[] {
   const merged: NewWindow[] = [];

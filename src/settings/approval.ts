@@ -8,9 +8,10 @@ import {
   movesMoney,
 } from '../model/approval.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
-import { type Money, parseMoney } from '../model/money.ts';
+import type { Money } from '../model/money.ts';
 import { parseDuration } from '../model/time.ts';
 import type { Placed } from './jobs.ts';
+import { amountIn, isCount } from './kinds.ts';
 
 /** What stands under one name of `bulk.approval`, unchecked. */
 export interface WrittenPolicy {
@@ -28,15 +29,8 @@ export interface PlacedPolicy {
 
 type Reader = (value: unknown) => string | number | undefined;
 
-/** YAML gives numbers, whose shortest text is what was written. */
-function amount(value: unknown): Money | undefined {
-  if (typeof value !== 'string' && typeof value !== 'number') return undefined;
-  const read = parseMoney(String(value), 8);
-  return 'money' in read && !read.money.startsWith('-') ? read.money : undefined;
-}
-
-function count(value: unknown, least = 0, most = Number.MAX_SAFE_INTEGER): number | undefined {
-  return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most ? Number(value) : undefined;
+function count(value: unknown, least = 0, most?: number): number | undefined {
+  return isCount(value, least, most) ? value : undefined;
 }
 
 function duration(value: unknown): number | undefined {
@@ -53,13 +47,13 @@ function optionsOf(
   const money = movesMoney(subject);
   return {
     ...(money && {
-      row_amount: { read: amount, expected: anAmount },
-      net: { read: amount, expected: anAmount },
-      gross: { read: amount, expected: anAmount },
+      row_amount: { read: amountIn, expected: anAmount },
+      net: { read: amountIn, expected: anAmount },
+      gross: { read: amountIn, expected: anAmount },
     }),
     rows: { read: (value) => count(value), expected: aCount },
     alone_per_day: {
-      read: money ? amount : (value) => count(value)?.toString(),
+      read: money ? amountIn : (value) => count(value)?.toString(),
       expected: money ? anAmount : aCount,
     },
     approvers: {

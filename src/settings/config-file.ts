@@ -244,9 +244,8 @@ function readTrusted(folder: string, name: string, what: string, advice: string)
 }
 
 /**
- * Why settings must not be taken from the file; undefined where they may. Whoever can change the program can do worse, so
- * the owner of its own files is trusted like this user and root.
- * @param name what the error calls the file, as `the config file config/admin-mirror.yaml`
+ * Why settings must not be taken from the file; undefined where they may. The owner of the program's own files is trusted like this
+ * user and root: whoever can change the program can do worse. @param name as in `the config file config/admin-mirror.yaml`
  */
 export function distrust(
   name: string,

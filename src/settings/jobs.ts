@@ -168,10 +168,7 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   after: { accepts: (value) => [value].flat().every(isName), expected: 'the name of another job, or names in a list' },
   require: { accepts: (value) => value === 'complete', expected: 'complete' },
   catch_up: { accepts: isSwitch, expected: 'true or false' },
-  timeout: {
-    accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0),
-    expected: 'a duration such as 30m or 2h',
-  },
+  timeout: { accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0), expected: 'a duration such as 30m or 2h' },
 };
 
 /** Reads the jobs; those with a problem are left out. Loads cron-parser where there is any. */

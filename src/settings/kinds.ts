@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { parseDatabaseAddress, isLoopback } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
-import { parseMoney } from '../model/money.ts';
+import { type Money, parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
 import { durationText, parseDuration } from '../model/time.ts';
@@ -83,8 +83,15 @@ function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-function isCount(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
+export function isCount(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
   return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
+}
+
+/** An exact amount, not below 0. YAML gives numbers, whose shortest text is what was written. */
+export function amountIn(value: unknown): Money | undefined {
+  if (!isText(value) && typeof value !== 'number') return undefined;
+  const read = parseMoney(String(value), 8);
+  return 'money' in read && !read.money.startsWith('-') ? read.money : undefined;
 }
 
 function urlOf(text: string): URL | undefined {
@@ -124,11 +131,9 @@ const readers = {
   /** Requests a second; undefined where there is no limit of ours. */
   rate: orOff((given) => (typeof given === 'number' && given > 0 && Number.isFinite(given) ? given : refused)),
   bound: orOff((given) => (isCount(given, 1) ? given : refused)),
-  /** An exact amount. YAML gives numbers, whose shortest text is what was written. */
   money: orOff((given) => {
-    if (!isText(given) && typeof given !== 'number') return refused;
-    const read = parseMoney(String(given), 8);
-    return 'money' in read && /[1-9]/.test(read.money) && !read.money.startsWith('-') ? read.money : refused;
+    const amount = amountIn(given);
+    return amount !== undefined && /[1-9]/.test(amount) ? amount : refused;
   }),
   /** 0 allowed. */
   wait: text((given) => parseDuration(given) ?? refused),

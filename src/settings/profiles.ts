@@ -70,7 +70,7 @@ export function forProfile(value: string, profile: string): string {
 }
 
 /** `data/mirror.db` becomes `data/staging/mirror.db`, `data/backups` `data/backups/staging`; a path may say where the name goes. */
-export function profilePath(path: string, profile: string, of: 'file' | 'folder' = 'file'): string {
+export function profilePath(path: string, profile: string, of: 'file' | 'folder'): string {
   if (isPerProfile(path)) return forProfile(path, profile);
   return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
 }
@@ -144,25 +144,24 @@ export function filesWritten(
 /** Why two profiles must not be used side by side: one file or folder of both; undefined where there is none. */
 export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageError | undefined {
   const seen = new Map<string, { readonly what: string; readonly profile: string | null; readonly isOfJob: boolean }>();
-  for (const { profile, files } of all) {
-    for (const { what, path, isOfJob } of files) {
-      const place = realPath(resolve(folder, path));
-      const other = seen.get(place);
-      // Jobs of one profile may well write one file, one after the other.
-      if (other !== undefined && !(other.profile === profile && (isOfJob || other.isOfJob))) {
-        const thing = what.startsWith('backup.folder') || what.startsWith('folder') ? 'folder' : 'file';
-        if (other.profile === profile) {
-          return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
-            advice: `Name a ${thing} of its own.`,
-          });
-        }
-        const [one, two] = [serverWords(profile), serverWords(other.profile)];
-        return new UsageError(`${what} of ${one} is the same ${thing} as ${other.what} of ${two}: ${place}`, {
-          advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
-        });
-      }
-      seen.set(place, { what, profile, isOfJob });
+  for (const file of all.flatMap(({ profile, files }) => files.map((each) => ({ ...each, profile })))) {
+    const place = realPath(resolve(folder, file.path));
+    const other = seen.get(place);
+    seen.set(place, file);
+    if (other === undefined) continue;
+    const { what, profile, isOfJob } = file;
+    const thing = what.startsWith('backup.folder') || what.startsWith('folder') ? 'folder' : 'file';
+    if (other.profile !== profile) {
+      const [one, two] = [serverWords(profile), serverWords(other.profile)];
+      return new UsageError(`${what} of ${one} is the same ${thing} as ${other.what} of ${two}: ${place}`, {
+        advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
+      });
     }
+    // Jobs of one profile may well write one file, one after the other.
+    if (isOfJob || other.isOfJob) continue;
+    return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
+      advice: `Name a ${thing} of its own.`,
+    });
   }
   return undefined;
 }

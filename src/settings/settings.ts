@@ -267,17 +267,13 @@ function tokenProblem({ worker: { listen, token } }: Settings): UsageError | und
   if (token !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
   return new UsageError(
     `worker.listen is ${listen.host}, where others than this machine can connect, and wants a token`,
-    {
-      advice,
-    },
+    { advice },
   );
 }
 
 function logFileProblem({ log, api }: Settings): UsageError | undefined {
   if (log.file === undefined || log.file !== api.keyFile) return undefined;
-  return new UsageError(`log.file is ${log.file}, which holds the key`, {
-    advice: 'Name a file of its own.',
-  });
+  return new UsageError(`log.file is ${log.file}, which holds the key`, { advice: 'Name a file of its own.' });
 }
 
 export function valueOf(reading: SettingsReading, key: SettingKey): SettingReading {

@@ -51,9 +51,8 @@ export interface DayHash {
 const rowsAStep = 20_000;
 
 /**
- * Of each day the rows and the hash over their hashes in the order of their ids, with the related records of them. Rows that
- * were created on no day of the calendar count to the day `outsideStart`. `isDamaged` where a cell holds bytes, as no record does.
- * @param database nothing else runs on this connection meanwhile
+ * Of each day its rows, and the hash over theirs in the order of ids, related records included; `outsideStart` is the day of those of
+ * no calendar. `isDamaged` where a cell holds bytes, as no record does. @param database nothing else runs on it meanwhile
  * @param salt without which no hash can be compared with one that was guessed
  */
 export async function dayHashes(

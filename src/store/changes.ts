@@ -108,8 +108,7 @@ export function* changesIn(database: Database, name: ResourceName, span: ChangeS
 type Touched = readonly [seq: bigint, id: bigint, gone: bigint, firstSeen: string | null, version: bigint | null];
 
 /**
- * What is to be said of each record that changed after the number, in the order of the numbers: one that changed several times
- * is there once. Of a record that was there before it was changed, the version that stood at the number is `before`.
+ * What happened to each record after the number, in the order of the numbers, once for each. `before` is the version at the number.
  * @param since when the changes after the number began, at the latest; it tells what is new from what was touched
  */
 export function* changesAfter(

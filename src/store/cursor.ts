@@ -1,7 +1,6 @@
 /**
- * The change number of every mirrored row, `_seq`, and the tombstones of rows that are gone. A number grows with each insert,
- * update and deletion, in the transaction that makes it, so whoever has read up to a number goes on behind it. Triggers in
- * the file number what their writer did not, whatever program writes. Cursors are read by it. Section "The change cursor" of docs/architecture.md.
+ * The change number of every mirrored row, `_seq`, and the tombstones of rows that are gone. It grows with each change, in the same
+ * transaction; triggers number what the writer did not. Section "The change cursor" of docs/architecture.md.
  */
 import type { Database } from 'better-sqlite3';
 import {
@@ -120,9 +119,8 @@ export function numbersIn(database: Database) {
 }
 
 /**
- * Begins an epoch: what is numbered from here on was numbered by whoever holds the lock now. An older copy in the mirror's
- * place goes on in another epoch than the mirror did, and so a cursor from before can be told from one of the copy.
- * To be called where the lock is taken.
+ * Begins an epoch, where the lock is taken. An older copy in the mirror's place goes on in another epoch than the mirror did, so that
+ * a cursor from before can be told from one of the copy.
  */
 export function beginEpoch(database: Database, at: Timestamp): void {
   // One in which nothing was numbered is in no cursor: it gets another name.

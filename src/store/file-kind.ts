@@ -136,9 +136,8 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
 }
 
 /**
- * Opens an existing file for reading only, after it was brought to this program's version where it is older. The caller
- * closes it. Throws `FileError`, `absent` where there is none.
- * @param patienceMs how long a statement waits for a file that is locked
+ * Opens an existing file for reading only, brought to this program's version. The caller closes it. Throws `FileError`, `absent`
+ * where there is none. @param patienceMs how long a statement waits for a file that is locked
  */
 export function openForReading(
   kind: FileKind,

@@ -1,8 +1,7 @@
 /**
- * Kysely over PostgreSQL: the one dialect and driver of what is shared. A transaction that writes locks its schema from its
- * beginning, as SQLite's immediate one locks its file: what it reads stays true until it writes, and the chain of the journal
- * cannot fork. Serializable transactions would give the same, at the price of repeating whole steps, and of steps that were
- * decided by a person in between. Section "The shared store" of docs/architecture.md.
+ * Kysely over PostgreSQL. A transaction that writes locks its schema from its beginning, as SQLite's locks its file, so that the
+ * journal's chain cannot fork. Serializable ones would repeat whole steps, with what a person decided in between. Section "The
+ * shared store" of docs/architecture.md.
  */
 import { hash, randomUUID } from 'node:crypto';
 import { Socket } from 'node:net';

@@ -107,9 +107,8 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
       columns: readonly string[],
       sql: readonly string[] = columns.map(quoteName),
     ): RangedRows => rangedRowsOf(database, relation, sql, guard),
-    /** Splits the whole line of ids, or the range, after every `rows` rows, as it gives before each range. */
-    ranges: (relation: Relation, rows: () => number, within: IdRange = wholeLine) =>
-      rangesOf(database, relation, rows, within, guard),
+    /** Splits the whole line of ids after every `rows` rows, as it gives before each range. */
+    ranges: (relation: Relation, rows: () => number) => rangesOf(database, relation, rows, guard),
     /** The `fresh_as_of` of each resource; null where it was never read whole. */
     freshness: () => guard(() => freshnessOf(database)),
     /** The certificate of just this state; null where none was written of it. */
@@ -226,9 +225,7 @@ function describe(database: Database, sql: string, known: readonly Relation[], g
 function refuseWriting(statement: Statement<unknown[], Row>): void {
   // What SQLite itself says of the statement: it gives rows, and writes nothing.
   if (statement.reader && statement.readonly) return;
-  throw new UsageError('only statements that read are run here', {
-    advice: 'The mirror is written by `sync` alone.',
-  });
+  throw new UsageError('only statements that read are run here', { advice: 'The mirror is written by `sync` alone.' });
 }
 
 function prepare(
@@ -313,27 +310,25 @@ function rangedRowsOf(database: Database, relation: Relation, sql: readonly stri
   return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
 }
 
-const wholeLine: IdRange = { from: -(2n ** 63n), to: 2n ** 63n - 1n };
-
 function* rangesOf(
   database: Database,
   relation: Relation,
   rows: () => number,
-  within: IdRange,
   guard: Guard,
 ): IterableIterator<IdRange> {
   const id = rangeName(relation);
   keepFewPages(database);
   const end = database
-    .prepare<[bigint, bigint, number], bigint>(
-      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} BETWEEN ? AND ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
+    .prepare<[bigint, number], bigint>(
+      `SELECT ${id} FROM ${quoteName(relation.name)} WHERE ${id} >= ? ORDER BY ${id} LIMIT 1 OFFSET ?`,
     )
     .pluck(true)
     .safeIntegers(true);
-  for (let { from } = within; ;) {
-    const to = guard(() => end.get(from, within.to, rows() - 1)) ?? within.to;
+  const last = 2n ** 63n - 1n;
+  for (let from = -(2n ** 63n); ;) {
+    const to = guard(() => end.get(from, rows() - 1)) ?? last;
     yield { from, to };
-    if (to === within.to) return;
+    if (to === last) return;
     from = to + 1n;
   }
 }

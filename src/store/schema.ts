@@ -1,8 +1,6 @@
 /**
- * The mirror file's tables, written from the resource descriptors.
- *
- * Columns are declared INTEGER, REAL or TEXT in STRICT tables, which is what other programs go by. What a column cannot hold
- * stands in `_extra` (src/store/cell.ts). See docs/architecture.md, "The mirror file".
+ * The mirror file's tables, from the resource descriptors: STRICT, with INTEGER, REAL or TEXT columns. What a column cannot hold
+ * stands in `_extra` (src/store/cell.ts). Section "The mirror file" of docs/architecture.md.
  */
 import {
   type Resource,
@@ -35,9 +33,8 @@ export function servedColumns({ fields }: Resource): string[] {
 }
 
 /**
- * The columns of a version's `record`: all that a row has but `_changed_at`, which is the version's `valid_from`. JSON of
- * SQLite's own making gives every cell back as it was: integers with all their digits, 5.0 apart from 5, text as text (of a zero,
- * the sign is lost, which no reader can see).
+ * The columns of a version's `record`: all that a row has but `_changed_at`, which is its `valid_from`. SQLite's JSON gives every
+ * cell back as it was, but for the sign of a zero.
  */
 export function recordedColumns(resource: Resource): string[] {
   return [...servedColumns(resource), '_first_seen_at'];

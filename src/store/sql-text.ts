@@ -45,7 +45,7 @@ const queryAdvice =
   'SELECT, WITH … SELECT, VALUES and EXPLAIN are run; nothing that changes, attaches or sets anything.';
 
 /** Throws a UsageError unless the text is one statement that reads; SQLite must still confirm it. @param given names of bound parameters */
-export function checkStatement(sql: string, given: readonly string[] = []): void {
+export function checkStatement(sql: string, given: readonly string[]): void {
   const tokens = tokensOf(sql, 'the SQL');
   const end = tokens.findIndex(({ text }) => text === ';');
   if (end !== -1 && tokens.slice(end).some(({ text }) => text !== ';')) {

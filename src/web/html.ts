@@ -344,11 +344,7 @@ function whoTag({ caller, link }: Visit): Part {
   </form>`;
 }
 
-const types = {
-  css: 'text/css; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  svg: 'image/svg+xml',
-} as const;
+const types = { css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8', svg: 'image/svg+xml' } as const;
 
 /** Named by its content too, so that browsers may keep it for ever. */
 function asset(name: string, kind: keyof typeof types) {

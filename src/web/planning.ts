@@ -1,8 +1,7 @@
 /**
- * Sheets that people hand in, and the plans made of them. A sheet is kept in a private folder beside the journal until it is planned.
- * What takes long - a large sheet, the way back of a large batch - is read, checked and planned in a process of its own, which can
- * change nothing; its rows come back, and the console stores them in the name of the account. So nobody becomes another person by
- * starting that process. Section "The console" of docs/architecture.md.
+ * Sheets that people hand in, kept in a private folder beside the journal until they are planned, and the plans made of them. What
+ * takes long is planned in a process of its own, which can change nothing: the console stores its rows in the name of the account.
+ * Section "The console" of docs/architecture.md.
  */
 import { Buffer } from 'node:buffer';
 import { stat, readdir, rm } from 'node:fs/promises';

@@ -1,7 +1,6 @@
 /**
- * The worker's alerts: looks at what is wrong, decides what is to be sent, keeps that in the store, and delivers it, the
- * messages of each channel in their order. Nothing here waits for a receiver but the deliveries themselves, and nothing that
- * fails here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
+ * The worker's alerts: looks at what is wrong, keeps what is to be sent in the store, and delivers it in order. Only deliveries wait
+ * for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
  */
 import { randomUUID } from 'node:crypto';
 import pLimit from 'p-limit';

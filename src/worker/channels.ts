@@ -49,9 +49,8 @@ interface SentRequest {
 }
 
 /**
- * Sends one request to an address that must not be named: bounded in time, redirects not followed, the body not
- * read; resolves where the status is 2xx. Rejects with an Error whose message names the host alone: the transport's own messages
- * may have the address in them.
+ * Sends one request, bounded in time, to an address that must not be named: an Error names the host alone, since the transport's own
+ * messages may have the address in them. Resolves where the status is 2xx; follows no redirect.
  */
 export async function sendRequest(
   address: SecretAddress,

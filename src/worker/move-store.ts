@@ -1,8 +1,7 @@
 /**
- * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. At each moment one of the two, at the
- * most, is in use: the source is marked first, so that nobody goes on with it, then all is copied, compared and checked in one
- * transaction of the target. Whatever ends it, running it again goes on from there. Section "The shared store" of
- * docs/architecture.md.
+ * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. The source is marked first, then all is
+ * copied and compared in one transaction of the target: never are both in use. Whatever ends it, running it again goes on from there.
+ * Section "The shared store" of docs/architecture.md.
  */
 import { type Kysely, sql } from 'kysely';
 import { appendSteps, type Head, headOf, identityOf } from '../journal/chain.ts';

@@ -132,9 +132,8 @@ interface Reading {
 }
 
 /**
- * Gives the state; one reading serves all calls of a second, and of the time that it takes. Where no sync goes on, what was
- * written since is seen at once: a page after a click shows what the click did.
- * @param elapsed milliseconds of a time that nobody sets
+ * Gives the state; one reading serves all calls of a second. Where no sync goes on, what was written since is seen at once: a page
+ * after a click shows what the click did. @param elapsed milliseconds of a time that nobody sets
  */
 export function openWholeStatus(
   settings: Settings,

@@ -23,9 +23,8 @@ type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'id' | 'prepar
   Pick<WatchPorts, 'folder' | 'environment' | 'pasteable' | 'isOneOfMany'>;
 
 /**
- * The worker that runs the jobs of the settings, and the watch over it, in real time unless `sleep` is given; they do nothing
- * before `run`. Health is served from now on where the settings say so. Throws a FileError, and a UsageError where the address
- * cannot be listened on and no other worker is at this mirror.
+ * The worker of the settings and the watch over it; they do nothing before `run`, but health is served from now on. Throws a
+ * FileError, and a UsageError where the address cannot be listened on and no other worker is at this mirror.
  */
 export async function openWorker(
   { settings, clock, log, signal }: Surroundings,

@@ -1,7 +1,6 @@
 /**
- * What is wrong right now, how fresh the mirror is, and what to do next. For alerts, a pure function of the jobs' last runs, of what was
- * read of mirror and journal, and of what is known to be wrong already; its words are ours alone: the words of a server or a file
- * stay in the log, since an alert is sent to others. For `status`, `--check` and `--json`, with the reasons.
+ * What is wrong right now, how fresh the mirror is, and what to do next. Alerts are sent to others, so their words are ours alone, and
+ * those of a server or a file stay in the log; `status` has the reasons.
  */
 import { counted } from '../model/text.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -124,9 +123,8 @@ export interface Freshness {
 }
 
 /**
- * A mirror that was never complete has its time, too: from the first request for it, so that a first sync of hours is
- * no alarm, and starting the worker again and again does not put it off. Resources that no sync reads don't count.
- * @param startedAt of the worker: from then on counts what there is no mirror of at all
+ * A mirror that was never complete has its time, too, from the first request for it: a first sync of hours is no alarm, and a new
+ * worker does not put it off. Resources that no sync reads don't count. @param startedAt counts where there is no mirror at all
  */
 export function freshnessOf(
   mirror: Look<MirrorHealth>,

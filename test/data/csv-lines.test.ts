@@ -78,7 +78,7 @@ describe.each([
       const chunks = exportChunks(
         store,
         { what, form: { format: 'csv', raw: false, compression: null, bom: false, ...form } },
-        { signal: new AbortController().signal, onRows: () => {} },
+        { signal: new AbortController().signal, onRows: () => {}, onWarning: () => {} },
       );
       return Buffer.concat(await Array.fromAsync(chunks)).toString();
     };

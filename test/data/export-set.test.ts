@@ -35,7 +35,7 @@ interface Tried extends Partial<Omit<SetRequest, 'form'>> {
 function write(store: ReadingStore, folder: string, { format = 'csv', signal = never, onRows, ...tried }: Tried = {}) {
   const form = { format, raw: false, compression: null, bom: false };
   const request = { folder, form, meta: false, check: () => {}, ...tried };
-  return exportSet(store, request, { signal, clock, onRows: onRows ?? (() => {}) });
+  return exportSet(store, request, { signal, clock, onRows: onRows ?? (() => {}), onWarning: () => {} });
 }
 
 const tables = ['users', 'packages', 'emails', 'coupons'];

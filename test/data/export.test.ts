@@ -33,7 +33,8 @@ function request({ table, form, ...rest }: Asked = {}): ExportRequest {
 
 async function bytesOf(store: ReadingStore, asked: ExportRequest): Promise<Buffer> {
   const parts: Uint8Array[] = [];
-  for await (const part of exportChunks(store, asked, { signal: never, onRows: () => {} })) parts.push(part);
+  for await (const part of exportChunks(store, asked, { signal: never, onRows: () => {}, onWarning: () => {} }))
+    parts.push(part);
   return Buffer.concat(parts);
 }
 
@@ -148,7 +149,7 @@ describe('an export', () => {
 
   test('holds on to the state that it reads until it ends', { tags: 'full' }, async () => {
     const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
-    const chunks = exportChunks(openStore(file), request(), { signal: never, onRows: () => {} });
+    const chunks = exportChunks(openStore(file), request(), { signal: never, onRows: () => {}, onWarning: () => {} });
     await chunks.next();
     expect(isReleased(file)).toBe(false);
     await chunks.return(undefined);
@@ -164,6 +165,7 @@ describe('an export', () => {
       const chunks = exportChunks(store, request({ form }), {
         signal: stop.signal,
         onRows: () => stop.abort(new Error('stopped')),
+        onWarning: () => {},
       });
       await expect(Array.fromAsync(chunks)).rejects.toThrow('stopped');
       expect(isReleased(file)).toBe(true);
@@ -212,6 +214,7 @@ describe('a large table', () => {
           writer.exec(`UPDATE users SET status = 'after ${commits}'; DELETE FROM users WHERE id % 5 = 0`);
         commits += 1;
       },
+      onWarning: () => {},
     });
     for await (const part of chunks) parts.push(part);
     const lines = Buffer.concat(parts).toString().trimEnd().split('\n').slice(1);

@@ -534,7 +534,9 @@ export class World {
     const form = { format: 'csv', raw: false, compression: null, bom: false } as const;
     const request = { folder: this.#exports, form, meta: false, check: () => {} };
     try {
-      await this.machine.busy(exportSet(store, request, { signal, clock: this.machine.clock, onRows: () => {} }));
+      await this.machine.busy(
+        exportSet(store, request, { signal, clock: this.machine.clock, onRows: () => {}, onWarning: () => {} }),
+      );
     } finally {
       this.#checkExport();
     }

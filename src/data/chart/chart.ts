@@ -46,9 +46,7 @@ export function chartOf(
   if (request.y.length > mostSeries) {
     throw new UsageError(
       `a picture shows ${mostSeries} columns of numbers at most, and this one has ${request.y.length}`,
-      {
-        advice: 'Select fewer.',
-      },
+      { advice: 'Select fewer.' },
     );
   }
   const names = columns.map(({ name }) => name);
@@ -69,9 +67,7 @@ export function tooManyRows(kind: ChartKind): UsageError {
   const things = kind === 'bar' ? 'bars' : 'points';
   return new UsageError(
     `a picture shows ${mostRows[kind].toLocaleString('en')} ${things} at most, and there are more rows`,
-    {
-      advice: 'Put rows together with GROUP BY, or take the first with ORDER BY … LIMIT.',
-    },
+    { advice: 'Put rows together with GROUP BY, or take the first with ORDER BY … LIMIT.' },
   );
 }
 
@@ -126,9 +122,7 @@ function numbersOf(name: string, cells: readonly Cell[]): (number | null)[] {
     if (isNumber(cell)) return Number(cell);
     throw new UsageError(
       `the picture needs numbers in the column "${name}", and one of its values is ${shortly(cell)}`,
-      {
-        advice: 'CAST(… AS REAL) makes a number of text.',
-      },
+      { advice: 'CAST(… AS REAL) makes a number of text.' },
     );
   });
 }

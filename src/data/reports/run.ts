@@ -66,9 +66,8 @@ export function defaultProblem({ name, type, default: standing }: ReportParamete
 }
 
 /**
- * The values to bind: what was given, and the defaults of the rest. Throws a UsageError for a name that the report does
- * not know, a value of another type, and a parameter without default that was not given.
- * @param now in ms since 1970; what `today` and `30d ago` are counted from
+ * The values to bind, defaults included. Throws a UsageError for a name that the report does not know, a value of another type, and
+ * a missing one. @param now in ms since 1970; what `today` and `30d ago` are counted from
  */
 export function boundValues(
   report: Pick<Report, 'name' | 'parameters'>,
@@ -211,7 +210,7 @@ export interface ReportRequest {
 export function reportRows(
   snapshot: Snapshot,
   { report, values, part }: ReportRequest,
-  onWarning: (warning: string) => void = () => {},
+  onWarning: (warning: string) => void,
 ): Rows {
   refuseMissing(report, snapshot);
   checkPart(snapshot, report, part, onWarning);

@@ -1,7 +1,6 @@
 /**
- * Writing the history: whatever replaces or removes a row puts the row as it was into the resource's history, in the
- * same transaction. Triggers do it, so that no path into a table can forget to; they belong to the connection, since
- * what counts as a change is a setting. Section "History" of docs/architecture.md.
+ * Writing the history: triggers put each row that is replaced or removed into it, in the same transaction. They belong to the
+ * connection, since what counts as a change is a setting. Section "History" of docs/architecture.md.
  */
 import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';

@@ -84,8 +84,8 @@ export function openMirrorStore(
 }
 
 /** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
-export function openMirrorStoreForReading(file: string, clock: Clock = systemClock): MirrorStore {
-  return mirrorStore(openMirrorForReading(file), file, clock, { historyIgnore: [] });
+export function openMirrorStoreForReading(file: string): MirrorStore {
+  return mirrorStore(openMirrorForReading(file), file, systemClock, { historyIgnore: [] });
 }
 
 function mirrorStore(database: Database, file: string, clock: Clock, options: MirrorOptions) {
@@ -172,8 +172,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
 
   return {
     /**
-     * Takes the lock of that name for this process, from a dead owner if need be. Throws `LockHeldError` naming a living
-     * one; so does every later step that writes, once another process has taken the lock.
+     * Takes the lock, from a dead owner if need be, or throws `LockHeldError`, as does every later step once another process has it.
      * @param command what the process is doing, for those who meet the lock
      */
     acquireLock: (name: string, run: string, command = name): void =>
@@ -225,9 +224,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       emails: [...suppressions.ids('emails')],
     }),
     /**
-     * Upserts the rows with their related records, and advances the window and the run's counters. Gives the records without a
-     * usable id and the ids under which another record stands, too: no walk that met one is complete.
-     * @param seen ids that the walk has seen before: their rows are replaced by newer versions of the same records alone
+     * Upserts the rows with their related records, and advances the window and the run's counters. Gives what could not be kept: no
+     * walk that met any is complete. @param seen ids that the walk has seen: only newer versions of the same records replace their rows
      */
     recordPage: (run: string, window: Window, rows: PageRows, received: number, seen?: ReadonlySet<RecordKey>) =>
       step(() => {
@@ -393,8 +391,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       }),
     logBytes: (): number => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
     /**
-     * Folds the log into the file and begins it anew. Where a reader of an older state holds it back, as much is folded as
-     * can be, the log stays as long as it is, and the result is `held`.
+     * Folds the log into the file and begins it anew; `held` where a reader of an older state prevents a part of it.
      * @param wait whether to give readers some seconds to end
      */
     checkpoint: (wait: boolean): 'folded' | 'held' =>

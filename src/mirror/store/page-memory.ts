@@ -1,8 +1,7 @@
 /**
- * The pages of a window's last walk by the hash of their bytes: a page that comes again just as it was has nothing to
- * write. They stand for rows only together, as one settled walk left them; whatever else touches a row of the window
- * makes them forgotten, or a record that went from A to B and back to A would stay B here. A sum over the rows finds what
- * was not reported: a row that was changed by hand, a byte that was flipped on the disk.
+ * The pages of a window's last walk by the hash of their bytes: one that comes again has nothing to write. They stand for rows only
+ * together, so whatever else touches a row of the window has them forgotten: a record that went from A to B and back to A would stay
+ * B here. A sum over the rows finds what nobody reported: a change by hand, a flipped byte.
  */
 import { crc32 } from 'node:zlib';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';

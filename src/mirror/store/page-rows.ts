@@ -1,7 +1,6 @@
 /**
- * Records of a page as rows in JSON, in the form in which the API serves them: one statement takes them all in, where binding
- * each cell from JavaScript costs more than storing it. What the cells are is decided in cell.ts; here they are only written
- * so that SQLite reads the same. Rows that did not change are not written at all.
+ * Records of a page as rows in JSON, which one statement takes in: to bind each cell costs more than to store it. What the cells are
+ * is decided in cell.ts. Rows that did not change are not written.
  */
 import { type DayRange, eraStart, startsWithDay } from '../../model/era.ts';
 import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
@@ -194,8 +193,7 @@ export function cellIn(column: string): string {
 }
 
 /**
- * Each row's number is its place on the page behind the last one given.
- * @param rows which are meant, in SQL
+ * Each row's number is its place on the page behind the last one given. @param rows which are meant, in SQL
  * @param extra the cell of `_extra`: to look for what no record has takes a tenth of the reading of all cells
  */
 function upsertSql(resource: Resource, significant: Differs, rows = 'true', extra = cellIn('_extra')): string {
@@ -259,8 +257,7 @@ export function twinGuard(database: Database) {
 }
 
 /**
- * A function that upserts rows within the transaction at hand and counts what it did with them. `twins`: rows that another record
- * was kept from replacing.
+ * Upserts rows within the transaction at hand, and counts. `twins`: rows that another record was kept from replacing.
  * @param significant the changes that move a row's `_changed_at`; any other is written all the same
  */
 export function pageUpsert(

@@ -14,10 +14,9 @@ import { bytesText } from '../../model/text.ts';
 export const ownerAlone = 0o600;
 
 /**
- * Writes the chunks to the file in place of what was there, and gives the number of bytes. When it fails or is aborted,
- * what was there stays and nothing else is left. Folders that lead to it are made. A new file is for its owner alone
- * whatever the umask, unless `mode` says otherwise; a replaced one keeps its mode. What is no regular file (`/dev/stdout`, a pipe) is written
- * directly. Throws a FileError where the file cannot be written.
+ * Writes the chunks in place of what was there, which stays where it fails or is aborted; gives the number of bytes. Folders are
+ * made. A new file is for its owner alone, unless `mode` says otherwise; a replaced one keeps its mode; a device or a pipe is
+ * written directly. Throws a FileError.
  */
 export async function writeDurableFile(
   path: string,

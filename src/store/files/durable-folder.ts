@@ -14,10 +14,9 @@ interface FolderManifest {
 }
 
 /**
- * Makes the folder, for its owner alone, of what `fill` writes into the one that it is given, each file durable, and of the manifest that it
- * gives back. A folder that is not there appears at once. In one that is, the files take their places when all of them
- * are whole: the older manifest goes first and the new one comes last, so that none ever names a file that is not there.
- * Throws a FileError where the folder cannot be written, or has a manifest of another program.
+ * Makes the folder, for its owner alone, of what `fill` writes and the manifest that it gives. A new folder appears at once. In one
+ * that is there, the older manifest goes first and the new one comes last, so that none names a file that is not there. Throws a
+ * FileError where it cannot be written, or has a manifest of another program.
  */
 export async function writeDurableFolder<T extends FolderManifest>(
   path: string,

@@ -4,7 +4,7 @@ import type { Database } from 'better-sqlite3';
 import type { Kysely } from 'kysely';
 import { FileError, messageOf, OperatorError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
-import { type Clock, systemClock, type Timestamp } from '../../model/time.ts';
+import type { Clock, Timestamp } from '../../model/time.ts';
 import { type FileKind, openForReading } from '../../store/file-kind.ts';
 import { batchLocks, journalKind } from '../../journal/schema.ts';
 import { mirrorKind } from '../../store/open.ts';
@@ -71,7 +71,7 @@ export type HealthStore = ReturnType<typeof openHealthStore>;
 /** None of the files has to exist. The caller closes it. @param shared where the journal is in no file */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
-  clock: Clock = systemClock,
+  clock: Clock,
   shared?: () => Promise<JournalLooks>,
 ) {
   const ofMirror = lookAt(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));

@@ -101,10 +101,7 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
         [worker, hostname(), process.pid, mirror],
       );
       if (found === undefined) throw new Error('a look at the workers found nothing');
-      return {
-        freeForMs: found.taken ? undefined : (found.free_for ?? Infinity),
-        isBetterWaiting: found.better,
-      };
+      return { freeForMs: found.taken ? undefined : (found.free_for ?? Infinity), isBetterWaiting: found.better };
     },
     head: () => sharedHead(database),
     hasStep: (step) => sharedHasStep(database, step),

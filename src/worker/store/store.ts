@@ -75,9 +75,8 @@ export const workerLockWords: LockWords = {
 export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
 
 /**
- * The store that the backend leads to: how far each job's times are dealt with, what became of them, and which alerts are open.
- * Every method that changes something is one durable step: it is on the disk when its promise is kept, or has not happened.
- * All of them throw a FileError where the store cannot be read or written. The caller closes it, which closes the database.
+ * The store that the backend leads to. A method that changes something has done so on the disk when its promise is kept, or not at all.
+ * All of them throw a FileError. The caller closes it, which closes the database.
  */
 export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
   const db = tablesOver<WorkerTables>(backend.dialect);

@@ -56,7 +56,7 @@ describe('the shipped reports', () => {
   test.each(reports)('$name is no error on a mirror without a record', (report) => {
     const blank = blankSnapshot();
     const values = boundValues(report, new Map(), world.at);
-    const rows = [...reportRows(blank, { report, values, part: {} }).batches(() => 100)].flat();
+    const rows = [...reportRows(blank, { report, values, part: {} }, () => {}).batches(() => 100)].flat();
     blank.release();
     expect(rows).toHaveLength(rowsWithoutRecords[report.name] ?? 0);
     expect(rows.flat().filter((cell) => typeof cell === 'number' && cell !== 0)).toEqual([]);

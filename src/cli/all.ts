@@ -18,7 +18,6 @@ export interface AllFlags {
 
 export const usualAtOnce = 4;
 
-/** Adds `--all` and `--at-once` to a command. */
 export function addAllFlags(command: Command): Command {
   return command
     .option('--all', 'for every server of the config file, each as if its profile was named')

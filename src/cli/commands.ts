@@ -15,7 +15,6 @@ export interface CommandRow {
   readonly hidden?: boolean;
 }
 
-/** The headings of the help. */
 export const groups = {
   mirror: 'Keep the mirror:',
   query: 'Query the mirror:',

@@ -67,7 +67,6 @@ function valuesOf(choices: readonly string[] | undefined, name: string): Values 
   return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
 }
 
-/** For a shell's single quotes. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

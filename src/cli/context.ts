@@ -86,7 +86,6 @@ function attributeOf(flag: string): string {
   return flag.slice(2).replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The settings that flags give. */
 export function flagValues(flags: GlobalFlags): FlagValue[] {
   const values: FlagValue[] = [];
   for (const setting of settingTable) {

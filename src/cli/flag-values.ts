@@ -41,12 +41,10 @@ export function formatOption(what: string, formats: readonly string[]): Option {
   return new Option('--format <format>', printed).choices(formats).default('table');
 }
 
-/** A flag's text as a whole number. */
 export function toWholeNumber(text: string): number {
   return wholeNumber(text, 0, 'A whole number is needed.');
 }
 
-/** A flag's text as a whole number above 0. */
 export function toCount(text: string): number {
   return wholeNumber(text, 1, 'A whole number above 0 is needed.');
 }

@@ -18,7 +18,6 @@ export function printJson(context: CliContext, output: unknown): void {
   context.stdout.write(`${harmless(stringifyExactly(output, 2))}\n`);
 }
 
-/** A line of the output, on standard output. */
 export function printLine(context: CliContext, line: string): void {
   context.stdout.write(`${line}\n`);
 }

@@ -160,7 +160,6 @@ export function openBulkWatch(context: CliContext, log: Log, clock: Clock): Watc
   });
 }
 
-/** What is known of one resource's progress. */
 interface Tally {
   records: number;
   expected: number;

@@ -28,7 +28,6 @@ function collectedNames(text: string, before: readonly string[] | undefined): st
   return [...(before ?? []), ...names.filter((each) => each !== '')];
 }
 
-/** Adds the flags of a list to its command. */
 export function addListFlags(command: Command, resource: Resource): void {
   const { includes, filterKeys, sortKeys, jsonColumns } = resource;
   const nested = jsonColumns.map((column) => `, or a key inside ${column}: '${column}->key=value'`).join('');
@@ -118,7 +117,6 @@ function meaningOf({ values, note, name, required }: Parameter): string {
   return `${words === '' ? name : words}${required ? ' (required)' : ''}`;
 }
 
-/** Adds a flag for each parameter of the operation. */
 export function addParameterFlags(command: Command, operation: Operation): void {
   for (const parameter of operation.parameters) {
     const flag = flagOf(parameter);

@@ -82,7 +82,7 @@ function planWords(plan: unknown): string {
   return `${counted((plan as RunPlan).requests, 'request')} known of`;
 }
 
-/** Runs a sync, and prints its report. Throws why it is not complete. */
+/** Prints the report. Throws why the sync is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   // Of what pages leave behind, hardly anything lives on: 60 MB less.
   keepHeapSmall(60);

@@ -179,7 +179,6 @@ function typeOf(relation: Relation, column: string): string {
   return described?.columns.find(({ name }) => name === column)?.type ?? '';
 }
 
-/** A value as SQL writes it. */
 function literal(value: Cell): string {
   if (value === null || value instanceof Uint8Array) return 'NULL';
   if (typeof value !== 'string') return String(value);
@@ -409,10 +408,8 @@ export interface BrowseParts {
   readonly sizes: ReadonlyMap<string, number>;
 }
 
-/** What is looked up by a job of that part. */
 export type JobOf<P extends keyof BrowseParts> = Extract<BrowseJob, { readonly part: P }>;
 
-/** The part, from one state of the mirror. */
 export function partOf(snapshot: Snapshot, job: BrowseJob, isMasked: boolean): BrowseParts[keyof BrowseParts] {
   switch (job.part) {
     case 'page':

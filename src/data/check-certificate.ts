@@ -36,7 +36,6 @@ interface DifferingDay {
   readonly now: number | null;
 }
 
-/** A window in which rows differ. */
 export interface DifferingWindow {
   readonly resource: ResourceName;
   readonly from: string;
@@ -183,7 +182,6 @@ async function compareMirror(
   return { status: isSame ? 'same' : 'different', read_again: readAgain, windows: differing, problems };
 }
 
-/** A column or table that was certified and is not there. */
 function missingIn(database: Database, name: ResourceName, { columns, relations }: CertifiedResource) {
   const known = database.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck();
   const own = new Set(known.all(name));

@@ -100,7 +100,6 @@ function unsound(kind: FileKind, finding: string): FileError {
   });
 }
 
-/** The mirror at `file`, to be copied. */
 export function mirrorToCopy(file: string, clock: Clock) {
   return {
     ...toCopy(mirrorKind, file),
@@ -113,12 +112,10 @@ export function mirrorToCopy(file: string, clock: Clock) {
   };
 }
 
-/** The journal at `file`, to be copied. */
 export function journalToCopy(file: string) {
   return toCopy(journalKind, file);
 }
 
-/** A mirror or journal to be copied. */
 export type CopySource = ReturnType<typeof toCopy>;
 type MirrorCopySource = ReturnType<typeof mirrorToCopy>;
 

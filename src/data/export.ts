@@ -14,7 +14,6 @@ import { keepYoungHeapSmall } from '../model/memory.ts';
 import { guardedText } from '../store/files/csv.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 
-/** What the writing of a file is given besides its rows. */
 export interface FileRun {
   readonly signal: AbortSignal;
   readonly onRows: (rows: number) => void;
@@ -31,7 +30,6 @@ async function* compressed(chunks: AsyncIterable<Uint8Array>, compression: Compr
   await feeding;
 }
 
-/** How rows are written. */
 export interface FileForm {
   readonly format: ExportFormat;
   /** Text cells of CSV and TSV as they are, without the guard against formulas. */
@@ -70,7 +68,6 @@ export async function* exportChunks(
   }
 }
 
-/** The bytes of a file of the source's rows. */
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
   // Rows are garbage as soon as they are written. Room for more of it would be grown to no use, 40 MB by the end.
   keepYoungHeapSmall();

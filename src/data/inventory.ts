@@ -100,7 +100,6 @@ const headings: readonly (readonly [InventoryTable['source'], string])[] = [
   ['file', 'Not of this program'],
 ];
 
-/** The whole document, or the sections of a part of the tables. */
 export function dictionaryMarkdown(tables: readonly InventoryTable[]): string {
   const parts = headings.flatMap(([source, heading]) => {
     const own = tables.filter((table) => table.source === source);

@@ -124,7 +124,6 @@ export interface PreviewJob {
   readonly rows: number;
 }
 
-/** What the job gives, as JSON. */
 export interface Preview {
   readonly columns: readonly { readonly name: string; readonly isNumber: boolean }[];
   /** Numbers as their digits, bytes as hex. */

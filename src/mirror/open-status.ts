@@ -140,7 +140,6 @@ export function capabilityStatus(store: Pick<MirrorStore, 'capability'>, resourc
   return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
 }
 
-/** Capabilities as `status` and `doctor` show them. */
 export function describeCapabilities(capabilities: Capabilities, measuredAt: Timestamp) {
   const { pageSize, ranges, rangeEnd, dayShiftMinutes, sorts, clockDifferenceMs, rateLimit, notes } = capabilities;
   return {

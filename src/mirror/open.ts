@@ -87,7 +87,6 @@ export function openVerifyEngine(options: EngineOptions) {
 /** What the settings do not say of a sync. */
 type SettledRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
 
-/** The parts of a sync, wired; gives the function that runs one. */
 export function openSync(surroundings: Surroundings, releases: Releases) {
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);

@@ -34,7 +34,6 @@ export interface PageWanted {
   readonly isBehind?: boolean;
 }
 
-/** The reading of one response. */
 export interface PageTask extends PageWanted {
   readonly resource: ResourceName;
   readonly page: number;
@@ -42,7 +41,6 @@ export interface PageTask extends PageWanted {
   readonly places?: Places | undefined;
 }
 
-/** What one response holds. */
 export interface ReadPage extends ListPage {
   readonly hash: string;
   /** Of each record; null where it has none that it could be kept under. None of the known page. */

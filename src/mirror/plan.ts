@@ -31,7 +31,6 @@ export interface PlanInput {
   readonly windows: readonly Window[];
   /** Whether rows of the window are not as they were read; of one that is read anyway its walk finds that out. */
   readonly isAltered: (window: Window) => boolean;
-  /** Whether records may still be added to the window. */
   readonly isOpen: (window: Window) => boolean;
   readonly mode: Mode;
   /** Small resources that change without a trace are read whole in each run. */

@@ -261,7 +261,6 @@ interface PlanPorts {
   readonly surplus: Surplus;
 }
 
-/** The work of this run, in order. */
 export function plannedSteps(
   { store, resource, options, capabilities, seal, surplus }: PlanPorts,
   readSince: Timestamp | null,

@@ -24,14 +24,12 @@ export interface Owner {
   readonly marks: Readonly<Record<string, string>>;
 }
 
-/** What the server shows of one record. */
 export type Look =
   | { readonly kind: 'found'; readonly createdAt: unknown }
   | { readonly kind: 'absent' }
   /** Single records of this resource cannot be requested, or not with this key. */
   | { readonly kind: 'unknown' };
 
-/** The part of the client that the engine uses. */
 export type RequestedClient = Pick<
   Client,
   'list' | 'listAs' | 'getUser' | 'auth' | 'address' | 'keyMark' | 'rateLimit' | 'maxBodyBytes'

@@ -116,7 +116,6 @@ interface VerifyEnd {
 type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
   /** Shared by all resources: the windows that are looked at at the same time. */
   readonly limit: LimitFunction;
-  /** Every record is compared, and not only the counts. */
   readonly deep: boolean;
 };
 

@@ -240,7 +240,6 @@ export class WindowVisitor {
     }
   }
 
-  /** Stops the visits that go on beside this one. */
   #end(error: unknown): unknown {
     this.#stop.abort(error);
     return error;

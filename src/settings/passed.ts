@@ -23,12 +23,10 @@ function markOf(value: object): Mark | undefined {
   return value instanceof URL ? { $url: value.href } : undefined;
 }
 
-/** The settings as a message to a process. */
 export function passedSettings(settings: Settings): PassedSettings {
   return { plain: mapped(settings, markOf) };
 }
 
-/** The settings that came as a message. */
 export function receivedSettings({ plain }: PassedSettings): Settings {
   return mapped(plain, (value) => {
     const [[kind, text] = [], ...more] = Object.entries(value);

@@ -25,7 +25,6 @@ export function limitMark(settings: Settings): string | undefined {
   }
 }
 
-/** The address alone. */
 export function baseUrlOf(settings: Settings): string {
   if (settings.api.baseUrl !== undefined) return settings.api.baseUrl;
   if (settings.profile !== undefined) {

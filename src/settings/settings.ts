@@ -45,7 +45,6 @@ import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from 
 /** What the rooms below are given. Durations are in ms, paths absolute; undefined is not set, or off. */
 export type Settings = ReturnType<typeof settingsOf>;
 
-/** What parts are made from. */
 export interface Surroundings {
   readonly settings: Settings;
   readonly log: Log;

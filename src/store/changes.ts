@@ -170,7 +170,6 @@ export function beginningAfter(database: Database, after: number): Timestamp {
   return began.pluck().get(after) ?? timestampOf(0);
 }
 
-/** How far back the history of the resource reaches. */
 export function historyReach(database: Database, name: ResourceName): HistoryReach {
   const begins = database.prepare<[string], Timestamp>('SELECT begins_at FROM mirror_history WHERE resource = ?');
   const whole = database.prepare<[string], Timestamp | null>(

@@ -14,7 +14,6 @@ import type { Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 import { UsageError } from '../model/errors.ts';
 
-/** A table whose rows are numbered. */
 export interface NumberedTable {
   readonly name: string;
   /** The columns by which a row is the same one before and after a change; also those that a tombstone holds. */
@@ -189,7 +188,6 @@ function headOf(database: Database): Head {
   return found;
 }
 
-/** The last number that was given. */
 export function lastSeq(database: Database): number {
   return headOf(database).seq;
 }

@@ -70,5 +70,4 @@ class WritingDriver extends SqliteDriver {
   }
 }
 
-/** Between two tries to begin a transaction. */
 const retryMs = 5;

@@ -78,7 +78,6 @@ export function storeLocks(locks: Locks): StoreLocks {
   };
 }
 
-/** The locks of a file. */
 export function locksIn(database: Database, { table, key, held, what }: LockKind, clock: Clock) {
   const one = database.prepare<[string], LockOwner>(
     `SELECT run, command, pid, host, acquired_at AS acquiredAt FROM ${table} WHERE ${key} = ?`,

@@ -47,7 +47,6 @@ export interface Selection {
 /** Values of a statement's named parameters, by name without the colon. */
 export type BoundValues = Readonly<Record<string, string | bigint | number | null>>;
 
-/** A part of a statement's rows. */
 export interface StatementPart {
   /** Of the result, in this order; all without it. */
   readonly columns?: readonly string[];

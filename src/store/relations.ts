@@ -89,7 +89,6 @@ export function relationsIn(database: Database, runner: Runner) {
   };
 }
 
-/** Makes the table of the related records. */
 export function makeRelationTable(database: Database, relation: RelationTable): void {
   for (const statement of [relationTableSql(relation), ...numberingSql(numberedRelation(relation))]) {
     database.exec(statement);

@@ -22,7 +22,6 @@ export function quoteText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** The table of a resource's earlier versions. */
 export function historyTableOf(resource: ResourceName): string {
   return `${resource}_history`;
 }
@@ -40,7 +39,6 @@ export function recordedColumns(resource: Resource): string[] {
   return [...servedColumns(resource), '_first_seen_at'];
 }
 
-/** What the column of a resource's table is declared as. */
 export function typeOfColumn({ fields }: Resource, column: string): SqlType {
   const field = fields.find(({ name }) => name === column);
   return field === undefined ? 'TEXT' : sqlTypeOf(field.type);

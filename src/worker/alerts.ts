@@ -43,7 +43,6 @@ interface AlertPorts {
   /** The newest step of the journal, which is witnessed by whoever receives it; null where there is none that can be read. */
   readonly head: () => Promise<Head | null>;
   readonly onDelivery: (delivery: Delivery) => void;
-  /** Stops what is on its way. */
   readonly signal: AbortSignal;
 }
 

@@ -56,7 +56,6 @@ interface Started {
   readonly lines: Map<string, LogLine>;
 }
 
-/** The runs that this console has started and that have not ended. */
 export class ByHand {
   readonly #ports: ByHandPorts;
   readonly #running = new Map<string, Started>();

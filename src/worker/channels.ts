@@ -12,7 +12,6 @@ import { messageOf } from '../model/errors.ts';
 
 export interface ChannelSettings {
   readonly webhook: SecretAddress | undefined;
-  /** A program and its arguments. */
   readonly command: readonly string[] | undefined;
   readonly network?: Network;
 }
@@ -42,7 +41,6 @@ const requestLimitMs = 10 * secondMs;
 
 interface SentRequest {
   readonly method: 'GET' | 'POST';
-  /** JSON text. */
   readonly body?: string;
   readonly userAgent: string;
   readonly network?: Network;

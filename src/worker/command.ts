@@ -76,7 +76,6 @@ export interface CommandEnd {
   readonly exitCode: number | null;
   /** What it printed under --json; null where that was no JSON. */
   readonly report: unknown;
-  /** What it reported as wrong. */
   readonly problem: string | null;
 }
 

@@ -15,7 +15,6 @@ interface Response {
   readonly body: string;
 }
 
-/** By path; each is called for each request. */
 export type Pages = Readonly<Record<string, () => Response | Promise<Response>>>;
 
 export function jsonResponse(isGood: boolean, body: unknown): Response {

@@ -16,7 +16,6 @@ import { type LockOwner, ownerWords } from '../store/lock.ts';
 export type StoreTables = Record<string, Record<string, unknown>>;
 type Database = Kysely<StoreTables>;
 
-/** One of the two places. */
 export interface StoreSide {
   /** `the journal data/journal.db`, for messages. */
   readonly name: string;
@@ -223,7 +222,6 @@ async function copyTables(from: Database, target: StoreSide, to: Database, table
   }
 }
 
-/** Every table row by row, and the chain. */
 async function compare(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
   const rows: Record<string, number> = {};
   const compareTables = async (from: Database, to: Database, tables: readonly Table[]) => {

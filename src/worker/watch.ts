@@ -110,7 +110,6 @@ export class Watch {
     },
   };
 
-  /** As they are now. */
   async metrics(): Promise<Registry> {
     const { mirror, journal } = await this.#files();
     const [view, freshness] = [await this.#view(), await this.#freshness()];

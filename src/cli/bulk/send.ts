@@ -42,7 +42,6 @@ import {
   type SendFlags,
 } from './shared.ts';
 
-/** What a batch is sent with. */
 interface Job {
   readonly context: CliContext;
   readonly ports: BulkPorts;

@@ -63,7 +63,6 @@ export function peopleLines({ planned_by, submitted_by, approved_by, sent_by }: 
   );
 }
 
-/** The batch in one line, among others. */
 export function batchLine(summary: BatchSummary, appliedNet: string): string {
   const { batch, state, action, file, net, discrepancies, approval } = summary;
   const total = state === 'planned' ? `net ${net}` : `applied net ${appliedNet} (planned ${net})`;

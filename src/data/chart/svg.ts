@@ -160,12 +160,10 @@ function timeLabel(at: number, marks: readonly number[]): string {
 
 const numbers = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 
-/** A value as a person reads it: 12,345.67 */
 export function valueLabel(value: number): string {
   return numbers.format(value);
 }
 
-/** The text of the file. */
 export function chartSvg(chart: Chart): string {
   return chart.kind === 'line' ? linesSvg(chart) : barsSvg(chart);
 }

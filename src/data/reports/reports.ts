@@ -26,7 +26,6 @@ interface ReportColumn {
   readonly meaning: string;
 }
 
-/** A table that the report reads. */
 export interface ReportNeed {
   /** As it is called in the mirror. */
   readonly table: string;

@@ -114,7 +114,6 @@ export function assumptionsWith(report: Pick<Report, 'assumptions'>, values: Bou
   return report.assumptions.map((words) => words.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name])));
 }
 
-/** The tables that the mirror does not have. */
 function missingNeeds(report: Pick<Report, 'needs'>, snapshot: Pick<Snapshot, 'relations'>): ReportNeed[] {
   const names = new Set(snapshot.relations().map(({ name }) => name));
   return report.needs.filter(({ table }) => !names.has(table));

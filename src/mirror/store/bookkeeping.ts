@@ -171,7 +171,6 @@ export function replaceWindows(runner: Runner, resource: ResourceName, windows: 
   insertWindows(runner, resource, windows);
 }
 
-/** Puts the windows in the place of all that the resource has. */
 export function resetWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
   runner.run(build.deleteFrom('mirror_windows').where('resource', '=', resource));
   insertWindows(runner, resource, windows);
@@ -215,7 +214,6 @@ export function advanceWindow(runner: Runner, window: Window): void {
 
 type Change = Partial<Omit<Updateable<Tables['mirror_windows']>, 'resource' | 'from_day' | 'to_day'>>;
 
-/** Changes the row of one window. */
 export function updateWindow(runner: Runner, window: Window, change: Change): void {
   runner.run(
     build

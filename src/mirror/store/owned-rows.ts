@@ -10,7 +10,6 @@ import type { RankedRows, StoredKnownRecord } from '../../store/mirror-types.ts'
 const inDays = `"created_at" >= ? AND "created_at" < ?`;
 const outside = '"created_at" IS NULL OR "created_at" < ? OR "created_at" >= ?';
 
-/** Reads of one resource's rows by window. */
 export function ownedRows(database: Database, resource: ResourceName) {
   const largest = Number.MAX_SAFE_INTEGER;
   // As numbers, where that is exact: bigints for millions of rows would cost as much again.
@@ -71,7 +70,6 @@ const beginsWithDay = `"created_at" >= '${eraStart}' AND "created_at" < '${eraEn
 /** Texts that sort by their seconds, too. */
 export const secondForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*';
 
-/** Reads the resource's rows from either end of time. */
 export function knownRecordsIn(database: Database, resource: ResourceName) {
   const select = (direction: 'ASC' | 'DESC') =>
     database.prepare<[number], { id: bigint; createdAt: string }>(

@@ -13,7 +13,6 @@ import { quoteName, servedColumns } from '../../store/schema.ts';
 import { build, type Runner } from '../../store/tables.ts';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 
-/** The pages of the window's last settled walk. */
 export function readPages(runner: Runner, window: Window): RememberedPage[] {
   const query = build
     .selectFrom('mirror_pages')
@@ -33,7 +32,6 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
   }));
 }
 
-/** Checksums over rows. */
 export function rowSums(database: Database, resource: ResourceName) {
   const cells = servedColumns(resourceOf(resource)).map(quoteName);
   // As one piece of bytes: to hand over each row, or to make a string of it, takes twice as long.

@@ -61,7 +61,6 @@ function plainCell(type: FieldType, nullable: boolean, value: unknown): JsonCell
 
 type Report = (drift: SchemaDrift) => void;
 
-/** The cells of a record under the names of their columns. */
 interface Row {
   readonly [column: string]: JsonCell;
 }
@@ -177,7 +176,6 @@ function rowMaker(resource: Resource): (records: readonly ServedRecord[]) => Rec
 
 const makers = new Map<ResourceName, ReturnType<typeof rowMaker>>();
 
-/** The records as rows of the resource's table. */
 export function recordRows(name: ResourceName, records: readonly ServedRecord[]): RecordRows {
   let make = makers.get(name);
   if (make === undefined) makers.set(name, (make = rowMaker(resourceOf(name))));

@@ -26,6 +26,14 @@ interface Running {
   waits: string | null;
 }
 
+/** What is to be sent, in whose name and by what consent. */
+interface Order {
+  readonly batch: Batch;
+  readonly action: Action;
+  readonly actor: Actor;
+  readonly consent: Pick<Consent, 'again' | 'approved'>;
+}
+
 export class Sendings {
   readonly #surroundings: Surroundings;
   readonly #sleep: Sleep;
@@ -60,7 +68,7 @@ export class Sendings {
         advice: `To ${question.doing}, type ${question.typed}.`,
       });
     });
-    const { begun, ended } = this.#begin(batch, action, actor, again, approved);
+    const { begun, ended } = this.#begin({ batch, action, actor, consent: { again, approved } });
     await Promise.race([begun, ended]);
     const problem = this.#running.has(batch.batch) ? undefined : this.#ends.get(batch.batch);
     if (problem instanceof UsageError || problem instanceof LockHeldError) throw problem;
@@ -78,7 +86,7 @@ export class Sendings {
       }
       await checkServer(batch, client, this.#surroundings.signal);
     });
-    this.#begin(batch, action, actor, again, null);
+    this.#begin({ batch, action, actor, consent: { again, approved: null } });
   }
 
   /** Ends it after the rows that are under way. */
@@ -107,26 +115,21 @@ export class Sendings {
   }
 
   /** Two requests may have come as far as this at once: the second is refused here, and in other processes by the lock. */
-  #begin(batch: Batch, action: Action, actor: Actor, again: Again, approved: string | null): Running {
-    this.#checkFree(batch.batch);
+  #begin(order: Order): Running {
+    const { actor } = order;
+    const { batch } = order.batch;
+    this.#checkFree(batch);
     const stop = new AbortController();
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const signal = AbortSignal.any([stop.signal, this.#surroundings.signal]);
-    const ended = this.#run(batch, action, actor, { again, approved }, signal, begin);
+    const ended = this.#run(order, signal, begin);
     const running: Running = { actor, since: this.#surroundings.clock.now(), stop, begun, ended, waits: null };
-    this.#ends.delete(batch.batch);
-    this.#running.set(batch.batch, running);
+    this.#ends.delete(batch);
+    this.#running.set(batch, running);
     return running;
   }
 
-  async #run(
-    { batch }: Batch,
-    action: Action,
-    actor: Actor,
-    consent: Pick<Consent, 'again' | 'approved'>,
-    signal: AbortSignal,
-    begin: () => void,
-  ): Promise<void> {
+  async #run({ batch: { batch }, action, actor, consent }: Order, signal: AbortSignal, begin: () => void) {
     const { settings, log } = this.#surroundings;
     const options = { ...settings.bulk, maxErrors: defaultMaxErrors, acceptJournal: null };
     try {

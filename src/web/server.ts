@@ -65,6 +65,43 @@ const sessionCookie = '__Host-admin-mirror';
 /** Starts to listen. Throws a UsageError for an address that is not safe, and a FileError for what cannot be read. */
 export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   checkAddress(address);
+  const app = newApp(address);
+  await protect(app, address);
+  const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
+  const serve = server(address, ports, routes);
+  app.addHook('onRequest', async (request, reply) => {
+    const problem = strangerProblem(request, address);
+    if (problem !== null) await serve.fail(request, reply, new Refused(403, problem));
+    else if (ports.signal.aborted) await serve.fail(request, reply, new Refused(503, 'the console is stopping'));
+  });
+  for (const { path, type, bytes } of Object.values(serve.assets)) {
+    app.get(path, (_request, reply) =>
+      reply.type(type).header('Cache-Control', 'public, max-age=31536000, immutable').send(bytes),
+    );
+  }
+  for (const route of routes) {
+    app.route({
+      method: route.method,
+      url: route.path,
+      ...(route.method === 'POST' &&
+        route.path.startsWith('/sign-in') && {
+          config: { rateLimit: { max: limits.signInsPerMinute, timeWindow: minuteMs } },
+        }),
+      handler: (request, reply) => serve.handle(route, request, reply),
+    });
+  }
+  // A form that was refused is shown under its own address: whoever comes back to that gets the page that the form stands on.
+  const shown = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
+  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, serve.formPage);
+  app.setNotFoundHandler((request, reply) => {
+    const isMalformed = request.url === malformedPath;
+    return serve.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
+  });
+  app.setErrorHandler((error, request, reply) => serve.fail(request, reply, error));
+  return listen(app, address);
+}
+
+function newApp(address: ConsoleAddress): FastifyInstance {
   const app = Fastify({
     bodyLimit: limits.formBytes,
     requestTimeout: limits.requestMs,
@@ -82,16 +119,18 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
     clientErrorHandler: refuseBytes,
     [address.tls === null ? 'http' : 'https']: {
       requireHostHeader: false,
-      ...(address.tls === null ? {} : pemOf(address.tls)),
+      ...(address.tls !== null && pemOf(address.tls)),
     },
   } as object) as FastifyInstance;
   keepRoom(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
   // Nobody who shows a page expects anything of us before it; what is expected is left aside, and the request handled.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
-  const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
-  const serve = server(address, ports, routes);
+  return app;
+}
 
+/** Bounds what is taken, and says to browsers what a page may do. */
+async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<void> {
   await app.register(cookie);
   // Of JSON and plain text no page makes anything.
   app.removeAllContentTypeParsers();
@@ -121,36 +160,6 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
     { parseAs: 'string', bodyLimit: limits.formBytes },
     (_request, body, done) => done(null, new URLSearchParams(String(body))),
   );
-  app.addHook('onRequest', async (request, reply) => {
-    const problem = strangerProblem(request, address);
-    if (problem !== null) await serve.fail(request, reply, new Refused(403, problem));
-    else if (ports.signal.aborted) await serve.fail(request, reply, new Refused(503, 'the console is stopping'));
-  });
-  const assets = Object.values(serve.assets);
-  for (const { path, type, bytes } of assets) {
-    app.get(path, (_request, reply) =>
-      reply.type(type).header('Cache-Control', 'public, max-age=31536000, immutable').send(bytes),
-    );
-  }
-  for (const route of routes) {
-    app.route({
-      method: route.method,
-      url: route.path,
-      ...(route.method === 'POST' && route.path.startsWith('/sign-in')
-        ? { config: { rateLimit: { max: limits.signInsPerMinute, timeWindow: minuteMs } } }
-        : {}),
-      handler: (request, reply) => serve.handle(route, request, reply),
-    });
-  }
-  // A form that was refused is shown under its own address: whoever comes back to that gets the page that the form stands on.
-  const shown = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
-  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, serve.formPage);
-  app.setNotFoundHandler((request, reply) => {
-    const isMalformed = request.url === malformedPath;
-    return serve.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
-  });
-  app.setErrorHandler((error, request, reply) => serve.fail(request, reply, error));
-  return listen(app, address);
 }
 
 /** What makes replies of routes. */

@@ -68,7 +68,10 @@ interface ExportTarget {
 export function targetOf(context: CliContext, output: string, keep: number | undefined): ExportTarget {
   const now = systemClock.now();
   const pattern = resolve(context.folder, output);
-  if (keep !== undefined && !(isDated(basename(pattern)) && datedName(dirname(pattern), now) === dirname(pattern))) {
+  if (
+    keep !== undefined &&
+    !(basename(pattern).includes('{date}') && datedName(dirname(pattern), now) === dirname(pattern))
+  ) {
     throw new UsageError('--keep removes what {date} in the last part of the name tells apart, and there alone', {
       advice: 'Give a name such as -o users-{date}.csv.',
     });
@@ -101,13 +104,6 @@ export async function removeOlder(
   return { removed };
 }
 
-const timePattern = String.raw`(?:[01]\d|2[0-3])[0-5]\d[0-5]\d`;
-
-/** Whether the name says when it was written. */
-function isDated(pattern: string): boolean {
-  return pattern.includes('{date}');
-}
-
 /** The name at that moment, in ms since 1970. */
 export function datedName(pattern: string, moment: number): string {
   const time = new Date(moment).toISOString().slice(11, 19).replaceAll(':', '');
@@ -116,20 +112,19 @@ export function datedName(pattern: string, moment: number): string {
 
 /** When a name of the pattern was made, as text that sorts; undefined of one that it does not make. */
 export function stampIn(pattern: string, name: string): string | undefined {
-  const parts = pattern.split(/(\{date\}|\{time\})/);
-  const source = parts.map((part) => {
-    if (part === '{date}') return String.raw`(\d{4}-\d{2}-\d{2})`;
-    return part === '{time}' ? `(${timePattern})` : part.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+  const source = pattern.split(/(\{date\}|\{time\})/).map((part, index, parts) => {
+    if (part !== '{date}' && part !== '{time}') return RegExp.escape(part);
+    // Where it stands a second time, it must be the same.
+    return parts.indexOf(part) === index ? moments[part] : `\\k<${part.slice(1, -1)}>`;
   });
-  const found = new RegExp(`^${source.join('')}$`).exec(name);
-  if (found === null) return undefined;
-  const marks = parts.filter((part) => part === '{date}' || part === '{time}');
-  const values = found.slice(1);
-  const date = values[marks.indexOf('{date}')];
-  const time = values[marks.indexOf('{time}')] ?? '';
-  const isMade = values.every((value, index) => value === (marks[index] === '{date}' ? date : time));
-  return isMade && date !== undefined && parseDay(date) !== undefined ? `${date} ${time}` : undefined;
+  const { date, time = '' } = new RegExp(`^${source.join('')}$`).exec(name)?.groups ?? {};
+  return date !== undefined && parseDay(date) !== undefined ? `${date} ${time}` : undefined;
 }
+
+const moments = {
+  '{date}': String.raw`(?<date>\d{4}-\d{2}-\d{2})`,
+  '{time}': String.raw`(?<time>(?:[01]\d|2[0-3])[0-5]\d[0-5]\d)`,
+} as const;
 
 interface KeptNames {
   /** The path that was given, the last part of which is dated. */

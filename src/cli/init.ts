@@ -15,7 +15,14 @@ import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
 import { networkOf } from '../settings/server.ts';
-import { defaultConfigFile, readSettings, type Settings, settingsFrom, valueOf } from '../settings/settings.ts';
+import {
+  defaultConfigFile,
+  readSettings,
+  type Settings,
+  settingsFrom,
+  type SettingsReading,
+  valueOf,
+} from '../settings/settings.ts';
 import { tryServer } from './doctor/server-checks.ts';
 import {
   type InitInput,
@@ -48,8 +55,8 @@ export function define(program: Command, context: CliContext): void {
     .option('--yes', 'no prompts; the key of a new file is read from standard input')
     .option('--replace', 'replace another server that the config file names')
     .option('--no-try', 'write it without trying the server')
-    .addOption(new Option('--sync', 'read everything for the first time when that is done'))
-    .addOption(new Option('--no-sync', 'do not offer it'))
+    .option('--sync', 'read everything for the first time when that is done')
+    .option('--no-sync', 'do not offer it')
     .action((flags: InitFlags) => init(context, flags));
 }
 
@@ -100,10 +107,7 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   printResult(context, report, endLines(target, input));
   const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
   if (!wanted) {
-    // The address stands in the file now.
-    const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
-    const later = () => readSettings({ flags, environment: context.environment, folder: context.folder });
-    const next = pasteable({ reading: later }, 'Next: admin-mirror sync, then admin-mirror status');
+    const next = pasteable({ reading: () => readingNow(context) }, 'Next: admin-mirror sync, then admin-mirror status');
     if (!context.quiet()) context.stderr.write(`${next}\n`);
     return;
   }
@@ -223,9 +227,14 @@ async function write(context: CliContext, target: Target, input: InitInput): Pro
   return settingsNow(context, input);
 }
 
-function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
+/** What the next command reads: the address stands in the file now, and needs no flag. */
+function readingNow(context: CliContext): SettingsReading {
   const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
-  const reading = readSettings({ flags, environment: context.environment, folder: context.folder });
+  return readSettings({ flags, environment: context.environment, folder: context.folder });
+}
+
+function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
+  const reading = readingNow(context);
   for (const { message, advice } of reading.problems) printWarning(context, `${message}. ${advice ?? ''}`.trim());
   if (reading.settings === undefined) return undefined;
   const { value, origin } = valueOf(reading, 'api.base_url');

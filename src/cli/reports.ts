@@ -168,7 +168,7 @@ export async function reportRequest(
   context: CliContext,
   what: string,
   flags: ReportFlags,
-  part: StatementPart = {},
+  part: StatementPart,
 ): Promise<ReportRequest> {
   if (flags.sql !== undefined)
     throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);

@@ -85,16 +85,15 @@ export async function makeBackup(
     return { program: manifestProgram, made_at: madeAt, version: version(), of, ...files, problems, files: made };
   };
   const { mirror, journal, problems } = await writeDurableFolder(final, manifestProgram, fill, run.signal);
-  const complete = problems.length === 0;
-  const none = { removed: [], not_ours: [] };
-  const older = complete && keep !== undefined ? await removeOlder(folder, { name, of, keep }) : none;
-  const incomplete = new IncompleteError(`the backup ${final} is not whole: ${problems.join('; ')}`, {
-    advice: 'Older backups were left as they are.',
-  });
-  return {
-    report: { folder: final, made_at: madeAt, of, mirror, journal, ...older, problems },
-    error: complete ? null : incomplete,
-  };
+  const report = { folder: final, made_at: madeAt, of, mirror, journal, removed: [], not_ours: [], problems };
+  if (problems.length > 0) {
+    const error = new IncompleteError(`the backup ${final} is not whole: ${problems.join('; ')}`, {
+      advice: 'Older backups were left as they are.',
+    });
+    return { report, error };
+  }
+  const older = keep === undefined ? {} : await removeOlder(folder, { name, of, keep });
+  return { report: { ...report, ...older }, error: null };
 }
 
 /** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
@@ -167,6 +166,6 @@ function ownerOf(backup: string): unknown {
 }
 
 function isSameOwner(owner: unknown, { profile, mirror, journal }: BackupOwner): boolean {
-  const { ...found } = (owner ?? {}) as Partial<BackupOwner>;
+  const found = (owner ?? {}) as Partial<BackupOwner>;
   return found.profile === profile && found.mirror === mirror && found.journal === journal;
 }

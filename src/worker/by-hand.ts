@@ -19,7 +19,7 @@ const startable = {
 } as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
 export type Startable = keyof typeof startable;
 
-interface Order {
+export interface Order {
   readonly commandLine: readonly string[];
   /** One of the same name at a time. */
   readonly name: string;

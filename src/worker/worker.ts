@@ -36,9 +36,7 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
     await sleep(ms, AbortSignal.any([ended.signal, signal]));
     if (!ended.signal.aborted && !signal.aborted) tooLong.abort();
   };
-  if (job.timeoutMs !== undefined) {
-    void limit(job.timeoutMs);
-  }
+  if (job.timeoutMs !== undefined) void limit(job.timeoutMs);
   try {
     const end = await runCommand(job.commandLine, run, AbortSignal.any([signal, tooLong.signal]));
     const outcome = outcomeOf(end.exitCode, { timedOut: tooLong.signal.aborted, stopped: signal.aborted });

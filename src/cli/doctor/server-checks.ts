@@ -22,7 +22,7 @@ import { OperatorError } from '../../model/errors.ts';
 import { operationOf } from '../../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import type { Secret } from '../../model/secret.ts';
-import { type Clock, dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
+import { dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/program.ts';
 
 /** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
@@ -36,7 +36,6 @@ interface ServerToCheck {
   readonly key: Secret | undefined;
   readonly timeoutMs: number;
   readonly network: Network;
-  readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
@@ -69,7 +68,7 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   try {
     const response = await http.send({ method, path }, server.signal);
     const { checks, usable } = judgeServer(response, server, name);
-    return { checks: [...checks, ...checkCertificate('certificate', certificate, server.clock)], usable };
+    return { checks: [...checks, ...checkCertificate('certificate', certificate)], usable };
   } catch (error) {
     server.signal.throwIfAborted();
     if (!(error instanceof TransportError)) throw error;
@@ -88,8 +87,7 @@ function judgeServer(response: HttpResponse, server: ServerToCheck, name: Reques
   const reached = ok('server', `${server.baseUrl} responds in ${Math.round(response.milliseconds)} ms`);
   const key = checkResponse(response, server, name);
   // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
-  const about =
-    key.state === 'fail' ? [] : [...checkClock(response, server.clock), ...checkRate(response, server.clock)];
+  const about = key.state === 'fail' ? [] : [...checkClock(response), ...checkRate(response)];
   const there = key.exitCode === 4 ? { ...key, name: 'server' } : key;
   const first = there.name === 'server' ? [there, skipped('key on the server', 'not requested')] : [reached, there];
   return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
@@ -115,10 +113,10 @@ function checkResponse(response: HttpResponse, server: ServerToCheck, name: Requ
 const renewalDays = 14;
 
 /** The last day on which the other side can prove who it is. */
-export function checkCertificate(name: string, certificate: PeerCertificate | undefined, clock: Clock): Check[] {
+export function checkCertificate(name: string, certificate: PeerCertificate | undefined): Check[] {
   const until = Date.parse(certificate?.valid_to ?? '');
   if (Number.isNaN(until)) return [];
-  const left = Math.floor((until - clock.now()) / dayMs);
+  const left = Math.floor((until - systemClock.now()) / dayMs);
   const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'day')} more`;
   return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or have whoever runs the server do it.')];
 }
@@ -131,10 +129,10 @@ function ownerOf(body: unknown): string {
   return `; it belongs to ${String(inner.username)}`;
 }
 
-function checkClock(response: HttpResponse, clock: Clock): Check[] {
+function checkClock(response: HttpResponse): Check[] {
   const theirs = serverTimeOf(response.headers);
   if (theirs === undefined) return [ok('clock', 'the server sends no time')];
-  const difference = theirs - clock.now();
+  const difference = theirs - systemClock.now();
   if (Math.abs(difference) <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
   const side = difference > 0 ? 'ahead of' : 'behind';
   const words = `the server's clock is ${lengthOf(Math.abs(difference))} ${side} this machine's`;
@@ -149,8 +147,8 @@ function lengthOf(ms: number): string {
   return `${Math.round(ms / secondMs)} s`;
 }
 
-function checkRate(response: HttpResponse, clock: Clock): Check[] {
-  const { limit, remaining } = rateHeadersOf(response.headers, clock.now());
+function checkRate(response: HttpResponse): Check[] {
+  const { limit, remaining } = rateHeadersOf(response.headers, systemClock.now());
   if (limit === undefined) return [];
   return [
     ok('rate limit', `${counted(limit, 'request')} a window${remaining === undefined ? '' : `, ${remaining} left`}`),
@@ -169,7 +167,6 @@ interface ListsToCheck {
   readonly pageSize: number;
   /** What is on record of the list; null where it is to be measured. */
   readonly stored: (resource: ResourceName) => CapabilityStatus | null;
-  readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
@@ -181,12 +178,12 @@ export async function tryServer(
   stored: ListsToCheck['stored'] = () => null,
 ): Promise<ListChecks & Pick<ServerChecks, 'usable'>> {
   const { timeoutMs, pageSize } = settings.api;
-  const [{ signal }, clock] = [context, systemClock];
-  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, clock, signal });
+  const { signal } = context;
+  const { checks, usable } = await checkServer({ baseUrl, key, timeoutMs, network, signal });
   if (!usable || key === undefined) return { checks, usable, capabilities: {}, measured: new Map() };
   const there = { ...settings, api: { ...settings.api, baseUrl, key } };
-  const client = openApi({ settings: there, log: silentLog, clock }, context.releases);
-  const lists = await checkLists({ client, pageSize, stored, clock, signal });
+  const client = openApi({ settings: there, log: silentLog, clock: systemClock }, context.releases);
+  const lists = await checkLists({ client, pageSize, stored, signal });
   return { ...lists, checks: [...checks, ...lists.checks], usable };
 }
 
@@ -238,14 +235,14 @@ async function storedOne(
 const failsNow = 'a page as it was measured fails now';
 
 async function measureOne(
-  { client, pageSize, clock, signal }: ListsToCheck,
+  { client, pageSize, signal }: ListsToCheck,
   resource: ResourceName,
   measured: Map<ResourceName, Capabilities>,
 ): Promise<CapabilityStatus> {
   const [known] = measured.values();
-  const capabilities = await measureCapabilities(client, resource, signal, { known, pageSize, clock });
+  const capabilities = await measureCapabilities(client, resource, signal, { known, pageSize, clock: systemClock });
   measured.set(resource, capabilities);
-  return describeCapabilities(capabilities, timestampOf(clock.now()));
+  return describeCapabilities(capabilities, timestampOf(systemClock.now()));
 }
 
 function judgeList(resource: ResourceName, status: CapabilityStatus, requested: number, isNew: boolean): Check {

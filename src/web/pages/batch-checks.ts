@@ -18,7 +18,8 @@ import {
   inBrowser,
   prose,
 } from '../html.ts';
-import { actorOf, type ConsolePorts, page, redirect, type Reply, type Upload, type Visit } from '../route.ts';
+import { type ConsolePorts, page, type Reply, type Upload, type Visit } from '../route.ts';
+import { begin } from './runs.ts';
 import type { SheetWords } from '../planning.ts';
 
 const mostShown = 100;
@@ -45,7 +46,7 @@ export async function rehearse(
     atEnd: remove,
   };
   try {
-    return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
+    return await begin(visit, ports, order);
   } catch (error) {
     await remove();
     throw error;
@@ -97,7 +98,7 @@ export async function startComparing(visit: Visit, ports: ConsolePorts, flags: s
   const name = visit.form.get('batch');
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
   const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
-  return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
+  return begin(visit, ports, order);
 }
 
 /** What `bulk reconcile --json` says. */

@@ -12,7 +12,7 @@ import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { startOfDay, timestampOf } from '../../model/time.ts';
 import type { UserRow } from '../../journal/port.ts';
-import type { Cell, Relation, ResultColumn, Row } from '../../store/reading-types.ts';
+import type { Cell, Relation, Row } from '../../store/reading-types.ts';
 import { cellOf, jsonText } from '../../store/cell.ts';
 import { parameterWords } from '../../bulk/review.ts';
 import {
@@ -93,10 +93,6 @@ function stateOf(fields: readonly RecordField[] | null, at: string | null): Html
     : html`<p class="note">As the mirror held it at ${then}.</p>`;
 }
 
-function typesOf(columns: readonly ResultColumn[], relations: readonly Relation[], relation: string) {
-  return declaredTypes(columns, relations, { relation });
-}
-
 function fieldsTag(
   resource: ResourceName,
   fields: readonly RecordField[],
@@ -105,7 +101,9 @@ function fieldsTag(
 ): Html {
   const table = inventory(relations).find(({ name }) => name === resource);
   const columns = fields.map(({ name }) => ({ name, table: resource, origin: name }));
-  const types = new Map(typesOf(columns, relations, resource).map((type, at) => [columns[at]?.name ?? '', type]));
+  const types = new Map(
+    declaredTypes(columns, relations, { relation: resource }).map((type, at) => [columns[at]?.name ?? '', type]),
+  );
   return tableTag<RecordField>(
     'Fields',
     [
@@ -135,7 +133,7 @@ function relatedTag(
   relations: readonly Relation[],
   visit: Visit,
 ): Html {
-  const types = typesOf(columns, relations, relation);
+  const types = declaredTypes(columns, relations, { relation });
   const all = `${visit.link(dataPath(relation))}?${new URLSearchParams({ field: by, is: 'is', value: String(id) }).toString()}`;
   return html`<h2>${relation}</h2>
     ${tableTag<Row>(
@@ -213,7 +211,7 @@ const readIt = html`<button class="quiet">Read it from the server</button>
 export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { resource, id } = namedIn(visit);
   const { readers, clock } = ports;
-  const { singular, fields } = resourceOf(resource);
+  const { singular } = resourceOf(resource);
   const served = await servedRecord(resource, id, visit.signal, ports);
   const held = readers.read((snapshot) => recordOf(snapshot, resource, id, null))?.fields ?? null;
   await noteView(visit, ports, resource, personIn({ resource, id }, held));
@@ -230,20 +228,6 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
         ${back}`,
     );
   }
-  const known = new Set(fields.map(({ name }) => name));
-  const others = Object.keys(served).filter((name) => !known.has(name));
-  const rows = [
-    ...fields.map((field) => {
-      const value = served[field.name];
-      const { cell, stray } = value === undefined ? { cell: null } : cellOf(field)(value);
-      return { name: field.name, there: stray === true ? jsonText(value) : cell, type: field.type };
-    }),
-    ...others.map((name) => ({ name, there: jsonText(served[name]), type: 'any' as const })),
-  ].map(({ name, there, type }) => {
-    const here = held?.find((each) => each.name === name)?.value ?? null;
-    const isSame = !known.has(name) || String(here) === String(there);
-    return { name, here, there, isSame, type: type === 'timestamp' ? ('time' as const) : ('text' as const) };
-  });
   const body = html`<p class="note">
       Read at ${timeTag(timestampOf(clock.now()))} with one request. Nothing was stored.
     </p>
@@ -255,10 +239,35 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
         ['In the mirror', ({ here, type }) => cellTag(here, type)],
         ['', ({ isSame }) => (isSame ? null : stateTag('differs', 'wait'))],
       ],
-      rows,
+      compared(resource, served, held),
     )}
     ${back}`;
   return page(title, body);
+}
+
+/** Each field as the server and the mirror have it; of those that the mirror does not know, what the server has. */
+function compared(resource: ResourceName, served: ServedRecord, held: readonly RecordField[] | null) {
+  const { fields } = resourceOf(resource);
+  const known = new Set(fields.map(({ name }) => name));
+  const others = Object.keys(served).filter((name) => !known.has(name));
+  const hereOf = (field: string): Cell => held?.find(({ name }) => name === field)?.value ?? null;
+  return [
+    ...fields.map((field) => {
+      const { name, type } = field;
+      const value = served[name];
+      const { cell, stray } = value === undefined ? { cell: null } : cellOf(field)(value);
+      const [here, there] = [hereOf(name), stray === true ? jsonText(value) : cell];
+      const shown = type === 'timestamp' ? ('time' as const) : ('text' as const);
+      return { name, here, there, isSame: String(here) === String(there), type: shown };
+    }),
+    ...others.map((name) => ({
+      name,
+      here: hereOf(name),
+      there: jsonText(served[name]),
+      isSame: true,
+      type: 'text' as const,
+    })),
+  ];
 }
 
 /** Somebody waits in front of a browser. */

@@ -14,7 +14,6 @@ import {
   factsTag,
   html,
   type Html,
-  nothing,
   optionTag,
   selectTag,
   problemTag,
@@ -100,28 +99,28 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
       ${parameters.length === 0 ? null : html`<button>Show</button>`}
     </form>`;
   if (!isAsked) return page(title, form);
-  let shown: Html;
-  let status = 200;
-  try {
+  const { shown, status } = await shownOrWhyNot(ports, async () => {
     const request = requestOf(report, visit, ports);
     const { preview, warnings } = await previewOf(visit, ports, request);
     const money = new Set(columns.filter(({ type }) => type === 'money').map((each) => each.name));
-    shown = html`${assumptionsWith(report, request.values).map((words) => html`<p class="soft">Assumed: ${words}</p>`)}
+    return html`${assumptionsWith(report, request.values).map((words) => html`<p class="soft">Assumed: ${words}</p>`)}
       ${warnings.map((words) => html`<p class="note">${words}</p>`)}
       ${chart === null || preview.rows.length === 0 ? null : pictureTag(link(`${here}/picture`, given), `${title}: ${chart.y.join(', ')} by ${chart.x}`)}
       ${downloadsTag((format) => link(`${here}/download`, { ...given, format }))} ${previewTag(title, preview, money)}
       <h2>Columns</h2>
       ${factsTag(columns.map((column) => [column.name, column.meaning]))}`;
-  } catch (error) {
-    ({ shown, status } = failedOf(error, ports));
-  }
+  });
   return page(title, html`${form} ${shown}`, { status });
 }
 
-/** What is wrong with the question, beside the form in which it can be put right. */
-function failedOf(error: unknown, ports: ConsolePorts): { readonly shown: Html; readonly status: number } {
-  if (!(error instanceof OperatorError)) throw error;
-  return { shown: refusalTag(error, ports), status: refusalStatus(error) };
+/** What was asked for; or what is wrong with the question, beside the form in which it can be put right. */
+async function shownOrWhyNot(ports: ConsolePorts, show: () => Promise<Html>) {
+  try {
+    return { shown: await show(), status: 200 };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { shown: refusalTag(error, ports), status: refusalStatus(error) };
+  }
 }
 
 function parameterTag({ name, type, default: standing, meaning }: ReportParameter, value: string): Html {
@@ -140,8 +139,7 @@ function parameterTag({ name, type, default: standing, meaning }: ReportParamete
 }
 
 export async function reportPicture(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const what = requestOf(await reportOf(visit, ports), visit, ports);
-  return pictureOf(visit, ports, what);
+  return pictureOf(visit, ports, requestOf(await reportOf(visit, ports), visit, ports));
 }
 
 export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise<Reply> {
@@ -151,31 +149,9 @@ export async function reportDownload(visit: Visit, ports: ConsolePorts): Promise
 
 export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
-  const [sql, doing] = [query.get('sql') ?? '', query.get('do') ?? 'run'];
+  const sql = query.get('sql') ?? '';
   const seconds = secondsIn(query);
-  const asked = { sql, limit: seconds === limits[0] ? null : seconds };
-  let shown: Html = nothing;
-  let status = 200;
-  try {
-    if (sql.trim() === '')
-      shown = html`<p class="soft">
-        Nothing that you write here changes anything: only statements that read are run.
-      </p>`;
-    else if (doing === 'plan')
-      shown = html`<h2>Its plan</h2>
-        <pre class="code scroll" tabindex="0" role="region" aria-label="Plan">${await planOf(visit, ports, sql)}</pre>`;
-    else if (doing === 'picture') {
-      // Drawn once here, so that what cannot be drawn is told in words.
-      await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
-      shown = pictureTag(link('/sql/picture', asked), `The picture of: ${sql.slice(0, 300)}`);
-    } else {
-      const { preview } = await previewOf(visit, ports, { sql });
-      shown = html`${downloadsTag((format) => link('/sql/download', { ...asked, format }))}
-      ${previewTag('Result', preview)}`;
-    }
-  } catch (error) {
-    ({ shown, status } = failedOf(error, ports));
-  }
+  const { shown, status } = await shownOrWhyNot(ports, () => sqlTag(visit, ports, sql));
   const form = html`<form method="get" action="${link('/sql')}">
     <label
       >One statement that reads
@@ -201,6 +177,29 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     </aside>
   </div>`;
   return page('SQL', body, { status });
+}
+
+/** What the pressed button asks for. */
+async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<Html> {
+  const { query, link } = visit;
+  if (sql.trim() === '') {
+    return html`<p class="soft">Nothing that you write here changes anything: only statements that read are run.</p>`;
+  }
+  const seconds = secondsIn(query);
+  const asked = { sql, limit: seconds === limits[0] ? null : seconds };
+  const doing = query.get('do');
+  if (doing === 'plan') {
+    const plan = await textOf(visit, ports, { kind: 'plan', sql, format: 'text' });
+    return html`<h2>Its plan</h2>
+      <pre class="code scroll" tabindex="0" role="region" aria-label="Plan">${plan}</pre>`;
+  }
+  if (doing === 'picture') {
+    // Drawn once here, so that what cannot be drawn is told in words.
+    await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
+    return pictureTag(link('/sql/picture', asked), `The picture of: ${sql.slice(0, 300)}`);
+  }
+  const { preview } = await previewOf(visit, ports, { sql });
+  return html`${downloadsTag((format) => link('/sql/download', { ...asked, format }))} ${previewTag('Result', preview)}`;
 }
 
 function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {
@@ -259,10 +258,6 @@ async function previewOf(
   const job: ReadingJob = { kind: 'preview', what, rows: shownRows };
   const text = await textOf(visit, ports, job, (words) => void warnings.push(words));
   return { preview: JSON.parse(text) as Preview, warnings };
-}
-
-function planOf(visit: Visit, ports: ConsolePorts, sql: string): Promise<string> {
-  return textOf(visit, ports, { kind: 'plan', sql, format: 'text' });
 }
 
 async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise<Reply> {

@@ -14,6 +14,7 @@ import {
   factsTag,
   html,
   type Html,
+  type Part,
   problemTag,
   stateTag,
   tableTag,
@@ -56,28 +57,28 @@ function isGoingOn({ job, sync }: Found, isOurs: boolean): boolean {
 }
 
 export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { params, link, offers } = visit;
-  const { run = '' } = params;
+  const { run = '' } = visit.params;
   const found = await findRun(ports, run);
   const { job, sync } = found;
   const isOurs = ports.byHand.isRunning(run);
   const goesOn = isGoingOn(found, isOurs);
-  const owner = sync?.owner ?? null;
-  const stopTag = !goesOn
-    ? null
-    : !isOurs
-      ? html`<p class="soft">
-          It was not started by this console. Stop it where it
-          runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
-        </p>`
-      : offers('POST', '/runs/:run/stop')
-        ? buttonForm(link(`/runs/${run}/stop`), 'Stop this run', 'danger')
-        : null;
-  const body = html`${goesOn ? progressTag(visit, ports, found, run) : null} ${stopTag}
+  const body = html`${goesOn ? [progressTag(visit, ports, found, run), isOurs ? stopTag(visit, run) : elsewhereTag(found)] : null}
     ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
     ${job === null ? null : [verdictTag(job.report), checkTag(visit, job.report)]}
-    <p>${anchor(link('/runs'), 'All runs')}</p>`;
+    <p>${anchor(visit.link('/runs'), 'All runs')}</p>`;
   return page(`Run ${run}`, body, goesOn ? { refresh: 5 } : {});
+}
+
+function stopTag({ link, offers }: Visit, run: string): Part {
+  return offers('POST', '/runs/:run/stop') ? buttonForm(link(`/runs/${run}/stop`), 'Stop this run', 'danger') : null;
+}
+
+function elsewhereTag({ sync }: Found): Html {
+  const owner = sync?.owner ?? null;
+  return html`<p class="soft">
+    It was not started by this console. Stop it where it
+    runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
+  </p>`;
 }
 
 function jobTag(job: JobRun): Html {

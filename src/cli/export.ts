@@ -218,7 +218,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     folder: target.path,
     form,
     meta: flags.meta === true,
-    ...(flags.changedSince === undefined ? {} : { changedSince: flags.changedSince }),
+    changedSince: flags.changedSince,
     check: (file: string) => refuseOwnFiles(context, join(target.path, file)),
   };
   const store = openReading(settings, context.releases);
@@ -302,20 +302,14 @@ async function whatOf(context: CliContext, what: string | undefined, flags: Expo
       advice: 'Name a table or view (`admin-mirror schema` lists them), or give --sql or --all.',
     });
   }
-  const since = changedSince === undefined ? {} : { changedSince };
-  return { relation: what, meta: flags.meta === true, ...partOf(flags), ...since };
+  return { relation: what, meta: flags.meta === true, ...partOf(flags), changedSince };
 }
 
 /** What of the rows is wanted. Throws a UsageError. */
-function partOf(flags: ExportFlags): StatementPart {
-  const columns = flags.columns?.split(',').map((name) => name.trim());
-  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${flags.columns}"`);
-  return {
-    ...(columns === undefined ? {} : { columns }),
-    ...(flags.where === undefined ? {} : { where: flags.where }),
-    ...(flags.order === undefined ? {} : { order: flags.order }),
-    ...(flags.asOf === undefined ? {} : { asOf: past(flags.asOf) }),
-  };
+function partOf({ columns: list, where, order, asOf }: ExportFlags): StatementPart {
+  const columns = list?.split(',').map((name) => name.trim());
+  if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${list}"`);
+  return { columns, where, order, asOf: asOf === undefined ? undefined : past(asOf) };
 }
 
 function past(moment: number): Timestamp {

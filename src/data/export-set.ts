@@ -23,7 +23,7 @@ export interface SetRequest {
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
   readonly meta: boolean;
   /** A cursor: only what changed after it, of the tables that are numbered. */
-  readonly changedSince?: string;
+  readonly changedSince?: string | undefined;
   /** Called with the name of each file before anything is written; throws where it must not be. */
   readonly check: (file: string) => void;
 }

@@ -11,7 +11,7 @@ export interface TableRequest extends StatementPart {
   /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
   readonly meta: boolean;
   /** A cursor: only rows that changed after it, and those that went. */
-  readonly changedSince?: string;
+  readonly changedSince?: string | undefined;
 }
 
 /** Whether every row is requested, as it is now: such a table is read in pieces, and anything else by one statement. */

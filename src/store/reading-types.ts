@@ -32,27 +32,25 @@ export interface ResultColumn {
   readonly origin: string | null;
 }
 
-/** A table or view, or a part of it. */
-export interface Selection {
-  readonly relation: string;
-  readonly columns: readonly string[];
-  readonly where?: string;
-  /** The operator's own SQL order; without it, rows come by the range column where there is one. */
-  readonly order?: string;
-  /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
-  readonly asOf?: Timestamp;
-  readonly limit?: number;
-}
-
 /** Values of a statement's named parameters, by name without the colon. */
 export type BoundValues = Readonly<Record<string, string | bigint | number | null>>;
 
+/** What of the rows is wanted. */
 export interface StatementPart {
-  /** Of the result, in this order; all without it. */
-  readonly columns?: readonly string[];
-  readonly where?: string;
-  readonly order?: string;
-  readonly asOf?: Timestamp;
+  /** In this order; all without it. */
+  readonly columns?: readonly string[] | undefined;
+  readonly where?: string | undefined;
+  /** The operator's own SQL order; without it, rows of a table come by the range column where there is one. */
+  readonly order?: string | undefined;
+  /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
+  readonly asOf?: Timestamp | undefined;
+}
+
+/** A table or view, or a part of it. */
+export interface Selection extends StatementPart {
+  readonly relation: string;
+  readonly columns: readonly string[];
+  readonly limit?: number;
 }
 
 /** What is known of a statement without running it. */

@@ -11,6 +11,7 @@ import { durationText, minuteMs, secondMs } from '../model/time.ts';
 import type { Log } from '../model/log.ts';
 import type { JobNews } from './job-child.ts';
 import type { ReadingJob, ReadingTask } from './reading-child.ts';
+import { buffer } from 'node:stream/consumers';
 import { deserialize } from 'node:v8';
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
@@ -255,10 +256,8 @@ export class Readers {
     isMasked: boolean,
     signal: AbortSignal,
   ): Promise<BrowseParts[P]> {
-    const pieces: Uint8Array[] = [];
     const run = { signal, timeoutMs: readerLimits.timeoutMs };
-    for await (const piece of this.chunks({ ...job, kind: 'browse', isMasked }, run)) pieces.push(piece);
-    return deserialize(Buffer.concat(pieces)) as BrowseParts[P];
+    return deserialize(await buffer(this.chunks({ ...job, kind: 'browse', isMasked }, run))) as BrowseParts[P];
   }
 
   /** The bytes of the job's result, from a process of its own. Waits while too many are at work. */

@@ -95,7 +95,7 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
   const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
 
   function pairsOf(node: unknown, what: string) {
-    if (node === null || (isScalar(node) && node.value === null)) return [];
+    if (isEmpty(node)) return [];
     if (!isMap(node)) {
       problems.push(new UsageError(`${name}:${lineOf(node)}: ${what} must hold settings as "name: value"`));
       return [];
@@ -139,7 +139,7 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
   function readPolicies(node: unknown, into: WrittenPolicy[]): void {
     for (const { word, value, origin } of pairsOf(node, '"bulk.approval"')) {
       if (isMap(value)) into.push({ subject: word, origin, entries: entriesOf(value) });
-      else if (value !== null && !(isScalar(value) && value.value === null)) {
+      else if (!isEmpty(value)) {
         const advice = 'Write its thresholds below it, such as "net: 500"; {} where it always needs approval.';
         problems.push(
           new UsageError(`${origin}: "bulk.approval.${word}" must hold settings as "name: value"`, { advice }),
@@ -163,7 +163,7 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
   }
 
   function readJobList(node: unknown, origin: string): WrittenJob[] | undefined {
-    if (node === null || (isScalar(node) && node.value === null)) return undefined;
+    if (isEmpty(node)) return undefined;
     if (!isSeq(node)) {
       const advice = 'Begin each job with "- name: …".';
       problems.push(new UsageError(`${origin}: "jobs" must be a list`, { advice }));
@@ -191,6 +191,11 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
 
   const settings = readSettings(document.contents, ofProfile);
   return { ...settings, profiles, problems, ...(profilesFolder !== undefined && { profilesFolder }) };
+}
+
+/** Whether nothing stands after the colon. */
+function isEmpty(node: unknown): boolean {
+  return node === null || (isScalar(node) && node.value === null);
 }
 
 /** Why a profile cannot be called so: its name becomes a folder and, in capitals, the end of variables. */

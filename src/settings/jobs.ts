@@ -30,9 +30,9 @@ interface JobRule {
   readonly command: readonly string[];
   readonly options: Readonly<Record<string, JobOption>>;
   /** Of each list, one must be given. */
-  readonly needs: readonly (readonly string[])[];
+  readonly needs?: readonly (readonly string[])[];
   /** Of each list, one may be given. */
-  readonly exclusive: readonly (readonly string[])[];
+  readonly exclusive?: readonly (readonly string[])[];
 }
 
 function isTextThat(accepts: (text: string) => boolean): Accepts {
@@ -102,7 +102,6 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
     options: { resources, full: onOff, quick: onOff, max_requests: count },
-    needs: [],
     exclusive: [['full', 'quick']],
   },
   export: {
@@ -133,24 +132,20 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
       ['gzip', 'zstd'],
     ],
   },
-  verify: { command: ['verify'], options: { resources, deep: onOff }, needs: [], exclusive: [] },
-  certify: { command: ['certify'], options: { resources, output: file, keep: count }, needs: [], exclusive: [] },
+  verify: { command: ['verify'], options: { resources, deep: onOff } },
+  certify: { command: ['certify'], options: { resources, output: file, keep: count } },
   snapshot: {
     command: ['snapshot'],
     options: { file: argument(isText, 'the path of a file'), anonymise: onOff, check: onOff },
     needs: [['file']],
-    exclusive: [],
   },
   backup: {
     command: ['backup'],
     options: { folder: argument(isText, 'the path of a folder'), keep: count },
-    needs: [],
-    exclusive: [],
   },
   publish: {
     command: ['publish'],
     options: { full: onOff, check: onOff },
-    needs: [],
     exclusive: [['full', 'check']],
   },
 };
@@ -240,7 +235,7 @@ function wrongValue(at: string, title: string, key: string, value: unknown, expe
 function ruleProblems(
   origin: string,
   title: string,
-  { needs, exclusive }: (typeof jobRules)[JobKind],
+  { needs = [], exclusive = [] }: JobRule,
   values: Readonly<Record<string, unknown>>,
 ): UsageError[] {
   const isGiven = (key: string) => values[key] !== undefined && values[key] !== false;
@@ -269,7 +264,7 @@ interface JobValues {
   readonly [option: string]: unknown;
 }
 
-function jobOf(values: JobValues, { command, options }: (typeof jobRules)[JobKind]): Job {
+function jobOf(values: JobValues, { command, options }: JobRule): Job {
   // In the order of the rules: what stands first there comes first on the command line.
   const reported = Object.entries(options).flatMap(([key, option]) =>
     values[key] === undefined ? [] : option.argumentsOf(values[key], `--${key.replaceAll('_', '-')}`),
@@ -319,19 +314,15 @@ function problemsBetween(read: readonly { readonly job: Job; readonly origin: st
 
 function circleIn(after: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const done = new Set<string>();
-  function walk(name: string, path: readonly string[]): string[] | undefined {
-    if (path.includes(name)) return path.slice(path.indexOf(name));
-    if (done.has(name)) return undefined;
-    for (const other of after.get(name) ?? []) {
-      const found = walk(other, [...path, name]);
+  function walk(names: Iterable<string>, path: readonly string[]): string[] | undefined {
+    for (const name of names) {
+      if (path.includes(name)) return path.slice(path.indexOf(name));
+      if (done.has(name)) continue;
+      const found = walk(after.get(name) ?? [], [...path, name]);
       if (found !== undefined) return found;
+      done.add(name);
     }
-    done.add(name);
     return undefined;
   }
-  for (const name of after.keys()) {
-    const found = walk(name, []);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+  return walk(after.keys(), []);
 }

@@ -62,6 +62,12 @@ const workerTables: readonly Table[] = [
   { name: 'worker_messages', key: ['number'], isNumbered: true },
 ];
 
+const allTables = [...journalTables, ...workerTables];
+
+function databaseOf({ name }: Table, { journal, worker }: StoreSide): Database | undefined {
+  return name.startsWith('worker_') ? worker : journal;
+}
+
 /** SQLite binds so many values at once, and some more. */
 const mostValues = 10_000;
 
@@ -96,7 +102,7 @@ const journalOf = (db: Database): Kysely<JournalTables> => db;
 async function checkSource(source: StoreSide, target: StoreSide): Promise<string | undefined> {
   const begun = await begunIn(source, target, source.journal);
   if (begun !== undefined) return begun;
-  await checkEmpty(target);
+  await checkEmpty(target, allTables);
   const db = journalOf(source.journal);
   const { status, problems } = await db.transaction().execute((each) => verifyChain(each));
   if (status === 'whole') return undefined;
@@ -115,21 +121,16 @@ async function begunIn(source: StoreSide, target: StoreSide, db: Database): Prom
   });
 }
 
-async function checkEmpty(
-  target: StoreSide,
-  tables: readonly Table[] = [...journalTables, ...workerTables],
-): Promise<void> {
+async function checkEmpty(target: StoreSide, tables: readonly Table[]): Promise<void> {
   const advice =
     'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.';
-  for (const { name } of tables) {
-    const db = name.startsWith('worker_') ? target.worker : target.journal;
-    const row = await db
-      ?.selectFrom(name)
+  for (const table of tables) {
+    const first = databaseOf(table, target)
+      ?.selectFrom(table.name)
       .select(sql`1`.as('one'))
-      .limit(1)
-      .executeTakeFirst();
-    if (row === undefined) continue;
-    throw new UsageError(`${target.name} is not empty: it has rows in ${name}; nothing was copied`, { advice });
+      .limit(1);
+    if ((await first?.executeTakeFirst()) === undefined) continue;
+    throw new UsageError(`${target.name} is not empty: it has rows in ${table.name}; nothing was copied`, { advice });
   }
   const found = movedTo(await identityOf(journalOf(target.journal)));
   if (found !== undefined) throw new UsageError(`${target.name} was moved to ${found.to}: move it away first`);
@@ -193,7 +194,7 @@ async function moveInto(source: StoreSide, side: StoreSide, to: Database, id: st
   if ((await begunIn(source, side, source.journal)) === undefined) {
     throw new UsageError(`the move of ${source.name} was cancelled meanwhile; nothing was copied`);
   }
-  await checkEmpty(target, isApart(side) ? journalTables : undefined);
+  await checkEmpty(target, isApart(side) ? journalTables : allTables);
   if (isApart(side)) {
     await side.worker.transaction().execute(async (worker) => {
       // Of a copy that was killed in the middle.
@@ -224,22 +225,19 @@ async function copyTables(from: Database, target: StoreSide, to: Database, table
 
 async function compare(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
   const rows: Record<string, number> = {};
-  const compareTables = async (from: Database, to: Database, tables: readonly Table[]) => {
-    for (const { name, key } of tables) {
-      rows[name] = 0;
-      const there = chunksOf<Record<string, unknown>>(to, name, key);
-      for await (const each of chunksOf<Record<string, unknown>>(from, name, key)) {
-        // Side by side: a database that waits long for the next statement ends the transaction.
-        const { value = [] } = await there.next();
-        if (textOf(each) !== textOf(value)) throw differs(source, target, name);
-        rows[name] += each.length;
-      }
-      if ((await there.next()).done !== true) throw differs(source, target, name);
+  for (const table of allTables) {
+    const [from, to] = [databaseOf(table, source), databaseOf(table, target)];
+    if (from === undefined || to === undefined) continue;
+    const { name, key } = table;
+    rows[name] = 0;
+    const there = chunksOf<Record<string, unknown>>(to, name, key);
+    for await (const each of chunksOf<Record<string, unknown>>(from, name, key)) {
+      // Side by side: a database that waits long for the next statement ends the transaction.
+      const { value = [] } = await there.next();
+      if (textOf(each) !== textOf(value)) throw differs(source, target, name);
+      rows[name] += each.length;
     }
-  };
-  await compareTables(source.journal, target.journal, journalTables);
-  if (source.worker !== undefined && target.worker !== undefined) {
-    await compareTables(source.worker, target.worker, workerTables);
+    if ((await there.next()).done !== true) throw differs(source, target, name);
   }
   return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
 }
@@ -259,10 +257,11 @@ async function compareLeft(source: StoreSide, target: StoreSide, id: string): Pr
   const [before, now] = [await headOf(journalOf(source.journal)), await headOf(journalOf(target.journal))];
   if (before?.hash === now?.hash) return compare(source, target, id);
   const rows: Record<string, number> = {};
-  for (const { name } of [...journalTables, ...workerTables]) {
-    const db = name.startsWith('worker_') ? target.worker : target.journal;
-    const count = db?.selectFrom(name).select(({ fn }) => fn.countAll<number>().as('rows'));
-    rows[name] = (await count?.executeTakeFirst())?.rows ?? 0;
+  for (const table of allTables) {
+    const count = databaseOf(table, target)
+      ?.selectFrom(table.name)
+      .select(({ fn }) => fn.countAll<number>().as('rows'));
+    rows[table.name] = (await count?.executeTakeFirst())?.rows ?? 0;
   }
   return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
 }

@@ -1,4 +1,5 @@
 /** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
+import { text } from 'node:stream/consumers';
 import { type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
 import { openReports } from '../../data/open.ts';
@@ -241,12 +242,9 @@ async function textOf(
   job: ReadingJob,
   onWarning?: (words: string) => void,
 ): Promise<string> {
-  const { query, signal } = visit;
-  const pieces: Uint8Array[] = [];
-  const timeoutMs = secondsIn(query) * secondMs;
-  const run = { signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
-  for await (const piece of readers.chunks({ ...job, isMasked: isMaskedFor(visit) }, run)) pieces.push(piece);
-  return Buffer.concat(pieces).toString();
+  const timeoutMs = secondsIn(visit.query) * secondMs;
+  const run = { signal: visit.signal, timeoutMs, ...(onWarning !== undefined && { onWarning }) };
+  return text(readers.chunks({ ...job, isMasked: isMaskedFor(visit) }, run));
 }
 
 async function previewOf(
@@ -256,8 +254,8 @@ async function previewOf(
 ): Promise<{ preview: Preview; warnings: string[] }> {
   const warnings: string[] = [];
   const job: ReadingJob = { kind: 'preview', what, rows: shownRows };
-  const text = await textOf(visit, ports, job, (words) => void warnings.push(words));
-  return { preview: JSON.parse(text) as Preview, warnings };
+  const preview = JSON.parse(await textOf(visit, ports, job, (words) => void warnings.push(words))) as Preview;
+  return { preview, warnings };
 }
 
 async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise<Reply> {

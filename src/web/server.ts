@@ -68,13 +68,13 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   const app = newApp(address);
   await protect(app, address);
   const routes = address.isReadOnly ? allRoutes.filter(({ changes }) => changes !== true) : allRoutes;
-  const serve = server(address, ports, routes);
+  const replies = repliesOf(address, ports, routes);
   app.addHook('onRequest', async (request, reply) => {
     const problem = strangerProblem(request, address);
-    if (problem !== null) await serve.fail(request, reply, new Refused(403, problem));
-    else if (ports.signal.aborted) await serve.fail(request, reply, new Refused(503, 'the console is stopping'));
+    if (problem !== null) await replies.fail(request, reply, new Refused(403, problem));
+    else if (ports.signal.aborted) await replies.fail(request, reply, new Refused(503, 'the console is stopping'));
   });
-  for (const { path, type, bytes } of Object.values(serve.assets)) {
+  for (const { path, type, bytes } of Object.values(replies.assets)) {
     app.get(path, (_request, reply) =>
       reply.type(type).header('Cache-Control', 'public, max-age=31536000, immutable').send(bytes),
     );
@@ -87,17 +87,17 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
         route.path.startsWith('/sign-in') && {
           config: { rateLimit: { max: limits.signInsPerMinute, timeWindow: minuteMs } },
         }),
-      handler: (request, reply) => serve.handle(route, request, reply),
+      handler: (request, reply) => replies.handle(route, request, reply),
     });
   }
   // A form that was refused is shown under its own address: whoever comes back to that gets the page that the form stands on.
   const shown = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
-  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, serve.formPage);
+  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, replies.formPage);
   app.setNotFoundHandler((request, reply) => {
     const isMalformed = request.url === malformedPath;
-    return serve.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
+    return replies.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
   });
-  app.setErrorHandler((error, request, reply) => serve.fail(request, reply, error));
+  app.setErrorHandler((error, request, reply) => replies.fail(request, reply, error));
   return listen(app, address);
 }
 
@@ -162,8 +162,8 @@ async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<v
   );
 }
 
-/** What makes replies of routes. */
-function server(address: ConsoleAddress, ports: ConsolePorts, routes: readonly Route[]) {
+/** What the routes and errors reply, to whoever asks. */
+function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonly Route[]) {
   const assets = loadAssets();
   const base = address.behindProxy?.pathname.replace(/\/$/, '') ?? '';
 

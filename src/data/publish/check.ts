@@ -24,11 +24,12 @@ export async function check(ports: Omit<PublishPorts, 'warn'>) {
     const cursor = await cursorIn(database, existing);
     // All rows are compared where the mirror does not know the publication.
     const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
+    const comparison = { mirror, database, since, existing, signal: ports.signal };
     const tables: Record<string, Awaited<ReturnType<typeof checkTable>>> = {};
     const published = publishedTables(mirror);
     let done = 0;
     for (const table of published.filter((each) => each !== deletionTable)) {
-      const checked = await database.whole(() => checkTable(ports, mirror, database, { since, existing }, table));
+      const checked = await database.whole(() => checkTable(comparison, table));
       tables[table.name] = checked;
       done += checked.mirror.rows;
       ports.progress(done, done);
@@ -49,19 +50,24 @@ async function cursorIn(database: Database, existing: ReadonlyMap<string, unknow
   return cursor;
 }
 
-async function checkTable(
-  ports: Omit<PublishPorts, 'warn'>,
-  mirror: Mirror,
-  database: Database,
-  { since, existing }: { readonly since: number; readonly existing: ReadonlyMap<string, unknown> },
-  table: PublishedTable,
-) {
+interface Comparison {
+  readonly mirror: Mirror;
+  readonly database: Database;
+  /** The change number that both sides are compared at. */
+  readonly since: number;
+  /** Tables that the schema has, by name. */
+  readonly existing: ReadonlyMap<string, unknown>;
+  readonly signal: AbortSignal;
+}
+
+/** Writes the mirror's rows, and the keys of those that changed since, into tables that end with the transaction. */
+async function writeBeside({ mirror, database, since, signal }: Comparison, table: PublishedTable): Promise<void> {
   const { query } = database;
-  const columns = sqlColumns(table);
-  const types = columns.map(({ name, type }) => `${quoteName(name)} ${type}`).join(', ');
+  const types = sqlColumns(table)
+    .map(({ name, type }) => `${quoteName(name)} ${type}`)
+    .join(', ');
   await query(`CREATE TEMP TABLE of_mirror (${types}) ON COMMIT DROP`);
   const reader = lineReader(mirror, table, { order: table.order, from: -1n, to: BigInt(since) });
-  const { signal } = ports;
   await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, wrote: () => {} }, reader);
   // What changed since is compared by nobody: the mirror has it with a higher number, or a tombstone.
   await query('CREATE TEMP TABLE changed_since (id text, key text) ON COMMIT DROP');
@@ -73,6 +79,13 @@ async function checkTable(
       part.map(([, key]) => key),
     ]);
   }
+}
+
+async function checkTable(comparison: Comparison, table: PublishedTable) {
+  const { mirror, database, existing } = comparison;
+  const { query } = database;
+  await writeBeside(comparison, table);
+  const columns = sqlColumns(table);
   const begins = historyBegin(mirror, table);
   const kept = begins === undefined ? '' : `AND valid_to >= '${begins}'`;
   const [id = '', key = "''"] = table.key.map((name) => `t.${quoteName(name)}`);

@@ -182,9 +182,10 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
   }
 }
 
-/** The id as it goes into a path. Throws a UsageError where it is none. */
-function checkedId<Id extends RecordKey>(user: Id): Id {
-  if ((typeof user === 'bigint' || Number.isSafeInteger(user)) && user > 0) return user;
+/** The id as it goes into a path. Throws a UsageError where it is none. Lists may show others than can be written to. */
+function checkedId<Id extends RecordKey>(user: Id, use: 'read' | 'written'): Id {
+  const isWhole = typeof user === 'bigint' || Number.isSafeInteger(user);
+  if (isWhole && (use === 'read' || user > 0)) return user;
   throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
 }
 
@@ -233,13 +234,13 @@ export function openClient(options: ClientOptions): Client {
     query = '',
     patience?: Patience,
   ): Promise<Response> => {
-    const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user));
+    const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user, 'read'));
     return read(line, `${path}${query}`, checkedResponse, reading(signal, patience));
   };
 
   const sendExactly: Client['sendExactly'] = async (name, user, body, signal, mayBegin) => {
     const operation = operationOf(name);
-    const path = pathOf(operation, user === undefined ? undefined : checkedId(user));
+    const path = pathOf(operation, user === undefined ? undefined : checkedId(user, 'written'));
     return write(line, { method: operation.method, path, body, mayBegin }, signal);
   };
   const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>

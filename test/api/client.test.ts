@@ -94,7 +94,8 @@ describe('the fourteen operations', () => {
   test('refuse an id that is none before anything is sent', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, {}));
     const client = clientOf(server.url);
-    for (const id of [0, -1, 1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/no user id/);
+    for (const id of [1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/no user id/);
+    for (const id of [0, -1, 1.5, Number.NaN]) await expect(client.deleteUser(id)).rejects.toThrow(/no user id/);
     expect(server.received).toHaveLength(0);
   });
 });

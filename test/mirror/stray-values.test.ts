@@ -105,3 +105,21 @@ test.each(
   expect(rows(`SELECT "${field}" AS cell, _extra AS extra FROM users WHERE id = 5`)).toEqual([{ cell, extra: null }]);
   expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('equal');
 });
+
+test.each(sample([0, -1], 1))('a user whose id is %i is one like any other, also as the newest', async (id) => {
+  const sandbox = await startSandbox({ users: 20 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  sandbox.control.insert('users', { id });
+  const night = async () => {
+    sandbox.control.advanceClock(hourMs);
+    const { report } = await sync(sandbox, file, { resources: ['users'], mode: 'full' });
+    const { status, live } = report.resources.users ?? {};
+    return [status, live];
+  };
+  expect([await night(), await night()]).toEqual([
+    ['complete', 21],
+    ['complete', 21],
+  ]);
+  sandbox.control.remove('users', id);
+  expect(await night()).toEqual(['complete', 20]);
+});

@@ -133,10 +133,10 @@ export async function* everyUser(options: LiveOptions, pages: number): AsyncGene
 
 const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
-/** Undefined where the record has no usable id. */
+/** Undefined where the record has no id that can be written to. */
 export function knownUser(record: ServedRecord, userFields: readonly string[]): KnownUser | undefined {
   const id = recordId(record);
-  if (id === undefined) return undefined;
+  if (id === undefined || id <= 0) return undefined;
   return {
     id,
     email: textOf(record['email']),

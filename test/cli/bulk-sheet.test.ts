@@ -268,3 +268,12 @@ test('An OpenDocument sheet is refused with the way out, by whatever name', asyn
     expect(stderr).toContain('In LibreOffice, save it as Excel 2007-365 (.xlsx)');
   }
 });
+
+test('A user with an id that nothing is written to makes its row invalid, and keeps no other one from being sent', async () => {
+  const { plan, sandbox, user } = await world();
+  sandbox.control.insert('users', { id: 0, username: 'system' });
+  const { report } = await plan(
+    `username,type,amount\nsystem,add,5\n${sandbox.control.get('users', user)?.['username']},add,5\n`,
+  );
+  expect(report?.counts).toMatchObject({ planned: 1, invalid: 1 });
+});

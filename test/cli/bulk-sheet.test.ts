@@ -273,7 +273,7 @@ test('A user with an id that nothing is written to makes its row invalid, and ke
   const { plan, sandbox, user } = await world();
   sandbox.control.insert('users', { id: 0, username: 'system' });
   const { report } = await plan(
-    `username,type,amount\nsystem,add,5\n${sandbox.control.get('users', user)?.['username']},add,5\n`,
+    `username,type,amount\nsystem,add,5\n${String(sandbox.control.get('users', user)?.['username'])},add,5\n`,
   );
   expect(report?.counts).toMatchObject({ planned: 1, invalid: 1 });
 });

@@ -147,7 +147,9 @@ export function addControlRoutes(app: FastifyInstance, control: SandboxControl, 
           return send(reply, act(...((Array.isArray(body) ? body : []) as never[])) ?? null);
         } catch (error) {
           const advice = error instanceof OperatorError ? error.advice : undefined;
-          return send(reply.code(400), { message: messageOf(error), advice: advice ?? null });
+          const message =
+            error instanceof TypeError ? `these are not arguments of ${name}: docs/sandbox.md` : messageOf(error);
+          return send(reply.code(400), { message, advice: advice ?? null });
         }
       },
     });

@@ -232,6 +232,8 @@ describe('the control routes', () => {
     ['setChaos', 'mild'],
     ['setClock', 'soon'],
     ['faultNext', { fault: 'x' }],
+    ['faultNext', [{ times: 2 }]],
+    ['faultNext', null],
     ['update', 'users', 'x', {}],
     ['update', 'invoices', 1, {}],
     ['setRelated', 'emails', 1, 'orders', []],
@@ -243,6 +245,7 @@ describe('the control routes', () => {
     const sandbox = await startSandbox({ controlKey });
     const reply = await controlCall(sandbox, name, given);
     expect(reply.status).toBe(400);
+    expect(reply.text).not.toContain('Cannot read');
     expect(JSON.parse(reply.text)).toHaveProperty('message');
   });
 });

@@ -44,8 +44,8 @@ curl -s -H "$control" http://127.0.0.1:8123/control/insert -d '["users", {"first
 | \`get [resource, id]\`, \`update [resource, id, fields]\`, \`remove [resource, id]\` | one record: shows, changes, takes away, without the API's rules |
 | \`related [resource, id, kind]\`, \`setRelated [resource, id, kind, records]\` | the related records of a user or a package |
 | \`churn [resource, {"inserts": 2, "updates": 3, "deletes": 1}]\` | makes changes at random |
-| \`faultNext [faults]\`, \`clearFaults\` | exact faults for the next requests that match; takes them back |
-| \`commitLate\` | makes the writes now that \`commit_late\` has put off |
+| \`faultNext [{"fault": "error_500", "times": 2, "match": {"method": "GET", "path": "/users"}}]\`, \`clearFaults\` | faults for the next requests that match, named as the switches without \`read_\` and \`write_\`; takes them back |
+| \`commitLate\` | makes the writes now that \`write_commit_late\` has put off |
 | \`ledger\` | every write that was made through the API |
 | \`requests\`, \`clearRequests\` | what was requested; forgets it |
 | \`count [resource]\`, \`dump [resource]\` | how many records there are; all of them |

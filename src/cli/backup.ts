@@ -64,13 +64,15 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
     const where = databaseText(shared);
     printNote(context, `the journal is in ${where} and not in this backup: back that database up (pg_dump)`);
   }
-  printResult(context, report, linesOf(report));
+  printResult(context, report, linesOf(report, error === null && shared === undefined));
   if (error !== null) throw error;
 }
 
-function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport): string[] {
+/** @param isAll what is not in the backup is nowhere */
+function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport, isAll: boolean): string[] {
+  const none = isAll ? 'there is none yet' : 'not backed up';
   const line = (name: string, file: BackupReport['mirror']): string =>
-    `${name.padEnd(8)} ${file === null ? 'not backed up' : `${bytesText(file.bytes)}, checked`}`;
+    `${name.padEnd(8)} ${file === null ? none : `${bytesText(file.bytes)}, checked`}`;
   const gone = removed.length === 0 ? [] : [`removed  ${removed.join(', ')}`];
   const left = others.length === 0 ? [] : [`left     ${others.join(', ')}: not of this mirror and journal`];
   return [folder, line('mirror', mirror), line('journal', journal), ...gone, ...left];

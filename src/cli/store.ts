@@ -18,7 +18,7 @@ export function define(program: Command, context: CliContext): void {
     .command('copy')
     .description(
       'Copy journal, accounts, jobs and alerts to the other place, compare every row and the chain, and mark where they were, so ' +
-        'that nobody goes on with it. Run it again if it was killed: it goes on from there. The other place must be empty.',
+        'that nobody writes there any more. Run it again if it was killed: it continues. The other place must be empty.',
     )
     .addOption(
       new Option('--to <place>', 'the database of store.shared, or the files of store.journal and store.mirror')
@@ -48,7 +48,7 @@ async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
   const report = await moveStore(source, target, context.actor(), systemClock);
   const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
   printResult(context, report, [
-    `from  ${report.from}, which nothing goes on with`,
+    `from  ${report.from}, which is closed now`,
     `to    ${report.to}`,
     `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
     `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,

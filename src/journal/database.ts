@@ -70,7 +70,7 @@ export function movedProblem(id: string, name: string): FileError | null {
   if (found === undefined) return null;
   const { moved, to } = found;
   if (moved === 'moved') {
-    return new FileError(`${name} was moved to ${to}, and nothing goes on with it here`, {
+    return new FileError(`${name} was moved to ${to}, and is closed here`, {
       advice: 'Set store.shared as it was when it was moved there, or leave it out if it was moved into the file.',
     });
   }

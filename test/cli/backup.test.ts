@@ -122,6 +122,14 @@ describe('backup', () => {
     expect(existsSync(old)).toBe(false);
   });
 
+  test('says of a journal that does not exist yet that there is none', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    openMirrorFile(join(folder, 'data/mirror.db')).close();
+    const { code, stdout } = await invoke(['backup'], { folder });
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^journal {2}there is none yet$/m)]);
+  });
+
   test('of a damaged mirror still has the journal, removes nothing, and ends with 5', async () => {
     const { folder } = await folderWithBoth();
     writeFileSync(join(folder, 'data/mirror.db'), 'no database at all');

@@ -159,9 +159,7 @@ describe('store copy', () => {
       rows: { journal_intents: 1_203, journal_writes: 1, people_accounts: 1, worker_jobs: 1, worker_runs: 1 },
     });
     expect(await used.sharedId()).toBe(id);
-    await expect(openJournal(used.file, actor)).rejects.toThrow(
-      /was moved to postgresql:.*nothing goes on with it here/,
-    );
+    await expect(openJournal(used.file, actor)).rejects.toThrow(/was moved to postgresql:.*and is closed here/);
     await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(/was moved to .* already/);
 
     for (const name of ['journal.db', 'mirror.worker.db']) {

@@ -7,7 +7,7 @@ import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ApiRecord, Page } from '../api/envelope.ts';
 import { Reach, wordsOf } from '../api/narrow.ts';
 import type { Head } from '../journal/chain.ts';
-import type { Journal } from '../journal/port.ts';
+import type { IntentState, Journal } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import { explainFileError, readRegularFile, refusePlanted } from '../model/files.ts';
 import { recordId } from '../model/records.ts';
@@ -61,13 +61,13 @@ export async function reconcile(ports: ReconcilePorts, question: Question) {
   else await look.eachOf(users);
   const { requests, findings, problems, stopped } = look;
   if (stopped === null) progress.remove();
-  const { byToken } = await journalRows(journal, null, progress.span);
+  const now = await statesNow(journal, new Set(findings.map(({ token }) => token)));
   return {
     requests,
     users: look.users,
     rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
     // What became of a row since its user was looked at, by this journal, was not known then.
-    findings: findings.filter(({ token, state }) => (byToken.get(token)?.state ?? null) === state),
+    findings: findings.filter(({ token, state }) => (now.get(token) ?? null) === state),
     /** Why not all was compared. Empty where all was. */
     problems: stopped === null ? problems : [...problems, stopped],
     /** The same command goes on from here. */
@@ -80,23 +80,36 @@ async function journalRows(journal: Journal, wanted: string | null, span: Span):
   const byToken = new Map<string, KnownRow>();
   const compared = new Map<number, KnownRow[]>();
   const takenBack = new Map<string, KnownRow>();
+  for await (const { intent, user, token, undoOf } of balanceRows(journal)) {
+    const { batch, row, state, evidence, undoOfRow, sentAt, claimedAt } = intent;
+    const { type, amount } = intent.parameters as BalanceParameters;
+    const known = { batch, row, user, token, type, amount, state, evidence };
+    byToken.set(token, known);
+    if (undoOf !== null && undoOfRow !== null && state === 'applied') takenBack.set(rowName(undoOf, undoOfRow), known);
+    if ((wanted !== null && wanted !== batch) || !isInSpan(span, sentAt ?? claimedAt)) continue;
+    const own = compared.get(user);
+    if (own === undefined) compared.set(user, [known]);
+    else own.push(known);
+  }
+  return { byToken, compared, takenBack };
+}
+
+/** The states of the rows with these tokens, by token. */
+async function statesNow(journal: Journal, tokens: ReadonlySet<string>): Promise<ReadonlyMap<string, IntentState>> {
+  const states = new Map<string, IntentState>();
+  if (tokens.size === 0) return states;
+  for await (const { intent, token } of balanceRows(journal)) if (tokens.has(token)) states.set(token, intent.state);
+  return states;
+}
+
+async function* balanceRows(journal: Journal) {
   for (const { batch, action, undoOf } of await journal.batches()) {
     if (action !== balance.name) continue;
     for await (const intent of journal.intents(batch)) {
-      const { row, user, token, state, evidence, undoOfRow, sentAt, claimedAt } = intent;
-      if (user === null || token === null || intent.parameters === null) continue;
-      const { type, amount } = intent.parameters as BalanceParameters;
-      const known = { batch, row, user, token, type, amount, state, evidence };
-      byToken.set(token, known);
-      if (undoOf !== null && undoOfRow !== null && state === 'applied')
-        takenBack.set(rowName(undoOf, undoOfRow), known);
-      if ((wanted !== null && wanted !== batch) || !isInSpan(span, sentAt ?? claimedAt)) continue;
-      const own = compared.get(user);
-      if (own === undefined) compared.set(user, [known]);
-      else own.push(known);
+      const { user, token, parameters } = intent;
+      if (user !== null && token !== null && parameters !== null) yield { intent, user, token, undoOf };
     }
   }
-  return { byToken, compared, takenBack };
 }
 
 /** A few users are read one by one, without looking how many pages there are. */

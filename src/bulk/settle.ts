@@ -379,7 +379,7 @@ interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
 /** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
 export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
   const late: LateRow[] = [];
-  for (const batch of await ports.journal.batches()) {
+  for (const batch of await ports.journal.batchesNotApplied()) {
     if (batch.action === balance.name) late.push(...(await lateIn(ports, batch)));
   }
   return late;
@@ -388,8 +388,6 @@ export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
 async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
   const { journal } = ports;
   const { batch: name } = batch;
-  const { not_applied: count = 0 } = await journal.counts(name);
-  if (count === 0) return [];
   const found = await whereFree(journal, name, async () => {
     const late: LateRow[] = [];
     for await (const intent of journal.intents(name, ['not_applied'])) {

@@ -156,6 +156,16 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         }
       }),
     batch: (name: string) => batchNamed(db, name),
+    /** Those with rows that count as not applied. */
+    batchesNotApplied: async () => {
+      // As text rather than as a bound value: by it SQLite finds the index of these rows.
+      const rows = db
+        .selectFrom('journal_intents')
+        .select('batch')
+        .where(sql<SqlBool>`state = 'not_applied'`);
+      const found = db.selectFrom('journal_batches').selectAll().where('batch', 'in', rows);
+      return (await found.orderBy('batch').execute()).map(batchOf);
+    },
     /** Newest first. */
     batches: async () => {
       const rows = db.selectFrom('journal_batches').selectAll();

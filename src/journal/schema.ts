@@ -120,12 +120,17 @@ const tables: readonly string[] = [
   ...sessions,
 ];
 
+/** Each sync looks for rows that were made late: by the index, not through all that was ever sent. */
+const rowsNotApplied: readonly string[] = [
+  "CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied'",
+];
+
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
   first: 10,
-  migrations: [tables],
+  migrations: [tables, rowsNotApplied],
   // It holds what was paid: it is brought up to date, and never put aside.
   upgrades,
   migrationTable: 'journal_migrations',

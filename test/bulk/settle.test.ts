@@ -471,7 +471,7 @@ describe('what a sync brings', () => {
     const broken: Journal = { ...journal, acquireLock: () => Promise.reject(new TypeError('a bug')) };
     await expect(recordLate({ journal: broken, directory: known, clock: systemClock })).rejects.toThrow(/a bug/);
     const other = { ...(await journal.batch('one')), action: 'create' };
-    const elsewhere: Journal = { ...journal, batches: () => Promise.resolve([other as never]) };
+    const elsewhere: Journal = { ...journal, batchesNotApplied: () => Promise.resolve([other as never]) };
     expect(await recordLate({ journal: elsewhere, directory: known, clock: systemClock })).toEqual([]);
     const none = await world(['applied']);
     const unlocked: Journal = { ...none.journal, acquireLock: () => Promise.reject(new TypeError('not wanted')) };

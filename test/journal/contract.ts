@@ -387,6 +387,20 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.plannedBy('one')).toEqual([anna]);
   });
 
+  test('batches with rows that count as not applied are known by name', async () => {
+    const { journal } = await open();
+    for (const batch of ['one', 'two', 'three'])
+      await journal.addBatch(newBatch({ batch }), [newIntent(2, 7), newIntent(3, 8)]);
+    for (const batch of ['one', 'three']) {
+      for (const row of [2, 3]) {
+        await send(journal, row, batch);
+        await journal.move({ batch, row, from: 'sending', to: 'unknown' });
+        await journal.move({ batch, row, from: 'unknown', to: batch === 'three' ? 'not_applied' : 'applied' });
+      }
+    }
+    expect((await journal.batchesNotApplied()).map(({ batch }) => batch)).toEqual(['three']);
+  });
+
   test('what was sent by hand is on record with its end, and is found by whoever would do the same', async () => {
     const { journal } = await open();
     const write = { operation: 'users.update-balance', user: 7, body: '{}', fingerprint: 'print-2' };

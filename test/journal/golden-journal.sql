@@ -166,3 +166,5 @@ CREATE TABLE people_sessions (
   seen_at TEXT NOT NULL,
   ends_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied';

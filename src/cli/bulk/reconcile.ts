@@ -6,15 +6,16 @@ import { batchOf } from '../../bulk/claim.ts';
 import type { Finding, Span } from '../../bulk/differences.ts';
 import { acceptJournal } from '../../bulk/journal-memory.ts';
 import { reconcile, type Reconciliation } from '../../bulk/reconcile.ts';
-import { header, rowLines } from '../../data/text-lines.ts';
-import { namedColumns, tableText } from '../../data/text-table.ts';
+import { writeToStream } from '../../data/stream-output.ts';
+import { listChunks, type TextList } from '../../data/text-lines.ts';
+import { namedColumns } from '../../data/text-table.ts';
 import { counted } from '../../model/text.ts';
 import { IncompleteError, UsageError } from '../../model/errors.ts';
 import { timestampOf } from '../../model/time.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
 import { checkSpan, formatOption, toCount, toMoment } from '../flag-values.ts';
-import { paint, printJson, printLine, printLines, printNote, printResult, tableRoom } from '../output.ts';
+import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
 import { acceptedOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
 
@@ -120,7 +121,7 @@ async function compare(
       { ...ports, progressFile: `${store.journal}.reconcile`, announce },
       { batch: batch?.batch ?? null, span, words, mostRequests: maxRequests ?? null },
     );
-    report(context, format, found, adopts && !found.isStopped ? await adopt(ports, found) : null);
+    await report(context, format, found, adopts && !found.isStopped ? await adopt(ports, found) : null);
   } finally {
     await journal.releaseLock('reconcile');
   }
@@ -138,7 +139,12 @@ function announcement(requests: number, done: number): string {
 
 const isDifference = ({ kind }: Finding): boolean => kind !== 'reversed';
 
-function report(context: CliContext, format: Flags['format'], found: Reconciliation, adopted: Adopted | null): void {
+async function report(
+  context: CliContext,
+  format: Flags['format'],
+  found: Reconciliation,
+  adopted: Adopted | null,
+): Promise<void> {
   const { requests, users, rows, findings } = found;
   const differences = adopted?.left ?? findings.filter(isDifference);
   const { problems } = adopted ?? found;
@@ -149,19 +155,17 @@ function report(context: CliContext, format: Flags['format'], found: Reconciliat
   const shown = [...differences, ...reversals];
   if (context.json() || format === 'json') {
     printJson(context, { status, rows, users, requests, ...took, differences, reversals, problems });
-  } else if (format === 'csv') {
-    const style = { format, raw: false } as const;
-    context.stdout.write(header(style, columns) + rowLines(style, columns)(shown.map(rowOf)));
   } else {
-    if (shown.length > 0) printLines(context, tableText(columns, shown.map(rowOf), tableRoom(context)));
-    if (adopted !== null) printLines(context, adoptedLines(adopted));
+    const form = { format, room: tableRoom(context) };
+    if (format === 'csv' || shown.length > 0) {
+      await writeToStream(context.stdout, listChunks(findingList, shown, form, context.signal), context.signal);
+    }
     const color = status === 'equal' ? 'green' : 'yellow';
     const back = reversals.length === 0 ? '' : `, ${reversals.length} of them taken back later`;
-    printLine(
-      context,
+    const summary =
       `${paint(context, color, status)}, ${counted(differences.length, 'difference')}: ` +
-        `${counted(rows, 'row')}${back}, ${counted(users, 'user')}, ${counted(requests, 'request')}`,
-    );
+      `${counted(rows, 'row')}${back}, ${counted(users, 'user')}, ${counted(requests, 'request')}`;
+    if (format === 'table') printLines(context, [...(adopted === null ? [] : adoptedLines(adopted)), summary]);
   }
   if (problems.length > 0)
     throw new IncompleteError(`not all was compared: ${problems.join('; ')}`, incompleteAdvice(adopted));
@@ -188,6 +192,13 @@ function* adoptedLines({ batch, rows, recorded }: Adopted): Iterable<string> {
 const columns = namedColumns(
   'kind, user_id, batch, row, state, type, amount, server_type, server_amount, times, at, record_id, token, note',
 );
+
+const findingList: TextList<Finding> = {
+  columns,
+  rowsOf: (finding) => [rowOf(finding)],
+  jsonOf: (finding) => JSON.stringify(finding),
+  head: '"differences": ',
+};
 
 function rowOf(finding: Finding): Row {
   const cells: Readonly<Record<string, string | number | null>> = { ...finding };

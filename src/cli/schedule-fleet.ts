@@ -16,6 +16,8 @@ interface Member {
   readonly id: string;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Called with what keeps it from waiting or working; undefined once that is over. */
+  readonly onTrouble: (problem: string | undefined) => void;
 }
 
 /** What is published changes by the night; whoever waits need not look at each turn. */
@@ -80,7 +82,10 @@ export async function workAsMember(
     work: () => work(prepare),
     sleep: sleepFor,
     signal,
-    emit: (event) => logEvent(log, event),
+    emit: (event) => {
+      member.onTrouble(event.kind === 'trouble' ? event.error.message : undefined);
+      logEvent(log, event);
+    },
   };
   await withReleases(async (releases) => {
     await workInFleet({ ...ports, place: await openFleetPlace(settings, id, systemClock, releases) });

@@ -12,7 +12,7 @@ import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { allSettings, isSecret } from '../settings/table.ts';
-import { openHealthOfAll, openWorker, watchSettingsOf } from '../worker/open.ts';
+import { openHealthOfAll, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
 import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
@@ -103,7 +103,7 @@ interface Place {
   readonly signal: AbortSignal;
   readonly onHangUp: CliContext['onHangUp'];
   /** Where it is one of many: when a job may begin, and who serves the health. */
-  readonly many?: { readonly inTurn: InTurn; readonly watches: Map<string, Watch> };
+  readonly many?: Watched & { readonly inTurn: InTurn };
   /** Where it is one of several workers. */
   readonly member?: Pick<WorkerPorts, 'id' | 'prepare'>;
 }
@@ -117,10 +117,10 @@ export async function work(context: CliContext): Promise<void> {
   const settings = settingsFrom(reading);
   if (settings.store.shared === undefined) return workAt(context, place);
   await withReleases(async (releases) => {
-    const watches = new Map<string, Watch>();
+    const watched: Watched = { watches: new Map(), troubles: new Map() };
     // Also while it waits for its turn.
-    await openHealthOfAll(settings, watches, log, releases);
-    await workInTurn(context, { ...place, many: { inTurn: (_, begin) => begin(), watches } });
+    await openHealthOfAll(settings, watched, log, releases);
+    await workInTurn(context, { ...place, many: { inTurn: (_, begin) => begin(), ...watched } });
   });
 }
 
@@ -128,9 +128,14 @@ export async function work(context: CliContext): Promise<void> {
 async function workInTurn(context: CliContext, place: Place): Promise<void> {
   const settings = settingsFrom(place.reading);
   if (settings.store.shared === undefined) return workAt(context, place);
-  const { log, signal } = place;
+  const { log, signal, many } = place;
   const id = runId(systemClock);
-  await workAsMember({ settings, id, log, signal }, (prepare) =>
+  const name = serverLabel(settings.profile ?? null);
+  const onTrouble = (problem: string | undefined): void => {
+    if (problem === undefined) many?.troubles.delete(name);
+    else many?.troubles.set(name, problem);
+  };
+  await workAsMember({ settings, id, log, signal, onTrouble }, (prepare) =>
     workAt(context, { ...place, reading: newestOf(place), member: { id, prepare } }),
   );
 }
@@ -224,7 +229,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
   const { rest } = context.reading();
   const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
   const inTurn = turnsOf(atOnce);
-  const watches = new Map<string, Watch>();
+  const watched: Watched = { watches: new Map(), troubles: new Map() };
   const running = new Map<string | null, { stop: () => void; hangUp: () => void; done: Promise<void> }>();
 
   function start(profile: string | null): void {
@@ -233,7 +238,8 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     const listeners = new Set<() => void>();
     const readAgain = () => readings.get(profile) ?? context.reading();
     const ofServer = logWith(log, () => (profile === null ? {} : { profile }));
-    const done = untilStopped(signal, ofServer, async () => {
+    const onTrouble = (why: string) => void watched.troubles.set(serverLabel(profile), why);
+    const done = untilStopped(signal, ofServer, onTrouble, async () => {
       const reading = readAgain();
       const { settings } = reading;
       await workInTurn(context, {
@@ -246,7 +252,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
           listeners.add(listener);
           return () => void listeners.delete(listener);
         },
-        many: { inTurn: ({ run }, begin) => inTurn(sending.includes(run) ? settings : undefined, begin), watches },
+        many: { inTurn: ({ run }, begin) => inTurn(sending.includes(run) ? settings : undefined, begin), ...watched },
       });
     });
     const hangUp = () => {
@@ -255,6 +261,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     running.set(profile, { stop: () => stop.abort(new InterruptedError('SIGTERM')), hangUp, done });
     void done.finally(() => {
       running.delete(profile);
+      watched.troubles.delete(serverLabel(profile));
       // It went, and came back while its jobs still stopped.
       if (readings.has(profile) && !context.signal.aborted) start(profile);
     });
@@ -274,7 +281,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
   }
 
   await withReleases(async (releases) => {
-    await openHealthOfAll(rest, watches, log, releases);
+    await openHealthOfAll(rest, watched, log, releases);
     for (const profile of readings.keys()) start(profile);
     releases.add({ close: context.onHangUp(reload) });
     if (!context.signal.aborted) await once(context.signal, 'abort');
@@ -287,7 +294,12 @@ function byProfile(all: readonly ServerReading[]): Map<string | null, SettingsRe
 }
 
 /** Does it again and again until the signal is aborted; what goes wrong, a bug too, is logged once, and stops no other. */
-async function untilStopped(signal: AbortSignal, log: Log, doing: () => Promise<void>): Promise<void> {
+async function untilStopped(
+  signal: AbortSignal,
+  log: Log,
+  onTrouble: (why: string) => void,
+  doing: () => Promise<void>,
+): Promise<void> {
   let problem: string | undefined;
   while (!signal.aborted) {
     try {
@@ -295,6 +307,7 @@ async function untilStopped(signal: AbortSignal, log: Log, doing: () => Promise<
     } catch (error) {
       const why = messageOf(error);
       if (why !== problem) log.error(moreOf(error), `no worker runs here: ${why}`);
+      onTrouble(why);
       problem = why;
     }
     await sleepFor(againMs, signal);

@@ -76,6 +76,7 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
     if (!(error instanceof OperatorError)) throw error;
     if (error.message !== problem) emit({ kind: 'trouble', error });
     problem = error.message;
+    isWaiting = false;
   };
 
   /** Undefined where the store is away. */
@@ -125,6 +126,7 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
       }
     } else if (looked !== undefined && !isWaiting) {
       isWaiting = true;
+      problem = undefined;
       emit({ kind: 'waiting' });
     }
     if (!signal.aborted) await sleep(rest, signal);

@@ -60,10 +60,16 @@ async function serveHealth({ worker }: Settings, pages: Pages, log: Log, release
   }
 }
 
+/** By profile: the watches over workers that work, and why others cannot begin. */
+export interface Watched {
+  readonly watches: Map<string, Watch>;
+  readonly troubles: Map<string, string>;
+}
+
 /** Each page is bad where one of theirs is. Throws a UsageError where the address cannot be listened on. */
 export async function openHealthOfAll(
   settings: Settings,
-  watches: ReadonlyMap<string, Watch>,
+  { watches, troubles }: Watched,
   log: Log,
   releases: Releases,
 ): Promise<void> {
@@ -71,6 +77,9 @@ export async function openHealthOfAll(
     const found = await Promise.all(
       Array.from(watches, async ([profile, { pages }]) => [profile, await pages[path]?.()] as const),
     );
+    for (const [profile, problem] of path === '/readyz' ? troubles : []) {
+      if (!watches.has(profile)) found.push([profile, jsonResponse(false, { status: 'not ready', problem })]);
+    }
     const isGood = found.every(([, each]) => each?.status === 200);
     const profiles = Object.fromEntries(found.map(([profile, each]) => [profile, JSON.parse(each?.body ?? '{}')]));
     const status = isGood ? 'good' : 'bad';

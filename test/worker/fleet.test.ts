@@ -120,4 +120,18 @@ describe('several workers', () => {
     const ended = (await runsIn(database)).filter(({ outcome }) => outcome !== null);
     expect(ended.map(({ job, outcome }) => `${job} ${outcome}`)).toEqual(['sync killed', 'sync killed']);
   });
+
+  test('one that cannot begin when it is its turn is not ready, and says why', async () => {
+    const { there, database } = await world('*/2 * * * * *');
+    const first = startWorker(there());
+    await first.saying('publish is complete');
+    const second = startWorker(there());
+    await second.saying('another worker works');
+    expect(await statusOf(second, 'readyz')).toBe(200);
+    first.child.kill('SIGKILL');
+    await first.code;
+    await database.query('update mirror.mirror_publication set version = version + 1');
+    await second.saying('and this program makes version');
+    expect(await Promise.all(['healthz', 'readyz'].map((page) => statusOf(second, page)))).toEqual([200, 503]);
+  });
 });

@@ -210,8 +210,17 @@ describe('a worker for every server of the config file', () => {
       const { url } = JSON.parse(await worker.saying('health and metrics are at')) as { url: string };
       await worker.saying('"profile":"wrong"');
       await Promise.all(['east', 'west'].map((name) => worker.saying(ended(name))));
-      const health = (await (await fetch(`${url}/readyz`)).json()) as { profiles: Record<string, unknown> };
-      expect(health).toMatchObject({ profiles: { east: { status: 'ready' }, west: { status: 'ready' } } });
+      const health = await fetch(`${url}/readyz`);
+      expect([health.status, await health.json()]).toMatchObject([
+        503,
+        {
+          profiles: {
+            east: { status: 'ready' },
+            west: { status: 'ready' },
+            wrong: { status: 'not ready', problem: expect.stringContaining('concurrency') as string },
+          },
+        },
+      ]);
       const metrics = await (await fetch(`${url}/metrics`)).text();
       for (const name of ['east', 'west']) {
         expect(metrics).toMatch(

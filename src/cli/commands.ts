@@ -2,15 +2,12 @@
 import type { Command } from 'commander';
 import type { CliContext } from './context.ts';
 
-interface CommandModule {
-  readonly define: (program: Command, context: CliContext) => void;
-}
-
 export interface CommandRow {
   readonly name: string;
   readonly group: (typeof groups)[keyof typeof groups];
   readonly summary: string;
-  readonly load: () => Promise<CommandModule>;
+  /** The module that defines it. */
+  readonly load: () => Promise<{ readonly define: (program: Command, context: CliContext) => void }>;
   /** Left out of the help and the completions. */
   readonly hidden?: boolean;
 }

@@ -11,16 +11,8 @@ import { type Log, logWith } from '../model/log.ts';
 import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 
-interface LogFile {
-  /** A line is in the file when this returns. */
-  write(line: string): void;
-  /** Goes on in a file of the same name, made where it is gone. */
-  reopen(): void;
-  close(): void;
-}
-
 /** Opens the file to write at its end. Throws a FileError; what fails later is said once, since a full disk must not end a run. */
-function openLogFile(path: string, emit: (problem: string) => void): LogFile {
+function openLogFile(path: string, emit: (problem: string) => void) {
   let reported = false;
   const complain = (what: string, error: unknown): void => {
     if (!reported) emit(explained(error, what, path).message);
@@ -34,7 +26,8 @@ function openLogFile(path: string, emit: (problem: string) => void): LogFile {
     throw explained(error, 'write the log', path);
   }
   return {
-    write: (line) => {
+    /** The line is in the file when this returns. */
+    write: (line: string): void => {
       if (handle === undefined) return;
       try {
         writeSync(handle, line);
@@ -42,7 +35,8 @@ function openLogFile(path: string, emit: (problem: string) => void): LogFile {
         complain('write the log', error);
       }
     },
-    reopen: () => {
+    /** Goes on in a file of the same name, made where it is gone. */
+    reopen: (): void => {
       try {
         const next = open(path);
         if (handle !== undefined) closeSync(handle);
@@ -52,7 +46,7 @@ function openLogFile(path: string, emit: (problem: string) => void): LogFile {
         complain('open the log again', error);
       }
     },
-    close: () => {
+    close: (): void => {
       if (handle !== undefined) closeSync(handle);
       handle = undefined;
     },

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { namedColumns, tableText } from '../data/text-table.ts';
 import { type Account, type Role, roles, actorText } from '../model/actor.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
+import { wordsIn } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
 import type { ListedAccount, People } from '../people/people.ts';
@@ -188,15 +189,9 @@ function documentOf({ name, roles, state, osUsers, passwordAt, ...more }: Accoun
   return { name, roles, state, os_users: osUsers, password_at: passwordAt, ...created, ...changed };
 }
 
-const namesIn = (text: string): string[] =>
-  text
-    .split(',')
-    .map((each) => each.trim())
-    .filter((each) => each !== '');
-
 /** A flag's text, after that of the same flag before it. */
 function toRoles(text: string, before: readonly Role[] = []): readonly Role[] {
-  const given = namesIn(text).map((name) => {
+  const given = wordsIn(text).map((name) => {
     const role = roles.find((each) => each === name.toLowerCase());
     if (role === undefined) throw new InvalidArgumentError(`There is no role "${name}". ${suggestion(name, roles)}`);
     return role;
@@ -207,5 +202,5 @@ function toRoles(text: string, before: readonly Role[] = []): readonly Role[] {
 
 /** `--no-os-user` may stand before it; of the two, the later counts. */
 function toOsUsers(text: string, before: readonly string[] | false = []): readonly string[] {
-  return [...(before === false ? [] : before), ...namesIn(text).map(osUserName)];
+  return [...(before === false ? [] : before), ...wordsIn(text).map(osUserName)];
 }

@@ -91,26 +91,21 @@ function openWatch<Event extends { readonly kind: string }>(
   };
 }
 
-interface ShareWatch {
-  /** To be called with how much of the work is done, from 0 to 1. */
-  readonly progress: (done: number) => void;
-  /** Takes the line away. */
-  readonly close: () => void;
-}
-
 /** @param title what is being done, as `copying` */
-export function openShareWatch(context: CliContext, title: string): ShareWatch {
+export function openShareWatch(context: CliContext, title: string) {
   const draw = openDrawing(context);
   let drawn = '';
   return {
-    progress: (done) => {
+    /** To be called with how much of the work is done, from 0 to 1. */
+    progress: (done: number): void => {
       // What is copied may grow meanwhile.
       const share = Math.min(1, done);
       const line = `${title} ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %`;
       if (line !== drawn) draw?.([line]);
       drawn = line;
     },
-    close: () => draw?.([]),
+    /** Takes the line away. */
+    close: (): void => draw?.([]),
   };
 }
 

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import type { ListWords } from '../api/list-query.ts';
 import { readInput, toCount } from './flag-values.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
+import { wordsIn } from '../model/text.ts';
 import { parseMoney } from '../model/money.ts';
 import type { Operation, Parameter } from '../model/operations.ts';
 import { datePresets, defaultPageSize, type Resource } from '../model/resources.ts';
@@ -24,8 +25,7 @@ function collected(text: string, before: readonly string[] | undefined): string[
 
 /** Names of a flag that may be given several times, each time with several names. */
 function collectedNames(text: string, before: readonly string[] | undefined): string[] {
-  const names = text.split(',').map((each) => each.trim());
-  return [...(before ?? []), ...names.filter((each) => each !== '')];
+  return [...(before ?? []), ...wordsIn(text)];
 }
 
 export function addListFlags(command: Command, resource: Resource): void {

@@ -23,9 +23,7 @@ import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra, owns } from '../model/era.ts';
 import { storedCapabilities } from './capability-record.ts';
 
-interface VerifyPorts extends Omit<ComparePorts, 'resource' | 'capabilities'> {
-  readonly counters: Client['counters'];
-}
+type VerifyPorts = Omit<ComparePorts, 'resource' | 'capabilities'> & Pick<Client, 'counters'>;
 
 export interface VerifyRequest {
   readonly resources: readonly ResourceName[];

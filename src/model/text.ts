@@ -47,6 +47,14 @@ export function forTerminal(text: string): string {
   return pieces.map((piece, at) => (at % 2 === 0 ? harmless(piece) : `\u001B[${piece}m`)).join('');
 }
 
+/** What a text names, with commas between. */
+export function wordsIn(text: string): string[] {
+  return text
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
+}
+
 /** `1,234,567`. `Intl` would do the same, and takes 12 ms to load its tables. */
 export function grouped(count: number | bigint): string {
   return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');

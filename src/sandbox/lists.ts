@@ -1,5 +1,6 @@
 /** The four list operations: a query in, a page in its envelope out. */
 import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
+import { wordsIn } from '../model/text.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
 import { type Condition, dateCondition } from './calendar.ts';
@@ -171,7 +172,7 @@ function isKnown(resource: Resource, key: string): boolean {
 }
 
 function filterConditions(resource: Resource, filter: unknown, behaviour: Behaviour, now: number): Condition[] {
-  const failing = wordsOf(behaviour.filter_errors);
+  const failing = wordsIn(behaviour.filter_errors);
   const known = entriesOf('filter', filter, (key) => isKnown(resource, key), resource.filterKeys, behaviour);
   return known.map(([key, value]) => {
     if (failing.includes(key)) throw serverError(`SQLSTATE[42S22]: Column not found: 1054 Unknown column '${key}'`);
@@ -209,22 +210,14 @@ function pageNumber(query: Query): number {
   return Math.max(1, wholeNumber(query['page']) ?? 1);
 }
 
-/** None of an empty list. */
-function wordsOf(list: string): string[] {
-  return list
-    .split(',')
-    .map((each) => each.trim())
-    .filter((each) => each !== '');
-}
-
 function includesOf(resource: Resource, query: Query, behaviour: Behaviour): string[] {
   const value = query['include'];
   if (value === undefined || value === '') return [];
   if (typeof value !== 'string') throw invalid({ include: ['The include must be a string.'] });
-  const refused = wordsOf(behaviour.includes_refused);
-  const ignored = wordsOf(behaviour.includes_ignored);
+  const refused = wordsIn(behaviour.includes_refused);
+  const ignored = wordsIn(behaviour.includes_ignored);
   const known = (resource.includes ?? []).filter((each) => !refused.includes(each));
-  const requested = [...new Set(wordsOf(value))].filter((each) => !ignored.includes(each));
+  const requested = [...new Set(wordsIn(value))].filter((each) => !ignored.includes(each));
   const unknown = requested.filter((each) => !known.includes(each));
   if (unknown.length > 0 && behaviour.unknown_keys === 'refuse') {
     throw badRequest(
@@ -246,7 +239,7 @@ function relationValue(state: SandboxState, resource: Resource, record: JsonReco
 
 /** Some servers of the family never give some records, whatever the request. */
 function isShown(state: SandboxState, name: string): boolean {
-  if (wordsOf(state.behaviour.includes_ignored).includes(name)) return false;
+  if (wordsIn(state.behaviour.includes_ignored).includes(name)) return false;
   return name !== 'balance_transactions' || state.behaviour.transactions === 'shown';
 }
 
@@ -291,7 +284,7 @@ function totalOf(state: SandboxState, resource: Resource, where: string, values:
 
 function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource {
   const [, other = ''] =
-    wordsOf(lists)
+    wordsIn(lists)
       .map((each) => each.split(':'))
       .find(([name]) => name === requested.name) ?? [];
   return isResourceName(other) ? resourceOf(other) : requested;
@@ -299,7 +292,7 @@ function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource 
 
 function underSameId(text: string, { name }: Resource, { same_ids: same }: Behaviour): string {
   if (same === '') return text;
-  const pairs = wordsOf(same).map((each) => each.split(':'));
+  const pairs = wordsIn(same).map((each) => each.split(':'));
   return text.replace(/"id":(\d+)/, (whole, id: string) => {
     const [, , other] = pairs.find(([of, shown]) => of === name && shown === id) ?? [];
     return other === undefined ? whole : `"id":${other}`;
@@ -313,7 +306,7 @@ export function responseList(state: SandboxState, requested: Resource, query: Qu
   const lenient = resource === requested ? {} : ({ unknown_keys: 'ignore' } as const);
   const table = state.tables[resource.name];
   const behaviour = { ...state.behaviour, ...lenient };
-  if (wordsOf(behaviour.empty_lists).includes(resource.name)) return emptyList(state, resource, query);
+  if (wordsIn(behaviour.empty_lists).includes(resource.name)) return emptyList(state, resource, query);
   const now = state.clock.now();
   const relations = includesOf(resource, query, behaviour);
   const conditions = [
@@ -335,7 +328,7 @@ export function responseList(state: SandboxState, requested: Resource, query: Qu
     Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage),
   ];
   const asObject = behaviour.data_as_object;
-  const hidden = new Set(wordsOf(behaviour.pages_hide));
+  const hidden = new Set(wordsIn(behaviour.pages_hide));
   const hides = (body: string) => hidden.has(`${resource.name}:${/"id":(\d+)/.exec(body)?.[1]}`);
   const isPlain = relations.length === 0 && !changesFields(behaviour) && !asObject;
   const plain = isPlain && behaviour.same_ids === '' && hidden.size === 0;

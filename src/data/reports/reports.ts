@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';
 import { FileError, nearestNames, suggestion, UsageError } from '../../model/errors.ts';
+import { wordsIn } from '../../model/text.ts';
 import { explainFileError, fileReason, readRegularFile } from '../../model/files.ts';
 import { type RelationTable, relationTable, isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 
@@ -175,10 +176,7 @@ function needsOf({ value }: Entry): ReportNeed[] | string {
   for (const part of parts) {
     const [, name = '', list] = /^\s*([\w.]+)\s*(?:\(([^)]*)\))?\s*$/.exec(part) ?? [];
     const [resource = '', relation, ...more] = name.split('.');
-    const read = (list ?? '')
-      .split(',')
-      .map((key) => key.trim())
-      .filter((key) => key !== '');
+    const read = wordsIn(list ?? '');
     if (name === '' || more.length > 0)
       return `"${part.trim()}" is no table, and no related records such as users.orders`;
     if (relation === undefined) {

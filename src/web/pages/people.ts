@@ -1,5 +1,6 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
 import { type Account, isRole, type Role, roles, actorText } from '../../model/actor.ts';
+import { wordsIn } from '../../model/text.ts';
 import type { ListedAccount } from '../../people/people.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
 import { addAccount, changePassword } from '../../people/sign-in.ts';
@@ -81,8 +82,7 @@ async function accountOf({ params }: Visit, { people }: ConsolePorts): Promise<A
 }
 
 function osUsersIn(form: URLSearchParams): string[] {
-  const names = (form.get('os_users') ?? '').split(',').map((each) => each.trim());
-  return names.filter((each) => each !== '').map(osUserName);
+  return wordsIn(form.get('os_users') ?? '').map(osUserName);
 }
 
 function rolesIn(form: URLSearchParams): Role[] {

@@ -162,7 +162,7 @@ export class Removal {
   #refuse(cases: readonly Suspicion[]): void {
     const { store, run, resource } = this.#ports;
     const rows = cases.reduce((sum, { ids }) => sum + ids.length, 0);
-    const detail = `${rows} records were not shown, and ${unproven}`;
+    const detail = `${counted(rows, 'record was', 'records were')} not shown, and ${unproven}`;
     store.recordEvent(run, { resource, kind: 'absence_unproven', subject: run, detail });
     for (const { leave } of cases) leave(detail);
   }

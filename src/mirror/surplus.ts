@@ -4,6 +4,7 @@
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { counted } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
@@ -178,6 +179,6 @@ export class Surplus {
 /** What a surplus means, in words. */
 export function surplusWords(surplus: number): string {
   return surplus > 0
-    ? `the totals of this list count ${surplus} records that no page shows`
-    : `the totals of this list count ${-surplus} records fewer than its pages show`;
+    ? `the totals of this list count ${counted(surplus, 'record')} that no page shows`
+    : `the totals of this list count ${counted(-surplus, 'record')} fewer than its pages show`;
 }

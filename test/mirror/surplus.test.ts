@@ -185,6 +185,8 @@ describe('what is known of totals', () => {
 test.each([
   [3, 'the totals of this list count 3 records that no page shows'],
   [-3, 'the totals of this list count 3 records fewer than its pages show'],
+  [1, 'the totals of this list count 1 record that no page shows'],
+  [-2504, 'the totals of this list count 2,504 records fewer than its pages show'],
 ])('a surplus of %i is told as: %s', (surplus, words) => {
   expect(surplusWords(surplus)).toBe(words);
 });

@@ -225,7 +225,7 @@ class NarrowedPage<P extends ListPage> {
     }
     // Offsets count in what the server gives: with another size than requested, places mean nothing.
     if (page.perPage !== size) {
-      const problem = `pages of ${size} records were requested, and pages of ${page.perPage} came`;
+      const problem = `pages of ${counted(size, 'record')} were requested, and pages of ${page.perPage} came`;
       throw this.#failure ?? new ServerFailed(problem, success);
     }
     this.#last = page;

@@ -141,7 +141,9 @@ export class Removal {
       const rows = each.ids.length;
       const live = store.liveCount(resource, each.window);
       if (!isMuch(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return [];
-      return [{ held: [each], rows, of: `${live} records created in ${each.window.from}..${each.window.to}` }];
+      return [
+        { held: [each], rows, of: `${counted(live, 'record')} created in ${each.window.from}..${each.window.to}` },
+      ];
     });
     const held = new Set(braked.flatMap((each) => each.held));
     const going = suspicions.filter((each) => !held.has(each));
@@ -213,7 +215,7 @@ export class Removal {
     if (hides) settle();
     else if (alive > 0) leave(`the pages did not show ${counted(alive, 'record')} that the server still has`);
     else if (unclear > 0)
-      leave(`the pages did not show ${unclear} records that the server neither shows nor denies to have`);
+      leave(`the pages did not show ${counted(unclear, 'record')} that the server neither shows nor denies to have`);
     else settle();
   }
 

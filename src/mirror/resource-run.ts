@@ -236,7 +236,7 @@ function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, most: 
 function keepLimits({ source, store, resource, run }: ResourcePorts, before: Capabilities, depth?: number): void {
   const pageSize = Math.min(before.pageSize, source.readablePage(resource));
   if (pageSize < before.pageSize) {
-    const detail = `pages of ${before.pageSize} records fail; they are requested with ${pageSize} from now on`;
+    const detail = `pages of ${counted(before.pageSize, 'record')} fail; they are requested with ${pageSize} from now on`;
     store.recordEvent(run, { resource, kind: 'page_size_lowered', subject: String(pageSize), detail });
   }
   if (depth !== undefined) {

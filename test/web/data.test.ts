@@ -114,6 +114,7 @@ describe('a table', () => {
     expect(expected.length).toBeGreaterThan(3);
     expect(cellsIn(page, 'Rows of users')).toEqual(expected.slice(0, 50));
     expect(faultsIn(page)).toEqual([]);
+    expect(await text('/data/users?field=id&is=is&value=1&show=id')).toContain('1 row on this page');
   });
 
   test.for([

@@ -3,6 +3,7 @@ import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
+import { counted } from '../../model/text.ts';
 import { addDays, dayMs, dayOf, startOfDay, timestampOf } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
@@ -85,7 +86,7 @@ async function newest(steps: AsyncIterable<AuditEntry>): Promise<{ entries: Audi
 
 export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {
   const { steps, head, status, problems } = await journal.verifyChain();
-  const good = html`<p>${stateTag('The chain is whole.', 'good')} ${steps} steps and the tables agree.</p>`;
+  const good = html`<p>${stateTag('The chain is whole.', 'good')} ${counted(steps, 'step')} and the tables agree.</p>`;
   const body = html`${status === 'whole' ? good : problems.map((problem) => problemTag(problem))}
     <p>Newest step: <code>${head?.hash ?? 'none'}</code>. Keep it where nobody who writes the journal can change it.</p>
     <p><a href="${link('/audit')}">Back to the audit</a></p>`;

@@ -18,7 +18,7 @@ import {
 import { isPersonal } from '../../data/personal.ts';
 import type { SourceRequest } from '../../data/source.ts';
 import { seesPeople } from '../../model/actor.ts';
-import { grouped } from '../../model/text.ts';
+import { counted, grouped } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type RecordKey, writtenId } from '../../model/records.ts';
 import { isResourceName } from '../../model/resources.ts';
@@ -265,7 +265,7 @@ function pagerTag({ browse, href }: Look, { rows, next, previous }: BrowsePage):
   return html`<p class="pager">
     ${browse.from === null ? null : html`<a class="button quiet" href="${href({})}">First page</a> `}
     ${to(previous, true, 'Previous page', 'prev')} ${to(next, false, 'Next page', 'next')}
-    <span class="soft">${rows.length} rows on this page</span>
+    <span class="soft">${counted(rows.length, 'row')} on this page</span>
   </p>`;
 }
 

@@ -18,9 +18,14 @@ export type AuditEntry = Readonly<ReturnType<typeof entryOf>>;
 
 const chunk = 1_000;
 
-export async function* auditEntries(connection: Connection, filter: AuditFilter): AsyncGenerator<AuditEntry> {
-  for (let last = 0; ;) {
-    const steps = await stepsAfter(connection, last, filter);
+/** In their order, or the newest first. */
+export async function* auditEntries(
+  connection: Connection,
+  filter: AuditFilter,
+  order: 'asc' | 'desc' = 'asc',
+): AsyncGenerator<AuditEntry> {
+  for (let last = order === 'asc' ? 0 : Number.MAX_SAFE_INTEGER; ;) {
+    const steps = await stepsBehind(connection, last, order, filter);
     const writes = await writesOf(connection, steps);
     for (const each of steps) {
       const entry = entryOf(each, writes);
@@ -35,15 +40,20 @@ export async function* auditEntries(connection: Connection, filter: AuditFilter)
   }
 }
 
-function stepsAfter(connection: Connection, last: number, { since, until, batch, user }: AuditFilter) {
+function stepsBehind(
+  connection: Connection,
+  last: number,
+  order: 'asc' | 'desc',
+  { since, until, batch, user }: AuditFilter,
+) {
   let steps = connection
     .selectFrom('journal_steps as s')
     .leftJoin('journal_intents as i', (join) => join.onRef('i.batch', '=', 's.batch').onRef('i.row', '=', 's.row'))
     .leftJoin('journal_batches as b', 'b.batch', 's.batch')
     .select(['s.step', 's.at', 's.actor', 's.kind', 's.batch', 's.row', 's.data', 's.note'])
     .select(['i.user', 'i.parameters', 'i.state', 'i.evidence', 'i.recordId', 'b.action', 'b.state as batchState'])
-    .where('s.step', '>', last)
-    .orderBy('s.step')
+    .where('s.step', order === 'asc' ? '>' : '<', last)
+    .orderBy('s.step', order)
     .limit(chunk);
   if (since !== undefined) steps = steps.where('s.at', '>=', since);
   if (until !== undefined) steps = steps.where('s.at', '<', until);
@@ -63,7 +73,7 @@ function stepsAfter(connection: Connection, last: number, { since, until, batch,
   return steps.execute();
 }
 
-type FoundStep = Awaited<ReturnType<typeof stepsAfter>>[number];
+type FoundStep = Awaited<ReturnType<typeof stepsBehind>>[number];
 type Write = Pick<JournalTables['journal_writes'], 'user' | 'operation' | 'state' | 'body'>;
 
 async function writesOf(connection: Connection, steps: readonly FoundStep[]): Promise<ReadonlyMap<number, Write>> {

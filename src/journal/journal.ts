@@ -144,7 +144,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         await transaction.rollback().execute();
       }
     },
-    audit: (filter: AuditFilter) => auditEntries(db, filter),
+    audit: (filter: AuditFilter, order?: 'asc' | 'desc') => auditEntries(db, filter, order),
     /** The plan, whole or not at all; so nothing of it where the rows end with an error. */
     addBatch: (batch: NewBatch, rows: Iterable<NewIntent> | AsyncIterable<NewIntent>) =>
       step(async (connection) => {

@@ -685,6 +685,8 @@ export function journalContract(open: () => Promise<Opened>): void {
         evidence: 'token',
         recordId: '77',
       });
+      const reversed = await Array.fromAsync(journal.audit({ user: 42 }, 'desc'));
+      expect(reversed.reverse()).toEqual(found);
       expect(await entries(journal, { person: 'anna' })).toHaveLength(2);
       expect(await entries(journal, { person: 'bob@office', batch: 'one' })).toHaveLength(5);
       expect(await entries(journal, { batch: 'two' })).toHaveLength(1);

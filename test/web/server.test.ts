@@ -11,7 +11,9 @@ import { limits } from '../../src/web/server.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
 import { invoke } from '../support/invoke.ts';
+import { openJournal } from '../support/journal-file.ts';
 import { mirroredFolder } from '../support/mirror.ts';
+import { operator } from '../support/people.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { caFile, certificateFiles } from '../support/tls.ts';
 
@@ -163,6 +165,18 @@ describe('the audit', () => {
     }
     expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account-added');
     expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account-added');
+  });
+
+  test('shows the newest steps, and says that there are older ones', async () => {
+    const { browser, settings } = await startConsole();
+    const anna = await browser('anna', [...roles]);
+    const journal = await openJournal(settings.store.journal, operator);
+    for (let user = 1; user <= 500; user += 1) await journal.viewed(user, 'record');
+    await journal.close();
+    const shown = await (await anna.get('/audit')).text();
+    expect(shown).toContain('These are the newest 500; older ones are not shown.');
+    expect(shown.indexOf('>499<')).toBeGreaterThan(shown.indexOf('>500<'));
+    expect(await (await anna.get('/audit?user=500')).text()).not.toContain('older ones');
   });
 });
 

@@ -4,32 +4,34 @@ import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
 import { counted } from '../../model/text.ts';
-import { addDays, dayMs, dayOf, startOfDay, timestampOf } from '../../model/time.ts';
+import { addDays, startOfDay, timestampOf } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
 
 /** Of a question that finds more, the newest; who wants all takes a smaller span, or `admin-mirror audit`. */
 const mostShown = 500;
 
-/** Without a question, the last week. */
-const usualMs = 7 * dayMs;
-
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
   const text = (name: string): string => query.get(name)?.trim() ?? '';
-  const since = dayIn(query, 'since') ?? dayOf(ports.clock.now() - usualMs);
-  const until = dayIn(query, 'until') ?? dayOf(ports.clock.now());
+  const [since, until] = [dayIn(query, 'since'), dayIn(query, 'until')];
   const user = text('user') === '' ? undefined : userIn(text('user'));
-  const end = addDays(until, 1);
+  const end = until && addDays(until, 1);
   const filter: AuditFilter = {
-    since: timestampOf(startOfDay(since)),
+    ...(since !== undefined && { since: timestampOf(startOfDay(since)) }),
     // After the last day that can be written there is none, and no end.
-    ...(end > until && { until: timestampOf(startOfDay(end)) }),
+    ...(end !== undefined && end > (until ?? '') && { until: timestampOf(startOfDay(end)) }),
     ...(text('person') !== '' && { person: text('person') }),
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),
   };
-  const { entries, left } = await newest(ports.journal.audit(filter));
+  const entries: AuditEntry[] = [];
+  let isMore = false;
+  for await (const each of ports.journal.audit(filter, 'desc')) {
+    isMore = entries.length === mostShown;
+    if (isMore) break;
+    entries.push(each);
+  }
   const head = await ports.journal.head();
   const body = html`<form method="get" action="${link('/audit')}" class="fields">
       <label>From <input type="date" name="since" value="${since}" /></label>
@@ -39,7 +41,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
       <label>User <input name="user" inputmode="numeric" value="${text('user')}" /></label>
       <button>Show</button>
     </form>
-    ${left === 0 ? null : html`<p class="note">These are the newest ${mostShown}; ${left} older ones are not shown. Take a smaller span.</p>`}
+    ${isMore ? html`<p class="note">These are the newest ${mostShown}; older ones are not shown. Take a smaller span.</p>` : null}
     ${tableTag<AuditEntry>(
       'Steps, the newest first',
       [
@@ -69,19 +71,6 @@ function userIn(text: string): number {
   const id = writtenId(text);
   if (typeof id === 'number') return id;
   throw new UsageError(`"${text}" is no user of a batch`, { advice: 'Give the id: a whole number above 0.' });
-}
-
-async function newest(steps: AsyncIterable<AuditEntry>): Promise<{ entries: AuditEntry[]; left: number }> {
-  const entries: AuditEntry[] = [];
-  let left = 0;
-  for await (const each of steps) {
-    entries.push(each);
-    if (entries.length > mostShown) {
-      entries.shift();
-      left += 1;
-    }
-  }
-  return { entries: entries.reverse(), left };
 }
 
 export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {

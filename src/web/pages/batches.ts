@@ -65,7 +65,8 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts): Promise<Re
 export async function waitingBatches(visit: Visit, ports: ConsolePorts): Promise<Html> {
   if (!visit.may('maker') && !visit.may('approver')) return html``;
   const newest = (await ports.journal.batches()).slice(0, batchesAPage);
-  return waitingTag(visit, await Promise.all(newest.map((batch) => listedBatch(visit, ports, batch))));
+  const open = newest.filter(({ state }) => state !== 'done');
+  return waitingTag(visit, await Promise.all(open.map((batch) => listedBatch(visit, ports, batch))));
 }
 
 function waitingTag(visit: Visit, listed: readonly ListedBatch[]): Html {

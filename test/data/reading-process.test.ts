@@ -41,7 +41,7 @@ function query(sql: string): ReadingJob {
 }
 
 describe('the process that reads', () => {
-  test('gives the result whole, however long it is', async () => {
+  test('gives the result whole, however long it is', { tags: 'full' }, async () => {
     const text = await textOf(users(1), query(`${n} SELECT x FROM n LIMIT 200000`));
     expect(text.split('\n').length).toBe(200_002);
     expect(text.endsWith('\n200000\n')).toBe(true);

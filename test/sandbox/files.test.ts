@@ -47,7 +47,7 @@ describe('a sandbox in a file', () => {
     expect(readdirSync(path)).toEqual(['sandbox.db']);
   });
 
-  test('leaves no file where its making is stopped', async () => {
+  test('leaves no file where its making is stopped', { tags: 'full' }, async () => {
     const path = folder();
     const stop = new AbortController();
     const opening = openSandbox({ file: join(path, 'sandbox.db'), users: 200_000, signal: stop.signal });

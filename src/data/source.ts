@@ -19,7 +19,10 @@ export interface RowSource {
   readonly columns: readonly ResultColumn[];
   /** What each column is declared to hold; undefined of what a statement computes. */
   readonly types: readonly (ColumnType | undefined)[];
-  /** What is made of all rows, in order. Rows themselves would be held until the next ones. @param most at once, if not as many as pay */
+  /**
+   * What is made of all rows, in order, some at a time. Rows that were given themselves would be held until the next ones.
+   * @param most how many the next ones may be; without it as many as are worth a reading
+   */
   readonly pieces: <T>(make: (rows: readonly Row[]) => T, most?: () => number) => AsyncGenerator<T>;
   readonly lines?: ((style: CsvStyle) => Iterable<LineBatch>) | undefined;
 }

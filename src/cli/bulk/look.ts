@@ -7,7 +7,7 @@ import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '.
 import { writeResults } from '../../bulk/results.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/export.ts';
-import type { Batch, Journal } from '../../journal/port.ts';
+import type { Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
 import { type TableFormat, tableFormats } from '../../model/table.ts';
@@ -88,7 +88,7 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   printLines(context, reportLines(context, report));
   printLine(context, `hash      ${report.hash}`);
   printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
-  printWords(context, await openLines(journal, batch));
+  printWords(context, await openLines(journal, report));
   if (flags.rows !== true) return;
   printLine(context, '');
   await printRows(context, journal, batch);
@@ -114,9 +114,11 @@ async function listBatches(context: CliContext): Promise<void> {
 const mostRows = 25;
 
 /** The rows that contradict their balance, and those whose outcome is open, each with what was seen. */
-async function openLines(journal: Journal, { batch }: Batch): Promise<string[]> {
+async function openLines(journal: Journal, { batch, discrepancies }: BatchReport): Promise<string[]> {
   const differing: string[] = [];
-  for await (const { row, user, problem, discrepancy } of journal.intents(batch, ['applied'])) {
+  // Looking for them reads every row.
+  const applied = discrepancies === 0 ? [] : journal.intents(batch, ['applied']);
+  for await (const { row, user, problem, discrepancy } of applied) {
     if (discrepancy !== null) differing.push(`differs   row ${row}, user ${user}: ${problem}`);
     if (differing.length === mostRows) break;
   }

@@ -99,7 +99,10 @@ export async function readFile(
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
-/** The decimal mark that the person chose; null where nobody can be asked, or says. Throws an InterruptedError. */
+/**
+ * The decimal mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none is
+ * meant, and an InterruptedError where the question is broken off.
+ */
 async function promptMark(
   context: CliContext,
   { readings, row, text, count }: MarkQuestion,

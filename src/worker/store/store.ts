@@ -103,7 +103,7 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
     });
 
   return {
-    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted where it may soon not be any more. */
+    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once it is not sure to stay that. */
     acquireScheduler: async (run: string): Promise<AbortSignal> => {
       await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;

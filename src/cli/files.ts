@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { keyFiles } from '../journal/signed-document.ts';
 import { UsageError } from '../model/errors.ts';
+import { escapedPattern } from '../model/text.ts';
 import { dayOf, parseDay, systemClock } from '../model/time.ts';
 import { defaultConfigFile, valueOf } from '../settings/settings.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
@@ -113,7 +114,7 @@ export function datedName(pattern: string, moment: number): string {
 /** When a name of the pattern was made, as text that sorts; undefined of one that it does not make. */
 export function stampIn(pattern: string, name: string): string | undefined {
   const source = pattern.split(/(\{date\}|\{time\})/).map((part, index, parts) => {
-    if (part !== '{date}' && part !== '{time}') return RegExp.escape(part);
+    if (part !== '{date}' && part !== '{time}') return escapedPattern(part);
     // Where it stands a second time, it must be the same.
     return parts.indexOf(part) === index ? moments[part] : `\\k<${part.slice(1, -1)}>`;
   });

@@ -1,6 +1,7 @@
 /** Values that must never be printed, and what takes them out of text: those that are known, and passwords by what they are called. */
 import { inspect } from 'node:util';
 import { createHash } from 'node:crypto';
+import { escapedPattern } from './text.ts';
 
 /**
  * A key in a wrapper: in a template, a log line, JSON, an inspected error or a debugger it reads `****` and its last
@@ -86,7 +87,7 @@ export function hiderOf(words: readonly string[], forms: (word: string) => reado
 
 function patternOf(forms: readonly string[], flags: string): RegExp | undefined {
   if (forms.length === 0) return undefined;
-  return new RegExp(forms.map((form) => form.replaceAll(/[^\w\s]/g, String.raw`\$&`)).join('|'), flags);
+  return new RegExp(forms.map(escapedPattern).join('|'), flags);
 }
 
 /** A field called so names a password: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */

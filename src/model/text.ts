@@ -47,6 +47,11 @@ export function forTerminal(text: string): string {
   return pieces.map((piece, at) => (at % 2 === 0 ? harmless(piece) : `\u001B[${piece}m`)).join('');
 }
 
+/** The part of a regular expression that is just this text. `RegExp.escape` is younger than the oldest Node that runs the program. */
+export function escapedPattern(text: string): string {
+  return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
+}
+
 /** What a text names, with commas between. */
 export function wordsIn(text: string): string[] {
   return text

@@ -1,4 +1,5 @@
 /** Finding a person in text: names and addresses as whole words, however JSON or a URL spells them. */
+import { escapedPattern } from '../model/text.ts';
 import { isObject } from './cell.ts';
 
 /** Rows that something was done to, by table; a table with none is left out. */
@@ -32,7 +33,7 @@ export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean
   ]);
   const distinct = [...new Set(spellings.filter((text) => text.trim() !== ''))];
   if (distinct.length === 0) return () => false;
-  const any = distinct.map((text) => text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&')).join('|');
+  const any = distinct.map(escapedPattern).join('|');
   const pattern = new RegExp(`(?<!${word})(?:${any})(?!${word})`, 'iu');
   return (text) => typeof text === 'string' && pattern.test(text);
 }

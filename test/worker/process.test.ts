@@ -41,7 +41,7 @@ function startWorker(place: ReturnType<typeof placeWith>, ...flags: readonly str
   const saying = (text: string | RegExp) =>
     new Promise<string>((resolve, reject) => {
       const look = (line: string) =>
-        line.search(typeof text === 'string' ? RegExp.escape(text) : text) !== -1 && resolve(line);
+        (typeof text === 'string' ? line.includes(text) : text.test(line)) && resolve(line);
       lines.forEach(look);
       log.on('line', look);
       child.on('close', () => reject(new Error(`it ended without saying ${String(text)}: ${lines.join('\n')}`)));

@@ -19,7 +19,7 @@ import {
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { UsageError } from '../model/errors.ts';
 import { changeOf, moneyText } from '../model/money.ts';
-import { dayMs, type Timestamp } from '../model/time.ts';
+import { dayMs, later, type Timestamp } from '../model/time.ts';
 import {
   accountAltered,
   accountRecords,
@@ -39,7 +39,6 @@ import {
   checkOpen,
   decidingKinds,
   isOneOf,
-  later,
   makersOf,
   nameOf,
   nextCommand,

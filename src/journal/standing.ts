@@ -8,7 +8,7 @@ import type { ApprovalPolicy } from '../model/approval.ts';
 import { UsageError } from '../model/errors.ts';
 import type { Caps } from '../model/money.ts';
 import { counted } from '../model/text.ts';
-import { parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
+import { later, type Timestamp } from '../model/time.ts';
 import { canonical, type Json, sha256 } from './chain.ts';
 import type { Approval, Batch, BatchApproval, GivenApproval, JournalStep } from './port.ts';
 
@@ -140,10 +140,6 @@ function approvalsGiven(
 
 export function isOneOf(makers: readonly Actor[], account: Account): boolean {
   return makers.some((maker) => isSamePerson(account, maker));
-}
-
-export function later(at: Timestamp, ms: number): Timestamp {
-  return timestampOf((parseInstant(at) ?? 0) + ms);
 }
 
 /** The steps of the approvals that count. */

@@ -79,6 +79,11 @@ export function parseInstant(value: unknown): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
+/** So many ms after that time; before it where they are below 0. */
+export function later(at: Timestamp, ms: number): Timestamp {
+  return timestampOf((parseInstant(at) ?? 0) + ms);
+}
+
 /** Whether the two stand for one instant, however they are written. */
 export function isSameTime(a: unknown, b: unknown): boolean {
   return a === b || (parseInstant(a) !== undefined && parseInstant(a) === parseInstant(b));

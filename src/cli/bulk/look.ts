@@ -97,13 +97,16 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
 async function listBatches(context: CliContext): Promise<void> {
   const journal = await lookAtJournal(context);
   const batches = (await journal?.batches()) ?? [];
+  if (journal === undefined || batches.length === 0) {
+    const head = (await journal?.head()) ?? null;
+    return printResult(context, { batches: [], head }, ['nothing was planned yet']);
+  }
   if (context.json()) {
     const reports: BatchReport[] = [];
-    for (const batch of batches) if (journal) reports.push(await reportOf(journal, batch));
+    for (const batch of batches) reports.push(await reportOf(journal, batch));
     exitOf(context, reports);
-    return printJson(context, { batches: reports, head: (await journal?.head()) ?? null });
+    return printJson(context, { batches: reports, head: (await journal.head()) ?? null });
   }
-  if (journal === undefined || batches.length === 0) return printLine(context, 'nothing was planned yet');
   for (const batch of batches) {
     const summary = await summaryOf(journal, batch);
     exitOf(context, [summary]);

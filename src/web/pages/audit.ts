@@ -16,11 +16,10 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const text = (name: string): string => query.get(name)?.trim() ?? '';
   const [since, until] = [dayIn(query, 'since'), dayIn(query, 'until')];
   const user = text('user') === '' ? undefined : userIn(text('user'));
-  const end = until && addDays(until, 1);
   const filter: AuditFilter = {
     ...(since !== undefined && { since: timestampOf(startOfDay(since)) }),
     // After the last day that can be written there is none, and no end.
-    ...(end !== undefined && end > (until ?? '') && { until: timestampOf(startOfDay(end)) }),
+    ...(until !== undefined && addDays(until, 1) > until && { until: timestampOf(startOfDay(addDays(until, 1))) }),
     ...(text('person') !== '' && { person: text('person') }),
     ...(text('batch') !== '' && { batch: text('batch') }),
     ...(user !== undefined && { user }),

@@ -69,21 +69,25 @@ interface Facts {
 export function standingOf(facts: Facts): Approval {
   const { batch, policy, hash, needed, reasons, steps, accounts, now } = facts;
   const makers = makersOf(steps, batch);
-  const about = steps.filter(({ data }) => data.hash === hash);
-  const denied = about.findLast(({ kind }) => kind === 'denied');
-  const submitted = about.findLast((each) => each.kind === 'submitted' && each.batch === batch.batch);
-  const given = approvalsGiven(facts, makers, denied?.step ?? 0);
+  const isOwn = (each: ApprovalStep): boolean => each.batch === batch.batch;
+  // Whatever the batch was when somebody said no: a bound that is raised for a while makes it another, and then the same again.
+  const denied = steps.findLast((each) => each.kind === 'denied' && (isOwn(each) || each.data.hash === hash));
+  const handedOver = steps.filter((each) => each.kind === 'submitted' && isOwn(each));
+  const submitted = handedOver.findLast(({ data }) => data.hash === hash);
+  const deniedStep = denied?.step ?? 0;
+  const given = approvalsGiven(facts, makers, deniedStep);
   const counting = given.filter(({ problem }) => problem === null);
   const missing = Math.max(0, needed - counting.length);
   const expiry = submitted === undefined ? null : later(submitted.at, policy.goodForMs);
-  const isDenied = (denied?.step ?? 0) > (submitted?.step ?? 0);
-  const isWaiting = !isDenied && expiry !== null && expiry > now;
+  const isSubmitted = submitted !== undefined && submitted.step > deniedStep;
+  const isDenied = deniedStep > (handedOver.at(-1)?.step ?? 0);
+  const isWaiting = isSubmitted && expiry !== null && expiry > now;
   const stateOf = (): Approval['state'] => {
     if (needed === 0) return 'not_needed';
     if (missing === 0) return 'approved';
     if (isWaiting) return 'waiting';
     if (isDenied) return 'denied';
-    return submitted === undefined && !given.some(({ until }) => until <= now) ? 'not_submitted' : 'expired';
+    return !isSubmitted && !given.some(({ until }) => until <= now) ? 'not_submitted' : 'expired';
   };
   const approvers = accounts.filter(
     (each) =>

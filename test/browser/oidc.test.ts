@@ -111,6 +111,25 @@ describe('signing in by OpenID Connect', () => {
     expect(await response.text()).toContain('there is no active account of that name');
   });
 
+  test.each([
+    ['of other letters that look alike', '\uFF41nna@example.com'],
+    ['with a letter that becomes another one in small letters', 'an\uFF2Ea@example.com'],
+    ['with spaces around it', ' anna@example.com'],
+  ])('does not take a name %s for that of an account', async (_, claim) => {
+    const { visitor: eve, provider } = await signInWorld();
+    provider.signsIn(claim);
+    const response = await eve.get(await eve.throughProvider());
+    expect({ status: response.status, session: eve.cookieOf(session) }).toEqual({ status: 401, session: undefined });
+    expect(await response.text()).toContain('there is no active account of that name');
+  });
+
+  test('goes by no difference between capital and small letters', async () => {
+    const { visitor: anna, provider } = await signInWorld();
+    provider.signsIn('Anna@Example.com');
+    expect((await anna.get(await anna.throughProvider())).status).toBe(200);
+    expect(anna.cookieOf(session)).toMatch(/^[\w-]{43}$/);
+  });
+
   test('does not let a disabled account in', async () => {
     const { visitor: anna, people } = await signInWorld();
     await people.setState('anna@example.com', 'disabled');

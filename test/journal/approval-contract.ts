@@ -162,6 +162,19 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(journal);
     });
 
+    test('is denied whatever bound it was denied under', async () => {
+      const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
+      await approve(journal, 'bert');
+      const raised = await again(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 11 }));
+      await raised.submit('one', words);
+      await raised.by(as('carla')).deny('one', 'too much');
+      await expect(claim(journal)).rejects.toThrow(/was denied by carla: too much/);
+      await journal.submit('one', words);
+      expect(await raised.approval('one')).toMatchObject({ state: 'not_submitted' });
+      await approve(journal, 'bert');
+      await claim(journal);
+    });
+
     test.each([
       ['a reason to send it again', async ({ journal }: Opened) => claim(journal, 'one', 'the same bonus')],
       [

@@ -186,7 +186,8 @@ export async function oidcCallback(visit: Visit, ports: ConsolePorts): Promise<R
 
 /** The same words for an account that is not there and one that is disabled. */
 async function accountOf(name: string, { people }: ConsolePorts): Promise<Account> {
-  const known = normalName(name);
+  // Behind what somebody types stands a password, behind this only the provider, to which letters that look alike are other people.
+  const known = /^[\x21-\x7e]+$/.test(name) ? normalName(name) : undefined;
   const account = known === undefined ? undefined : await people.account(known);
   if (account?.state === 'active') return account;
   throw new SignInFailed(`you are signed in there as ${name}, and there is no active account of that name here`, {

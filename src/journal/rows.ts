@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { type Acting, checkSending, noteResent } from './approval.ts';
-import { appendSteps, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
+import { appendSteps, isSealedRow, newSalt, newSalts, RowsSeal, sealedRows, sealOf } from './chain.ts';
 import { isOpen } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import { asForgotten } from './forget.ts';
@@ -85,9 +85,8 @@ export async function takeStep(connection: Connection, move: Move, acting: Actin
 }
 
 export async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
-  const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch).where('row', '=', row);
-  const before = await rows.executeTakeFirst();
-  const isSound = before === undefined || (await isAsSealed(connection, before, { ...before }, before.digest));
+  const before = await sealedRows(connection).where('batch', '=', batch).where('row', '=', row).executeTakeFirst();
+  const isSound = before === undefined || isSealedRow(before);
   if (!isSound && to === 'sending') throw altered(`row ${row} of batch ${batch}`);
   const moved = await connection
     .updateTable('journal_intents')
@@ -113,11 +112,8 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
 
 /** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
 export async function takeUpRows(connection: Connection, batch: string, { now, stepOf }: Acting) {
-  const rows = connection.selectFrom('journal_intents').selectAll().where('batch', '=', batch);
-  const sound = new Set<number>();
-  for (const each of await rows.where('state', 'in', ['sending', 'blocked']).execute()) {
-    if (await isAsSealed(connection, each, { ...each }, each.digest)) sound.add(each.row);
-  }
+  const rows = sealedRows(connection).where('batch', '=', batch).where('state', 'in', ['sending', 'blocked']);
+  const sound = new Set((await rows.execute()).filter(isSealedRow).map(({ row }) => row));
   const interrupted = await connection
     .updateTable('journal_intents')
     .set({ state: 'unknown' })

@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
 import type { Clock } from '../model/time.ts';
-import { openForReading, openForWriting } from '../store/file-kind.ts';
+import { busyMs, openForReading, openForWriting } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
 import { type JournalBackend, movedTo } from './database.ts';
@@ -51,9 +51,12 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
     isInPlace,
     locks: storeLocks(batchLocks(database, clock)),
     scrub: async () => {
+      // Other statements do not wait inside of SQLite, which holds the thread: this one holds up nobody.
+      database.pragma(`busy_timeout = ${busyMs}`);
       // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
       database.exec('VACUUM');
       database.pragma('wal_checkpoint(TRUNCATE)');
+      database.pragma('busy_timeout = 0');
     },
     close: () => void database.close(),
   };

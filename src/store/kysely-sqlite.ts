@@ -7,6 +7,7 @@ import {
   type DatabaseConnection,
   type Dialect,
   Kysely,
+  type QueryResult,
   SqliteAdapter,
   SqliteDriver,
   SqliteIntrospector,
@@ -37,31 +38,48 @@ export function sqliteDialect(database: Database): Dialect {
   };
 }
 
+/** Lets SQLite report at once that the file is locked: to wait inside of it would hold this thread. */
+class PatientConnection implements DatabaseConnection {
+  readonly #connection: DatabaseConnection;
+
+  constructor(connection: DatabaseConnection) {
+    this.#connection = connection;
+  }
+
+  async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
+    const until = performance.now() + busyMs;
+    for (;;) {
+      try {
+        return await this.#connection.executeQuery<Row>(query);
+      } catch (error) {
+        if (!isBusy(error) || performance.now() > until) throw error;
+      }
+      await wait(retryMs);
+    }
+  }
+
+  streamQuery<Row>(query: CompiledQuery, chunkSize?: number): AsyncIterableIterator<QueryResult<Row>> {
+    return this.#connection.streamQuery<Row>(query, chunkSize ?? 1);
+  }
+}
+
 class WritingDriver extends SqliteDriver {
   readonly #database: Database;
 
   constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
     super(config);
     this.#database = database;
+    database.pragma('busy_timeout = 0');
   }
 
-  /** Locked from its beginning, so that what it reads stays true until it writes. SQLite's own waiting would hold this thread. */
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    return new PatientConnection(await super.acquireConnection());
+  }
+
+  /** Locked from its beginning, so that what it reads stays true until it writes. */
   override async beginTransaction(connection: DatabaseConnection, settings?: TransactionSettings): Promise<void> {
     const isReading = this.#database.readonly || settings?.accessMode === 'read only';
-    const until = performance.now() + busyMs;
-    for (;;) {
-      try {
-        this.#database.pragma('busy_timeout = 0');
-        await connection.executeQuery(CompiledQuery.raw(isReading ? 'begin' : 'begin immediate'));
-        return;
-      } catch (error) {
-        const isBusy = error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_BUSY');
-        if (!isBusy || performance.now() > until) throw error;
-      } finally {
-        this.#database.pragma(`busy_timeout = ${busyMs}`);
-      }
-      await wait(retryMs);
-    }
+    await connection.executeQuery(CompiledQuery.raw(isReading ? 'begin' : 'begin immediate'));
   }
 
   /** SQLite has ended it by itself where the disk was full: that error is the one to report. */
@@ -71,3 +89,9 @@ class WritingDriver extends SqliteDriver {
 }
 
 const retryMs = 5;
+
+/** Somebody else has the file locked for now. What a transaction read and another one has changed since stays so. */
+function isBusy(error: unknown): boolean {
+  if (!(error instanceof SqliteDatabase.SqliteError)) return false;
+  return error.code.startsWith('SQLITE_BUSY') && error.code !== 'SQLITE_BUSY_SNAPSHOT';
+}

@@ -18,7 +18,7 @@ import type { StatementPart } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { toCount, toMoment } from './flag-values.ts';
 import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
-import { printJson, printNote, printWarning } from './output.ts';
+import { printJson, printOutcome, printWarning } from './output.ts';
 import { drawReport, isReport, reportRequest, toParameter } from './reports.ts';
 
 /** What says which part of a table or a report is wanted, by commander's names. */
@@ -142,7 +142,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   }
   refuseOwnFiles(context, target.path);
   const bytes = await writeDurableFile(target.path, chunks, signal);
-  printNote(context, `${counted(rows, 'row')} written to ${target.shown}`);
+  printOutcome(context, `${counted(rows, 'row')} written to ${target.shown}`);
   noteCursor(context, flags, cursor);
   const older = await removeOlder(context, target, 'files');
   if (!context.json()) return;
@@ -160,7 +160,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
 
 /** Says how to go on, once all of it is written. */
 function noteCursor(context: CliContext, { changedSince }: ExportFlags, cursor: string | null): void {
-  if (changedSince !== undefined && cursor !== null) printNote(context, `go on with --changed-since ${cursor}`);
+  if (changedSince !== undefined && cursor !== null) printOutcome(context, `go on with --changed-since ${cursor}`);
 }
 
 /** The certificate of the mirror as it is, where its root is reported. */
@@ -233,7 +233,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
     onWarning: (warning) => printWarning(context, warning),
   });
   const rows = manifest.files.reduce((sum, file) => sum + file.rows, 0);
-  printNote(
+  printOutcome(
     context,
     `${counted(manifest.files.length, 'file')} with ${counted(rows, 'row')} written to ${target.shown}`,
   );

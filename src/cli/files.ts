@@ -8,7 +8,7 @@ import { dayOf, parseDay, systemClock } from '../model/time.ts';
 import { defaultConfigFile, valueOf } from '../settings/settings.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { CliContext } from './context.ts';
-import { printJson, printNote, printWarning } from './output.ts';
+import { printJson, printNote, printOutcome, printWarning } from './output.ts';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { readManifest, removeDurableFolder } from '../store/files/durable-folder.ts';
 
@@ -99,7 +99,7 @@ export async function removeOlder(
 ): Promise<{ readonly removed?: readonly string[] }> {
   if (keep === undefined) return {};
   const { removed, left } = await keepNewest({ pattern, written: path, keep, of });
-  for (const each of removed) printNote(context, `removed ${relative(context.folder, each)}`);
+  for (const each of removed) printOutcome(context, `removed ${relative(context.folder, each)}`);
   for (const each of left)
     printWarning(context, `${relative(context.folder, each)} is older, and could not be removed`);
   return { removed };

@@ -58,6 +58,11 @@ export function printNote(context: CliContext, line: string): void {
   if (!context.quiet()) context.stderr.write(`${pasteable(context, line)}\n`);
 }
 
+/** A note that the document of `--json` says as well: beside it, the log of the worker would have it as a warning. */
+export function printOutcome(context: CliContext, line: string): void {
+  if (!context.json()) printNote(context, line);
+}
+
 /** Something the operator should know although the command goes on: standard error, under `--quiet` too. */
 export function printWarning(context: CliContext, line: string): void {
   context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${pasteable(context, line)}\n`);

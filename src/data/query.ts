@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
+import { fileChunks } from './export.ts';
 import type { QueryFormat } from './formats.ts';
 import { sourceOf } from './source.ts';
 import { textPieces } from './text-lines.ts';
@@ -31,7 +32,6 @@ export async function* queryChunks(
     yield* textPieces(Iterator.from(tableText(columns, rows, room)).map((line) => `${line}\n`));
     return;
   }
-  const { fileChunks } = await import('./export.ts');
   const form = { format, raw: false, compression: null, bom: false };
   // Nobody stops it from within: the process that reads is ended.
   const { signal } = new AbortController();

@@ -1,10 +1,19 @@
 /** The process that reads the mirror for a command: one job. It ends with it, so nothing is closed here, nor stopped. */
 import { openReadingStore } from '../store/reading.ts';
-import type { BrowseJob } from './browse.ts';
-import type { ExportRequest } from './export.ts';
+import { type BrowseJob, browseBytes } from './browse.ts';
+import { exportChunks, type ExportRequest } from './export.ts';
 import { type JobNews, serveJob } from './job-child.ts';
 import { maskedStore } from './personal.ts';
-import { type ChartJob, type PlanFormat, type PreviewJob, queryChunks, type QueryRequest } from './query.ts';
+import {
+  chartBytes,
+  type ChartJob,
+  type PlanFormat,
+  planText,
+  previewBytes,
+  type PreviewJob,
+  queryChunks,
+  type QueryRequest,
+} from './query.ts';
 
 export type ReadingJob = (
   | { readonly kind: 'query'; readonly request: QueryRequest }
@@ -31,28 +40,19 @@ async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => vo
   switch (job.kind) {
     case 'query':
       return yield* queryChunks(store.snapshot(), job.request);
-    case 'plan': {
-      const { planText } = await import('./query.ts');
+    case 'plan':
       return yield planText(store.snapshot(), job.sql, job.format);
-    }
-    case 'chart': {
-      const { chartBytes } = await import('./query.ts');
+    case 'chart':
       return yield await chartBytes(store.snapshot(), job, onWarning);
-    }
-    case 'preview': {
-      const { previewBytes } = await import('./query.ts');
+    case 'preview':
       return yield previewBytes(store.snapshot(), job, onWarning);
-    }
     case 'export': {
-      const { exportChunks } = await import('./export.ts');
       const { signal } = new AbortController();
       const onRows = (rows: number): void => emit({ kind: 'rows', rows });
       return yield* exportChunks(store, job.request, { signal, onRows, onWarning });
     }
-    case 'browse': {
-      const { browseBytes } = await import('./browse.ts');
+    case 'browse':
       return yield browseBytes(store.snapshot(), job);
-    }
   }
 }
 

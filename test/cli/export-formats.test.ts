@@ -97,9 +97,9 @@ describe('a name with the day in it', () => {
     const folder = temporaryFolder();
     for (const day of ['2020-01-01', '2020-01-02', '2020-01-03']) writeFileSync(join(folder, `u-${day}.csv`), '');
     const args = ['export', 'users', '-o', 'u-{date}.csv', '--keep', '2', '--json', '--db', mirror()];
-    const { code, stdout } = await invoke(args, { folder });
+    const { code, stdout, stderr } = await invoke(args, { folder });
     const report = JSON.parse(stdout) as { readonly file: string; readonly removed: readonly string[] };
-    expect(code).toBe(0);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(report.file).toMatch(/u-\d{4}-\d{2}-\d{2}\.csv$/);
     expect(report.removed.map((path) => path.slice(folder.length + 1))).toEqual([
       'u-2020-01-02.csv',
@@ -137,8 +137,9 @@ describe('export --all', () => {
       stdout: '',
       stderr: '9 files with 3 rows written to out\n',
     });
-    const { stdout } = await invoke([...args, '--json'], { folder });
+    const { stdout, stderr } = await invoke([...args, '--json'], { folder });
     expect(JSON.parse(stdout)).toEqual(JSON.parse(readFileSync(join(folder, 'out', 'manifest.json'), 'utf8')));
+    expect(stderr).toBe('');
   });
 
   test('keeps as many dated folders as are requested', async () => {

@@ -9,7 +9,7 @@ import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
-import { printNote, printResult } from '../output.ts';
+import { printNote, printOutcome, printResult } from '../output.ts';
 import { signIn } from '../prompts.ts';
 import { addAgainFlags, type AgainFlags, againOf, openBatch } from './shared.ts';
 import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
@@ -95,5 +95,5 @@ async function noteBatch(context: CliContext, journal: Journal, batch: Batch): P
 async function printApproval(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
   const report = await reportOf(journal, await batchOf(journal, batch));
   printResult(context, report, [...reportLines(context, report), ...approvalLines(report)]);
-  if (!context.json()) printNote(context, nextWords(report));
+  printOutcome(context, nextWords(report));
 }

@@ -27,6 +27,7 @@ import { doneBefore } from '../bulk/claim.ts';
 import { checkJournal, rememberJournal } from '../bulk/journal-memory.ts';
 import { openJournalMemory } from '../bulk/open.ts';
 import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
+import { tokenAtEnd } from '../bulk/token.ts';
 import { jsonText, printResponse, printPage, printPages } from './print-response.ts';
 import { openLog } from './logger.ts';
 import { openJournal } from '../journal/open.ts';
@@ -176,11 +177,19 @@ function relationsOf({ relations }: Operation, given: unknown): UserRelation[] {
   return names as UserRelation[];
 }
 
-/** What commander cannot see: a change that changes nothing, an amount below zero. */
+/** What commander cannot see: a change that changes nothing, the mark of another change, an amount below zero. */
 function checkBody({ name, parameters }: Operation, body: Readonly<Record<string, unknown>>): void {
   if (name === 'users.update' && Object.keys(body).length === 0) {
     const flags = parameters.map((each) => `--${each.name.replaceAll('_', '-')}`).join(', ');
     throw new UsageError('there is nothing to change', { advice: `Give one of ${flags}.` });
+  }
+  for (const [parameter, value] of Object.entries(body)) {
+    const mark = typeof value === 'string' ? tokenAtEnd(value) : undefined;
+    if (mark === undefined) continue;
+    // The row that it is of would look as if it had been made twice, or made at all.
+    throw new UsageError(`--${parameter.replaceAll('_', '-')} ends with ${mark}, the mark of a row of a batch`, {
+      advice: 'Leave the mark out, in HTML the comment with it: by it the row is found.',
+    });
   }
   const { amount = '', type } = body as Readonly<Record<string, string | undefined>>;
   if (name === 'users.update-balance' && amount.startsWith('-') && type !== 'set') {

@@ -57,10 +57,12 @@ export async function storeBatch(
 }
 
 function batchRow(batch: NewBatch, at: Timestamp) {
-  const { columns, problems, warnings, server, againReason } = batch;
+  const { file, columns, problems, warnings, server, againReason } = batch;
   return {
     ...batch,
     state: 'planned' as const,
+    // Cut by a browser or by us, it may end within a character: sealed as it is not stored, the batch would look altered.
+    file: file === null ? null : storable(file),
     columns: JSON.stringify(columns),
     problems: JSON.stringify(problems),
     warnings: JSON.stringify(warnings),

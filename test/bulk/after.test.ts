@@ -223,6 +223,16 @@ describe('undo', () => {
     await expect(undoRows(journal, batch, balance)).rejects.toThrow(/nothing of batch .* is left/);
   });
 
+  test('has a description that ends with a whole character, however long it was', async () => {
+    const { sandbox, client, journal } = await world();
+    // The words before it leave room for half of the last one.
+    const description = `${'y'.repeat(228)}\u{1F600}`;
+    const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 9), 'add', '1', description]]));
+    await send(journal, client, batch.batch);
+    const [row] = (await undoRows(journal, batch, balance)).rows;
+    expect(row?.parameters).toMatchObject({ description: `Reversal: ${'y'.repeat(228)}` });
+  });
+
   test('leaves what was not applied alone', async () => {
     const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
     const batch = await plan(

@@ -268,6 +268,20 @@ describe('a write', () => {
     expect(sandbox.control.get('users', data.id)).toBe(undefined);
   });
 
+  test.each([
+    ['update-balance 7 --type add --amount 5', '--description', 'Credit am:k3vq7x2mzpda'],
+    ['send-email 7 --subject Hi', '--content', '<p>Hi</p><!-- am:k3vq7x2mzpda -->'],
+  ])('that bears the mark of a row is not sent: %s', async (argv, flag, text) => {
+    const sandbox = await startSandbox();
+    const { code, stderr } = await invoke(sandbox, ['users', ...words(argv), flag, text, '--yes']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} ends with am:k3vq7x2mzpda`)]);
+    expect(sandbox.control.ledger()).toEqual([]);
+    // As `bulk status` says to take back what was made twice.
+    const correction = ['--description', 'Correction of am:k3vq7x2mzpda, made 2 times'];
+    const taking = words('users update-balance 7 --type remove --amount 5 --yes');
+    expect(await invoke(sandbox, [...taking, ...correction])).toMatchObject({ code: 0 });
+  });
+
   test('that is refused ends with 2 and every message of the server', async () => {
     const sandbox = await startSandbox();
     const taken = String(sandbox.control.get('users', 7)?.['email']);

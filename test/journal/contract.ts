@@ -134,7 +134,8 @@ export function journalContract(open: () => Promise<Opened>): void {
     const awkward = 'a\0b\ud800c';
     const whole = (text: string | null | undefined) => text?.replaceAll(/[\0\u{FFFD}\ud800]/gu, '?');
     const fields = { cells: [awkward], parameters: { description: awkward }, problem: awkward, plannedEmail: awkward };
-    await journal.addBatch(newBatch({ againReason: awkward, warnings: [awkward] }), [newIntent(2, 7, fields)]);
+    const texts = { file: awkward, againReason: awkward, warnings: [awkward] };
+    await journal.addBatch(newBatch(texts), [newIntent(2, 7, fields)]);
     await claim(journal);
     await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'sending', fields: { body: awkward } });
     await journal.move({

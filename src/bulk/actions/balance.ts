@@ -121,7 +121,9 @@ function inverse(
   { before }: { readonly before: string | null },
 ): BalanceParameters | string {
   const { type, amount, description } = parameters;
-  const text = `Reversal${description === null ? '' : `: ${description}`}`.slice(0, longestDescription - tokenLength);
+  const whole = `Reversal${description === null ? '' : `: ${description}`}`;
+  // Not within a character: servers refuse a body with half of one.
+  const text = whole.slice(0, longestDescription - tokenLength).replace(/[\uD800-\uDBFF]$/, '');
   if (type !== 'set') {
     return { type: type === 'add' ? 'remove' : 'add', amount, description: text, expected_balance: null };
   }

@@ -47,10 +47,11 @@ export function planRows(
   }
   const { claimed, problems, warnings, warned, net } = planner;
   const sizes = sizeNotes(planner.changes);
-  const noted = mapRows(planned, (each): PlannedRow => {
+  const withSize = (each: PlannedRow): PlannedRow => {
     const more = sizes.get(each.row);
     return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
-  });
+  };
+  const noted = Object.assign(mapRows(planned, withSize), { drain: () => planned.drain().map(withSize) });
   return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
 }
 

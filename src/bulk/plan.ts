@@ -125,7 +125,7 @@ export async function preparePlan(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    rows: intentsOf(plan.rows),
+    rows: intentsOf(plan.rows.drain()),
   };
 }
 

@@ -1,6 +1,7 @@
 /** Rows as they are read, one after the other, on their way to be a sheet, and the text of files that are text. */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
+import { releaseBytes } from '../../model/memory.ts';
 import { counted } from '../../model/text.ts';
 import { type Budget, refusal } from './limits.ts';
 import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
@@ -240,6 +241,16 @@ export class PackedRows<T extends object> implements Rows<T> {
       for (const values of JSON.parse(chunk.toString()) as unknown[][]) yield this.#rowOf(values);
     }
     for (const values of this.#last) yield this.#rowOf(values);
+  }
+
+  /** The same for the last time: what was read is let go. */
+  *drain(): Generator<T, undefined> {
+    for (let chunk = this.#chunks.shift(); chunk !== undefined; chunk = this.#chunks.shift()) {
+      const rows = JSON.parse(chunk.toString()) as unknown[][];
+      releaseBytes(chunk);
+      for (const values of rows) yield this.#rowOf(values);
+    }
+    for (const values of this.#last.splice(0)) yield this.#rowOf(values);
   }
 
   #rowOf(values: readonly unknown[]): T {

@@ -26,6 +26,15 @@ describe('packed rows', () => {
     },
   );
 
+  test.each([0, 1, 100, 1_234])('%i of them are gone once they were read for the last time', (count) => {
+    const all = Array.from({ length: count }, (_, at) => rowOf(at));
+    const packed = new PackedRows<Row>();
+    for (const each of all) packed.add(each);
+    expect([...packed.drain()]).toEqual(all);
+    expect([...packed]).toEqual([]);
+    expect(packed).toHaveLength(0);
+  });
+
   test('are read no further than somebody wants', () => {
     const packed = new PackedRows<Row>();
     for (let at = 0; at < 500; at += 1) packed.add(rowOf(at));

@@ -6,14 +6,16 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { checkReceipt } from '../../src/bulk/check-receipt.ts';
 import type { Manifest } from '../../src/bulk/results.ts';
+import { openJournal } from '../../src/journal/open.ts';
 import { keyFiles, openCheckingKey } from '../../src/journal/signed-document.ts';
+import { Releases } from '../../src/model/releases.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
-import { quickCost } from '../support/people.ts';
+import { operator, quickCost } from '../support/people.ts';
 
 const password = 'correct horse battery staple';
 
@@ -467,6 +469,29 @@ describe('a second pair of eyes', () => {
     await ledTo(await again.post(`${mine}/submit`));
     const self = await again.post(`${mine}/approve`, { hash, password });
     expect([self.status, made(sandbox)]).toEqual([422, 1]);
+  });
+
+  test('of rows that the mirror shall lose says before and after what removes them, and has nothing to send', async () => {
+    const world = await office({ config: 'bulk:\n  approval:\n    deletions: {}\n' });
+    const { clerk, browser, people, settings, clock } = world;
+    await browser('bea', ['approver']);
+    await people.setPassword('bea', await hashPassword(password, quickCost));
+    const bea = await browser('bea', []);
+    const releases = new Releases();
+    const journal = await openJournal(settings, operator, clock, releases);
+    const server = { address: world.sandbox.url, owner: null, keyMark: 'k' };
+    const request = await journal.requestDeletions({ server, resource: 'users', rows: 300, hash: 'abcdefgh' });
+    await releases.close();
+    const place = `/batches/${request?.batch}`;
+    const hash = request?.approval.hash ?? '';
+    expect(await read(await bea.get(place))).not.toMatch(/every row|no such row/);
+    await ledTo(await bea.post(`${place}/approve`, { hash, password }));
+    const response = await clerk.get(place);
+    expect(response.status).toBe(200);
+    expect(await read(response)).toContain('admin-mirror sync --allow-deletions');
+    for (const way of ['send', 'resume']) {
+      expect(await read(await clerk.post(`${place}/${way}`, { typed: '300' }))).toContain('sends nothing');
+    }
   });
 
   test('denies it with a reason, which the one who made it reads', async () => {

@@ -1,5 +1,5 @@
 /** What people do with a batch - hand it over, approve, deny, send, take back - how its sending goes, and one row that they may settle. */
-import { actionOf } from '../../bulk/actions.ts';
+import { actionOfBatch } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
 import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
@@ -26,6 +26,7 @@ import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/
 import { reviewRow } from '../../bulk/review.ts';
 import { resolveRow } from '../../bulk/settle.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
+import { nextCommand } from '../../journal/standing.ts';
 import { UsageError } from '../../model/errors.ts';
 
 /** What there is to do now, for whoever looks: the one thing that moves the batch on. */
@@ -39,17 +40,20 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
   const waits = approval !== null && approval.missing > 0;
   if (waits && approval.state === 'waiting') {
     return html`<h2>It waits for approval</h2>
-      ${may('approver') ? decisionTag(visit, ports, batch.batch, approval.hash) : null}`;
+      ${may('approver') ? decisionTag(visit, ports, batch, approval.hash) : null}`;
   }
   if (left > 0 && waits) {
     return html`<h2>Another person must approve it</h2>
       ${isMaker ? submitTag(at) : null}`;
   }
+  if (state === 'planned' && batch.action === 'deletions') {
+    return html`<p class="note">${prose(inBrowser(`${nextCommand(batch)}.`))}</p>`;
+  }
   if (!isMaker) return html``;
   if (state === 'planned') {
     if (left === 0)
       return html`<p class="note">Nothing of it can be sent. Correct the sheet and send it here again.</p>`;
-    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOf(batch.action), batch.server.address);
+    const { doing, typed } = await consentQuestion(ports.journal, batch, actionOfBatch(batch), batch.server.address);
     return html`<h2>Send it</h2>
       ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can correct the sheet instead and plan it again.</p>`}
       <form method="post" action="${at('send')}">
@@ -82,12 +86,12 @@ function submitTag(at: (what: string) => string): Html {
   return postForm(at('submit'), html`${word} ${againTag()} <button>Submit for approval</button>`);
 }
 
-function decisionTag(visit: Visit, ports: ConsolePorts, batch: string, hash: string): Html {
+function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch, hash: string): Html {
   const at = (what: string): string => visit.link(`/batches/${batch}/${what}`);
   const proof = proofTag(visit, ports, `/batches/${batch}`);
   return html`<form method="post" action="${at('approve')}">
       <input type="hidden" name="hash" value="${hash}" />
-      <p>Look at every row below first.</p>
+      ${action === 'deletions' ? null : html`<p>Look at every row below first.</p>`}
       <p>${proof}</p>
       <button>Approve</button>
     </form>
@@ -193,13 +197,13 @@ function againIn({ form }: Visit): { readonly reason: string | null } {
 export function sendPlanned(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
   return doing(visit, ports, (batch) =>
-    ports.sendings.send(batch, actionOf(batch.action), visit.form.get('typed') ?? '', againIn(visit), actor),
+    ports.sendings.send(batch, actionOfBatch(batch), visit.form.get('typed') ?? '', againIn(visit), actor),
   );
 }
 
 export function goOn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return doing(visit, ports, (batch) => ports.sendings.resume(batch, actionOf(batch.action), againIn(visit), actor));
+  return doing(visit, ports, (batch) => ports.sendings.resume(batch, actionOfBatch(batch), againIn(visit), actor));
 }
 
 export function stopSending(visit: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -164,8 +164,10 @@ async function taken<T>(all: AsyncIterable<T>, most: number): Promise<T[]> {
 async function rowsTag(
   visit: Visit,
   { journal }: ConsolePorts,
-  { batch, counts, rows, types }: BatchReport,
+  { batch, action, counts, rows, types }: BatchReport,
 ): Promise<Html> {
+  // They are in the mirror, and not in the journal.
+  if (action === 'deletions') return html``;
   const { link, query } = visit;
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);

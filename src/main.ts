@@ -17,7 +17,7 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
   });
   // Where standard error is gone there is nobody to tell.
   process.stderr.on('error', () => {});
-  // Asked often and by scripts, so answered before anything else is loaded.
+  // Needed often and by scripts, so printed before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
   else process.exit(await runProcess(argv, response, rows));
 }

@@ -23,10 +23,9 @@ import { exactNumber } from './exact-json.ts';
 import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './narrow.ts';
-import { type GateOptions, openGate, type RateLimit, type Sleep } from './rate.ts';
-import { read } from './read.ts';
+import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
+import { type Counters, read } from './request.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';
-import { type Counters, realSleep } from './transmission.ts';
 import { refusedIfThere, write } from './write.ts';
 
 /** `baseUrl`: where `/api/v1` is; may have a path of its own. */
@@ -140,7 +139,7 @@ export interface Client {
   sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Response>;
   /**
    * One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out.
-   * @param mayBegin asked just before the first byte; Unreachable where it says no, nothing having been sent
+   * @param mayBegin called just before the first byte; Unreachable where it says no, nothing having been sent
    */
   sendExactly(
     operation: OperationName,

@@ -154,7 +154,7 @@ export interface HttpRequest {
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
-  /** Asked once the connection stands, just before the first byte: where it says no, nothing is sent. */
+  /** Called once the connection stands, just before the first byte: where it says no, nothing is sent. */
   readonly mayBegin?: (() => boolean) | undefined;
 }
 

@@ -3,11 +3,21 @@
  * grows by one for every few good responses and is halved on 429, 503 and timeouts. Time is passed in. Section "Requests"
  * of docs/architecture.md.
  */
+import { setTimeout as wait } from 'node:timers/promises';
 import { type Clock, hourMs, secondMs, unlessAborted } from '../model/time.ts';
 import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
 /** Waits; rejects with the signal's reason where it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
+
+/** Waits in real time; rejects with the signal's reason. */
+export const realSleep: Sleep = async (ms, signal) => {
+  try {
+    await wait(ms, undefined, signal === undefined ? {} : { signal });
+  } catch (error) {
+    throw signal?.aborted ? signal.reason : error;
+  }
+};
 
 /** One limit for several machines, wherever it is kept. */
 export interface SharedBudget {

@@ -6,7 +6,7 @@ import { bodyOf, problemsIn, recordIn, UnreadableResponse } from './envelope.ts'
 import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
 import { type HttpResponse, requestedWaitOf, retryAfterOf } from './http.ts';
 import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
-import { type Line, type Message, nameOf, transmit } from './transmission.ts';
+import { type Line, type Message, nameOf, transmit } from './request.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { passwordsIn } from '../model/secret.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';

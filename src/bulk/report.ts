@@ -169,7 +169,7 @@ async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchStat
   return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
 }
 
-export interface TypeTotal {
+interface TypeTotal {
   readonly type: string;
   readonly rows: number;
   readonly amount: string;

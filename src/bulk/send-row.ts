@@ -248,7 +248,7 @@ function unknownMarkError({ row }: Intent, token: string): OperatorError {
 async function settleResponse(
   sending: Sending,
   planned: Intent,
-  outcome: Outcome & { readonly kind: 'answered' },
+  outcome: Outcome & { readonly kind: 'responded' },
 ): Promise<RowEnd> {
   const { response: answerKind, httpStatus, text: response, problem, stop } = outcome;
   await move(sending, planned, 'sending', stateAfterResponse(answerKind), {
@@ -284,7 +284,7 @@ export type SendingClient = Pick<Client, 'sendExactly' | 'redact' | 'counters'>;
 
 type Outcome =
   | {
-      readonly kind: 'answered';
+      readonly kind: 'responded';
       readonly response: AnswerKind;
       readonly httpStatus: number | null;
       /** Without the key, should the server have sent it back. */
@@ -334,9 +334,9 @@ function responded(
   kind: AnswerKind,
   response: Response | undefined,
   error: OperatorError | null,
-): Outcome & { readonly kind: 'answered' } {
+): Outcome & { readonly kind: 'responded' } {
   return {
-    kind: 'answered',
+    kind: 'responded',
     response: kind,
     httpStatus: response?.status ?? null,
     text: response === undefined ? null : client.redact(response.raw),

@@ -147,7 +147,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const older = await removeOlder(context, target, 'files');
   if (!context.json()) return;
   const { format, compression } = request.form;
-  const asked = {
+  const times = {
     as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
     changed_since: flags.changedSince,
   };
@@ -155,7 +155,7 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
   const after = certifiedOf(context);
   const certificate = before?.written_at === after?.written_at ? after : null;
   const written = { file: target.path, format, compression, rows, bytes };
-  printJson(context, { ...written, ...asked, cursor, certificate, ...older });
+  printJson(context, { ...written, ...times, cursor, certificate, ...older });
 }
 
 /** Says how to go on, once all of it is written. */
@@ -272,8 +272,8 @@ function formOf(flags: ExportFlags, file: string | undefined): FileForm {
     });
   }
   const format = flags.format ?? named?.format ?? 'csv';
-  const asked = flags.gzip === true ? 'gzip' : flags.zstd === true ? 'zstd' : undefined;
-  const compression = asked ?? named?.compression ?? null;
+  const flagged = flags.gzip === true ? 'gzip' : flags.zstd === true ? 'zstd' : undefined;
+  const compression = flagged ?? named?.compression ?? null;
   if (compression !== null && isPacked(format)) {
     throw new UsageError(
       `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,

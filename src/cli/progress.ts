@@ -42,7 +42,7 @@ function openDrawing(context: CliContext): ((lines: readonly string[], isLast?: 
   };
 }
 
-export interface Watch<Event> {
+interface Watch<Event> {
   readonly progress: (event: Event) => void;
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
   /** Ends the drawing, so that the result stands below it. */

@@ -325,7 +325,7 @@ function isQuick(snapshot: Snapshot, browse: Browse, isMasked: boolean): boolean
 }
 
 /** One page. Throws a UsageError for what the mirror does not know. */
-export function pageOf(snapshot: Snapshot, browse: Browse, isMasked: boolean): BrowsePage {
+function pageOf(snapshot: Snapshot, browse: Browse, isMasked: boolean): BrowsePage {
   const looked = lookedAt(snapshot, browse, isMasked);
   const { selections, isBackward } = readingOf(looked, browse);
   const wanted = browseLimits.rows + 1;

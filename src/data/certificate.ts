@@ -137,7 +137,7 @@ function notComplete(
   );
 }
 
-export interface ResourceEnd {
+interface ResourceEnd {
   readonly run: string;
   readonly status: string;
   readonly server_total: number | null;

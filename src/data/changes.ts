@@ -180,7 +180,7 @@ export async function* changesChunks(
 }
 
 /** The changes as an endless list: JSON lines, CSV, or TSV also in place of a table, whose widths nobody could know. */
-export function linesOf(changes: readonly ReportedChange[], format: QueryFormat, isFirst: boolean): string {
+function linesOf(changes: readonly ReportedChange[], format: QueryFormat, isFirst: boolean): string {
   if (format === 'json' || format === 'jsonl') return changes.map((change) => `${jsonOf(change)}\n`).join('');
   const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
   return (isFirst ? header(style, columns) : '') + rowLines(style, columns)(changes.flatMap(rowsOf));

@@ -316,6 +316,6 @@ function systemError(error: unknown): unknown {
 
 const logOf = (file: string): string => `${file}-wal`;
 
-export function sizeOf(file: string): number {
+function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

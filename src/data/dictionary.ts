@@ -149,7 +149,7 @@ mirror_freshness | How fresh each resource is. | SELECT resource, fresh_as_of FR
   fresh_as_of TEXT? | every row was seen on the server at or after this time; null where one never was
 `;
 
-export const bookkeeping: readonly TableEntry[] = [...entriesIn('table', tables), ...entriesIn('view', freshness)];
+const bookkeeping: readonly TableEntry[] = [...entriesIn('table', tables), ...entriesIn('view', freshness)];
 
 /** Views of the records. */
 export const analystViews: readonly TableEntry[] = entriesIn(

@@ -92,7 +92,7 @@ export function priceOf(
 
 /** Ways to read every row as often, the one with the fewest requests first. */
 function* rhythmsWithin(withinMs: number): Generator<{ readonly runsADay: number; readonly everyRuns: number }> {
-  // More than a year of nights is asked for by nobody.
+  // More than a year of nights is needed by nobody.
   for (let nights = Math.min(400, Math.floor(withinMs / dayMs)); nights >= 1; nights -= 1) {
     yield { runsADay: 1, everyRuns: nights };
   }

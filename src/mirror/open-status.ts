@@ -62,7 +62,7 @@ function progressOf(
     requests,
     /** Pages of the records that it expects, a request each at the least; null where these are not known. */
     expectedRequests: whole === null ? null : pages,
-    /** At the pace so far; null where that cannot be told, and of a run that has ended. */
+    /** At the pace so far; null where that is not known, and of a run that has ended. */
     leftMs: isTold ? (spentMs / records) * (whole - records) : null,
   };
 }

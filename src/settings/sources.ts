@@ -126,7 +126,7 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
-/** A line of `.env` that is no variable is passed over, and what it was to set with it: it is worth a line. It may hold a secret. */
+/** A line of `.env` that is no variable is skipped, and so is what it was to set: that is worth a line. It may hold a secret. */
 function unread(text: string): string[] {
   // What stands in quotes may go over several lines, and is a value whatever it looks like.
   const inQuotes = /(?<=^[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*)(["'`])[^]*?\1/gm;

@@ -146,7 +146,7 @@ export function* changesAfter(
     const [wasSeen, endedAt, ...before] = rowid === null ? [] : (versionOf.get(rowid) ?? []);
     const head = { seq: Number(seq), id };
     if (gone === 1n) {
-      // Of somebody who was forgotten nothing is left to be told.
+      // Of somebody who was forgotten nothing is left to be shown.
       const at = (endedAt ?? since) as Timestamp;
       yield { ...head, at, kind: 'deleted', before: rowid === null ? null : before, after: null };
       continue;

@@ -102,10 +102,10 @@ export function openLeases(
   /** Apart from any transaction: it must not wait for one. Rows lock themselves against whoever takes them over. */
   async function renew(): Promise<boolean> {
     if (owned.size === 0) return true;
-    const asked = [...owned];
+    const renewing = [...owned];
     const since = now();
     try {
-      const ours = JSON.stringify(asked.map(([name, { run, epoch }]) => ({ name: prefix + name, run, epoch })));
+      const ours = JSON.stringify(renewing.map(([name, { run, epoch }]) => ({ name: prefix + name, run, epoch })));
       const renewed = await query<{ name: string }>(
         `update ${schema}.store_leases as l set until = clock_timestamp() + interval '${leaseMs} milliseconds'
            from jsonb_to_recordset($1::jsonb) as o(name text, run text, epoch bigint)
@@ -113,12 +113,12 @@ export function openLeases(
         [ours],
       );
       const names = new Set(renewed.map(({ name }) => name));
-      for (const [name, lease] of asked) {
+      for (const [name, lease] of renewing) {
         if (names.has(prefix + name)) lease.since = since;
         // One that was taken just now may not be on record yet.
         else if (owned.get(name) === lease && remainingMs(name) < leaseMs * (1 - parts.patience)) lease.lost.abort();
       }
-      return names.size === asked.length;
+      return names.size === renewing.length;
     } catch {
       // What it could not renew runs out; until then it tries again.
       return false;

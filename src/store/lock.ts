@@ -52,7 +52,7 @@ export interface StoreLocks {
   /** Throws `LockHeldError` saying who has it and since when. */
   acquire(connection: QueryExecutorProvider, name: string, run: string, command: string): Promise<void>;
   release(connection: QueryExecutorProvider, name: string, run: string): Promise<void>;
-  /** Gives it up where the database cannot be told: it is free once its owner counts as dead. */
+  /** Gives it up where the database cannot be reached: it is free once its owner counts as dead. */
   abandon(name: string, run: string): void;
   /** Belongs into each transaction that writes: throws `LockHeldError` where somebody else has got a lock of ours. */
   guard(connection: QueryExecutorProvider): Promise<void>;

@@ -125,7 +125,7 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     /**
      * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
      * they come to.
-     * @param since nothing that came before this time is told as new, nor before the time at which the number's epoch began
+     * @param since nothing that came before this time is reported as new, nor before the time at which the number's epoch began
      */
     changesAfter: (resource: ResourceName, after: number, since?: Timestamp) =>
       guarded(changesAfter(database, resource, after, later(beginningAfter(database, after), since)), guard),

@@ -93,13 +93,13 @@ export function openRequestBudget(
     refused: (waitMs: number) => {
       if (elapsed() < awayUntil) return;
       lookAgain = Number.NEGATIVE_INFINITY;
-      const told = query(
+      const written = query(
         `insert into ${schema}.store_budgets as b (name, next_at, closed_until)
            values ($1, clock_timestamp(), clock_timestamp() + $2 * interval '1 millisecond')
            on conflict (name) do update set closed_until = greatest(b.closed_until, excluded.closed_until)`,
         [name, waitMs],
       );
-      turn = turn.then(() => soon(told)).catch(away);
+      turn = turn.then(() => soon(written)).catch(away);
     },
     /** Ends what is under way. */
     close: async () => {

@@ -12,7 +12,7 @@ import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** Who is asked for again, before an approval: only the same person, in the same session, confirms. */
-export interface Again {
+interface Again {
   readonly account: string;
   readonly session: string;
 }

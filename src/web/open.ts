@@ -2,7 +2,7 @@
 import type { ConsolePorts } from './route.ts';
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Sleep } from '../api/rate.ts';
-import { realSleep } from '../api/transmission.ts';
+import { realSleep } from '../api/rate.ts';
 import { openReaders } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole, type Actor } from '../model/actor.ts';

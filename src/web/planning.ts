@@ -313,8 +313,8 @@ export class Uploads {
     signal: AbortSignal,
   ): Promise<Batch | KeptSheet> {
     const { action, file, name, again, allowForce } = sheet;
-    const asked = { action: action.name, sheet: sheet.sheet, mark, again, allowForce };
-    const job = { kind: 'sheet', file, name, ...asked } as const;
+    const choices = { action: action.name, sheet: sheet.sheet, mark, again, allowForce };
+    const job = { kind: 'sheet', file, name, ...choices } as const;
     const planned = await this.#planning.plan(job, actor, signal).catch((error: unknown) => {
       // Whoever sent it knows it by its own name.
       if (!(error instanceof OperatorError) || !error.message.includes(file)) throw error;

@@ -10,7 +10,7 @@ import { type Database, isRefusedValue } from './database.ts';
 /** Of rows that are written cell by cell; of a bare one only what identifies it, with all else in `_raw`. */
 type Care = 'careful' | 'bare';
 
-export type LineReader = ReturnType<typeof lineReader>;
+type LineReader = ReturnType<typeof lineReader>;
 
 /** Reads the table in the order of the column, rows whose number is in `(from, to]`. */
 export function lineReader(

@@ -114,7 +114,7 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(title, html`${form} ${shown}`, { status });
 }
 
-/** What was asked for; or what is wrong with the question, beside the form in which it can be put right. */
+/** What is to be shown; or what is wrong with it, beside the form in which it can be put right. */
 async function shownOrWhyNot(ports: ConsolePorts, show: () => Promise<Html>) {
   try {
     return { shown: await show(), status: 200 };
@@ -187,7 +187,7 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
     return html`<p class="soft">Nothing that you write here changes anything: only statements that read are run.</p>`;
   }
   const seconds = secondsIn(query);
-  const asked = { sql, limit: seconds === limits[0] ? null : seconds };
+  const chosen = { sql, limit: seconds === limits[0] ? null : seconds };
   const doing = query.get('do');
   if (doing === 'plan') {
     const plan = await textOf(visit, ports, { kind: 'plan', sql, format: 'text' });
@@ -197,10 +197,10 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
   if (doing === 'picture') {
     // Drawn once here, so that what cannot be drawn is told in words.
     await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
-    return pictureTag(link('/sql/picture', asked), `The picture of: ${sql.slice(0, 300)}`);
+    return pictureTag(link('/sql/picture', chosen), `The picture of: ${sql.slice(0, 300)}`);
   }
   const { preview } = await previewOf(visit, ports, { sql });
-  return html`${downloadsTag((format) => link('/sql/download', { ...asked, format }))} ${previewTag('Result', preview)}`;
+  return html`${downloadsTag((format) => link('/sql/download', { ...chosen, format }))} ${previewTag('Result', preview)}`;
 }
 
 function tableEntryTag({ name, kind, summary, columns }: InventoryTable): Html {

@@ -20,6 +20,8 @@ export interface Response {
   /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
   readonly body: unknown;
   readonly raw: string;
+  /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
+  readonly ageMs?: number;
 }
 
 interface ApiErrorOptions extends ErrorOptions {

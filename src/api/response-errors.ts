@@ -1,7 +1,7 @@
 /** The error behind a response that is no success, for reads and writes alike. */
 import { secondMs } from '../model/time.ts';
 import { isHtml, problemsOf, shortLine } from './envelope.ts';
-import { type HttpResponse, locationOf } from './http.ts';
+import { ageOf, type HttpResponse, locationOf } from './http.ts';
 import { type Response, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { parseExactly } from './exact-json.ts';
 import type { Redact } from './redact.ts';
@@ -20,7 +20,9 @@ const addressAdvice =
 
 /** The response as it came: parsed where it is JSON, else its text. */
 export function responseOf(response: HttpResponse): Response {
-  return { status: response.status, body: parsedOrText(response.body), raw: response.body };
+  const ageMs = ageOf(response.headers);
+  const given = { status: response.status, body: parsedOrText(response.body), raw: response.body };
+  return ageMs === undefined ? given : { ...given, ageMs };
 }
 
 function parsedOrText(body: string): unknown {

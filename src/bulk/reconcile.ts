@@ -15,7 +15,7 @@ import { dayMs } from '../model/time.ts';
 import { ownerAlone } from '../store/files/durable-file.ts';
 import { type BalanceParameters, changesOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
-import { readUser } from './actions/user-with.ts';
+import { readUser, withoutCache } from './actions/user-with.ts';
 import {
   type Finding,
   findingsOf,
@@ -140,7 +140,7 @@ class Look {
   stopped: string | null = null;
 
   constructor(ports: ReconcilePorts, question: Question, rows: JournalRows, progress: Progress) {
-    this.#ports = ports;
+    this.#ports = { ...ports, client: withoutCache(ports.client) };
     this.#question = question;
     this.#rows = rows;
     this.#progress = progress;

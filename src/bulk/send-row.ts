@@ -22,7 +22,7 @@ import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
-import { anotherShown, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
@@ -45,7 +45,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   const target = targetOf(planned);
   let seen: Observation;
   try {
-    seen = await action.look(client, target, sending.signal);
+    seen = await lookAt(sending, target, sending.signal);
   } catch (error) {
     if (error instanceof OperatorError) return { state: 'planned', stop: error };
     throw error;

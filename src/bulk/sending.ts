@@ -1,9 +1,10 @@
 /** What sending and settling work with, and what they tell whoever watches. */
 import type { Sleep } from '../api/rate.ts';
-import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
+import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
 import type { Action, LookingClient, Observation, Target } from './action.ts';
+import { withoutCache } from './actions/user-with.ts';
 import type { JournalMemory } from './journal-memory.ts';
 import type { SendingClient } from './send-row.ts';
 
@@ -54,6 +55,16 @@ export interface RowEnd {
 export function targetOf({ user, parameters, token, row }: Intent): Target {
   if (parameters === null || token === null) throw new Error(`row ${row} is not valid and has no target`);
   return { user, parameters, token };
+}
+
+/** Looks at the user of a row. Throws what the client throws, but for 404. */
+export function lookAt(
+  { action, client }: Pick<Sending, 'action' | 'client'>,
+  target: Target,
+  signal?: AbortSignal,
+  response?: AnswerKind | null,
+): Promise<Observation> {
+  return action.look(withoutCache(client), target, signal, response);
 }
 
 /** Such a look says nothing of the row's own user. */

@@ -11,7 +11,7 @@ import { type BalanceParameters, observationOf, reversalOf } from './actions/bal
 import { balance } from './actions/balance.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
-import { anotherShown, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
 import {
   agree,
@@ -110,9 +110,10 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
 }
 
 /** @param signal left out where the look goes on to its end, whoever wants to stop */
-async function judge({ action, client }: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
+async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
+  const { action } = sending;
   const target = targetOf(intent);
-  const seen = await action.look(client, target, signal, intent.answerKind);
+  const seen = await lookAt(sending, target, signal, intent.answerKind);
   if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
   return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }

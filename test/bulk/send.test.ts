@@ -1,11 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
+import { resolveRow } from '../../src/bulk/settle.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import type { Behaviour, Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { IntentState, Journal } from '../../src/journal/port.ts';
+import type { Batch, IntentState, Journal } from '../../src/journal/port.ts';
 import {
   bulkClient,
   intentsOf,
@@ -256,6 +257,27 @@ describe('a lost response', () => {
     sandbox.control.commitLate();
     expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
   });
+
+  test.each(['commit_refused', 'commit_reset'] as const)(
+    'is not looked for in what a cache kept from before it: after %s it stays unknown, and is not sent again',
+    async (fault) => {
+      const { sandbox, journal, batch, users, go, states } = await planned();
+      sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
+      failNext(sandbox, users[0], fault);
+      const sleep = async (ms: number): Promise<void> => void sandbox.control.advanceClock(ms);
+      await go({ sleep });
+      sandbox.control.advanceClock(20 * minuteMs);
+      const { error } = await go({ settleAfterMs: 0, sleep });
+      expect([error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
+      expect(error?.advice).toContain('a cache in front of the server');
+      const found = (await journal.batch(batch)) as Batch;
+      await resolveRow(journal, found, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
+      expect((await go({ sleep })).error?.message).toMatch(/a response that was 12\d\d s old/);
+      expect([await states(), writes(sandbox)]).toEqual([['planned'], 1]);
+      sandbox.control.setBehaviour({ cache_seconds: 0 });
+      expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
+    },
+  );
 
   test('is not sent near the end of the lock of its batch, nor after it, and is as it was', async () => {
     const { sandbox, journal, client, batch, users, go, states } = await planned();

@@ -8,6 +8,7 @@ import type { Finding } from '../../src/bulk/differences.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
+import { minuteMs } from '../../src/model/time.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 
 interface Compared {
@@ -305,6 +306,21 @@ describe('the comparison', () => {
     const whole = await reconcile(world);
     expect(whole.compared().requests).toBe(1);
     expect(whole.stderr).toMatch(/about 0 more requests/);
+  });
+
+  test('from before what was made, as a cache kept it, is neither compared with nor adopted from', async () => {
+    const days = await twoDays();
+    putBack(days.world, days.copy);
+    const { control } = days.sandbox;
+    // What the cache has, it has from now on.
+    control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
+    await reconcile(days.world);
+    control.advanceClock(20 * minuteMs);
+    for (const ended of [await reconcile(days.world), await adopt(days.world)]) {
+      expect([ended.code, ended.stderr]).toEqual([5, expect.stringMatching(/a response that was 1\d{3} s old/)]);
+    }
+    control.setBehaviour({ cache_seconds: 0 });
+    expect((await adopt(days.world)).compared().adopted).toMatchObject({ rows: 3 });
   });
 
   test('of a list that is empty for a minute is incomplete', async () => {

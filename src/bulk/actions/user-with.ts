@@ -2,11 +2,33 @@
 import { stringifyExactly } from '../../api/exact-json.ts';
 import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
+import { IncompleteError } from '../../model/errors.ts';
 import { recordId } from '../../model/records.ts';
+import { secondMs } from '../../model/time.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import type { Judgement, LookingClient, Observation, Target } from '../action.ts';
 
 type Relation = 'balance_transactions' | 'notifications';
+
+/**
+ * The same client without what a cache in front of the server has kept: whatever was written since does not show in it, so a row
+ * that was made would look as if it had not been. Such a response throws an IncompleteError.
+ */
+export function withoutCache<C extends Pick<LookingClient, 'getUser' | 'list'>>(client: C) {
+  const given = <R extends { readonly ageMs?: number }>(response: R): R => {
+    const { ageMs = 0 } = response;
+    if (ageMs === 0) return response;
+    throw new IncompleteError(
+      `a cache in front of the server gave a response that was ${ageMs / secondMs} s old, against the request: what was sent since does not show in it`,
+      { advice: 'Whoever runs the server can take /api out of the cache. Run this again after that.' },
+    );
+  };
+  return {
+    ...client,
+    getUser: async (...asked: Parameters<LookingClient['getUser']>) => given(await client.getUser(...asked)),
+    list: async (...asked: Parameters<LookingClient['list']>) => given(await client.list(...asked)),
+  };
+}
 
 /**
  * Reads the user, with the related records if they are shown. Null where there is no such user; without fields where

@@ -170,7 +170,7 @@ const largestBodies = 128 * 1_048_576;
 function checkServer({ baseUrl, key }: ClientOptions): void {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol) || url.username !== '') {
-    throw new UsageError('the base address is no http or https address', {
+    throw new UsageError('the base address is not an http or https address', {
       advice: 'Give it as in https://panel.example.com, without a user, a query or /api/v1.',
     });
   }
@@ -185,7 +185,7 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
 function checkedId<Id extends RecordKey>(user: Id, use: 'read' | 'written'): Id {
   const isWhole = typeof user === 'bigint' || Number.isSafeInteger(user);
   if (isWhole && (use === 'read' || user > 0)) return user;
-  throw new UsageError(`${user} is no user id`, { advice: 'An id is a whole number above 0.' });
+  throw new UsageError(`${user} is not a user id`, { advice: 'An id is a whole number above 0.' });
 }
 
 /** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */

@@ -189,12 +189,12 @@ export function pageOf(
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const refusal = problemsIn(body);
-    if (refusal.length > 0) throw new UnreadableResponse('the response is no list', { refusal });
+    if (refusal.length > 0) throw new UnreadableResponse('the response is not a list', { refusal });
     const found = isRecord(body)
       ? `; what came has ${shortLine(Object.keys(body).slice(0, 8).join(', ')) || 'nothing'}`
       : '';
     throw new UnreadableResponse(
-      `the response is no list: ${issue?.path.join('.') || 'its body'} is not as documented${found}`,
+      `the response is not a list: ${issue?.path.join('.') || 'its body'} is not as documented${found}`,
     );
   }
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
@@ -203,7 +203,7 @@ export function pageOf(
     throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, { mistaken: true });
   }
   if (!data.every(isRecord))
-    throw new UnreadableResponse('the response is no list: data holds something that is no record');
+    throw new UnreadableResponse('the response is not a list: data holds something that is not a record');
   const foreign = foreignList(data, resource);
   if (foreign !== undefined) throw new UnreadableResponse(foreign, { foreign: true });
   return {

@@ -116,14 +116,14 @@ function checkedDate(date: string | DateRange): DatePreset | DateRange {
     const [from, to] = parts;
     if (parts.length === 2 && from !== undefined && to !== undefined) return checkedDate({ from, to });
     if (isPreset(date)) return date;
-    throw new UsageError(`"${date}" is no date range`, {
+    throw new UsageError(`"${date}" is not a date range`, {
       advice: `${suggestion(date, datePresets)} Or give two days, as in 2026-01-01,2026-01-31.`,
     });
   }
   const [from, to] = [date.from, date.to].map((each) => {
     const day = parseDay(each) ?? parseDay(turned(each));
     if (day === undefined) {
-      throw new UsageError(`"${each}" is no day of the calendar`, {
+      throw new UsageError(`"${each}" is not a day of the calendar`, {
         advice: 'Give a range as two days, 2026-01-01,2026-01-31, or day first, 01-01-2026,31-01-2026.',
       });
     }

@@ -120,7 +120,7 @@ export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined 
   if (column !== 'user_id') return { column, value };
   const id = writtenId(value);
   if (typeof id === 'number') return { column, value: String(id) };
-  const problem = `${shown(value)} is no user id; an id is a whole number above 0`;
+  const problem = `${shown(value)} is not a user id; an id is a whole number above 0`;
   row.problem(column, id === undefined ? problem : tooLargeToWrite(id));
   return undefined;
 }
@@ -167,7 +167,7 @@ function readField(row: RowReader, { name, type, required }: Parameter): string 
   if (type === 'boolean') return readYes(row, name);
   const text = row.text(name);
   if (type === 'code' && text !== undefined && !codePattern.test(text)) {
-    row.problem(name, `${shown(text)} is no code, such as en or pt-BR`);
+    row.problem(name, `${shown(text)} is not a code, such as en or pt-BR`);
   }
   return text;
 }

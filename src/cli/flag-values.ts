@@ -66,9 +66,12 @@ export async function readInput(stdin: AsyncIterable<Uint8Array | string>): Prom
     const piece = Buffer.from(chunk);
     bytes += piece.length;
     if (bytes > mostBytes) {
-      throw new UsageError(`standard input has more than ${mostBytes / 1024 / 1024} MiB, which is no text to be read`, {
-        advice: 'Check what is given to the command after <, or before |.',
-      });
+      throw new UsageError(
+        `standard input has more than ${mostBytes / 1024 / 1024} MiB, which is too much to be read`,
+        {
+          advice: 'Check what is given to the command after <, or before |.',
+        },
+      );
     }
     pieces.push(piece);
   }

@@ -184,7 +184,7 @@ function usageError(error: CommanderError, path: string): UsageError {
   if (refused?.groups !== undefined) {
     const { flag, name, given = '', why = '' } = refused.groups;
     const choices = /^Allowed choices are (.*)\.$/.exec(why)?.[1];
-    return new UsageError(flag === undefined ? `"${given}" is no ${name}` : `${flag} is "${given}"`, {
+    return new UsageError(flag === undefined ? `"${given}" is not a valid ${name}` : `${flag} is "${given}"`, {
       advice: choices === undefined ? why : suggestion(given, choices.split(', ')),
     });
   }

@@ -64,7 +64,7 @@ async function run(context: CliContext, name: string | undefined): Promise<void>
   const { reports, broken } = found;
   printResult(context, { reports: reports.map(documentOf), broken }, listOf(context, found));
   if (context.json()) return;
-  for (const { file, problems } of broken) printWarning(context, `${file} is no report: ${problems.join('; ')}`);
+  for (const { file, problems } of broken) printWarning(context, `${file} is not a report: ${problems.join('; ')}`);
 }
 
 function documentOf({ sql, parameters, needs, ...rest }: Report) {

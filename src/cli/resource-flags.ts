@@ -138,7 +138,7 @@ function checkedText(parameter: Parameter, text: string): string {
     throw new UsageError(`${flag} cannot be "${text}"`, { advice: suggestion(text, values) });
   }
   if (type === 'url' && !URL.canParse(text)) {
-    throw new UsageError(`${flag} "${text}" is no address`, { advice: 'Write it as in https://example.com/page.' });
+    throw new UsageError(`${flag} "${text}" is not an address`, { advice: 'Write it as in https://example.com/page.' });
   }
   if (type !== 'number') return text;
   const parsed = parseMoney(text);

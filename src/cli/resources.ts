@@ -165,7 +165,7 @@ async function openRecord(
 function idOf(text: string): RecordKey {
   const id = writtenId(text);
   if (id !== undefined) return id;
-  throw new UsageError(`"${text}" is no user id`, { advice: 'An id is a whole number above 0, of up to 64 bits.' });
+  throw new UsageError(`"${text}" is not a user id`, { advice: 'An id is a whole number above 0, of up to 64 bits.' });
 }
 
 function relationsOf({ relations }: Operation, given: unknown): UserRelation[] {

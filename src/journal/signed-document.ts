@@ -314,12 +314,12 @@ function jsonIn<T>(
   shape: z.ZodType<T>,
   { kind, written, digest }: { kind: string; written: (text: string) => string; digest: Hash },
 ): T {
-  if (!line.startsWith(before) || !line.endsWith(after)) throw new NoDocument(`this is no line of a ${kind}`);
+  if (!line.startsWith(before) || !line.endsWith(after)) throw new NoDocument(`this is not a line of a ${kind}`);
   let value: Json;
   try {
     value = JSON.parse(line.slice(before.length, line.length - after.length)) as Json;
   } catch {
-    throw new NoDocument('this is no JSON');
+    throw new NoDocument('this is not JSON');
   }
   const plain = `${before}${canonical(value)}${after}`;
   // Of two members with one name, or two ways to write a number, programs would see different things.
@@ -333,7 +333,7 @@ function jsonIn<T>(
 
 export function signatureIn(line: string, kind: string, written: (signature: string) => string): string {
   const signature = /[0-9a-f]{128}/.exec(line)?.[0] ?? '';
-  if (signature === '' || written(signature) !== line) throw new NoDocument(`this is no signature of a ${kind}`);
+  if (signature === '' || written(signature) !== line) throw new NoDocument(`this is not a signature of a ${kind}`);
   return signature;
 }
 

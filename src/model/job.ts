@@ -174,12 +174,12 @@ export function cronProblem(text: string): { readonly problem: string; readonly 
   const fields = given.length === 5 ? ['0', ...given] : given;
   // Elsewhere H stands for a time that the program chooses.
   const wrong = isNamed ? -1 : fields.findIndex((field, index) => /^H/i.test(field) || !isField(field, index));
-  if (wrong !== -1) return { problem: `"${fields[wrong]}" is no ${fieldNames[wrong]}`, advice };
+  if (wrong !== -1) return { problem: `"${fields[wrong]}" is not a valid ${fieldNames[wrong]}`, advice };
   let read: CronParser.CronFieldCollection;
   try {
     read = parse(text, new Date(0)).fields;
   } catch {
-    return { problem: isNamed ? `"${text}" is no time` : 'no month that it names has that day', advice };
+    return { problem: isNamed ? `"${text}" is not a time` : 'no month that it names has that day', advice };
   }
   if (isNamed || read.dayOfMonth.isWildcard || read.dayOfWeek.isWildcard) return undefined;
   const [, minute, hour, days, month, weekdays] = fields;

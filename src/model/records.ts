@@ -103,9 +103,9 @@ export function foreignList(records: readonly ServedRecord[], resource: Resource
   const [first] = records;
   const others = records.flatMap((record) => otherResourceOf(record, resource) ?? []);
   if (others.length * 2 > records.length) {
-    return `it is no list of ${resource}: ${others.length} of ${records.length} records look like ${others[0] ?? ''}`;
+    return `it is not a list of ${resource}: ${others.length} of ${records.length} records look like ${others[0] ?? ''}`;
   }
   if (first === undefined || records.length < 2 || !records.every((record) => isStrange(record, resource))) return;
   const names = Object.keys(first).slice(0, 5).join(', ');
-  return `it is no list of ${resource}: its records lack most of the fields of one and have others (${names}, …)`;
+  return `it is not a list of ${resource}: its records lack most of the fields of one and have others (${names}, …)`;
 }

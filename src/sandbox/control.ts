@@ -34,7 +34,7 @@ function readTime(time: number | string): number {
   const day = parseDay(text);
   const ms = day === undefined ? parseInstant(text) : startOfDay(day);
   if (ms === undefined) {
-    throw new UsageError(`the sandbox's clock was set to "${text}", which is no time`, {
+    throw new UsageError(`the sandbox's clock was set to "${text}", which is not a time`, {
       advice: 'Write it like 2026-03-11T10:00:00Z, or as milliseconds since 1970.',
     });
   }

@@ -207,7 +207,7 @@ export function seqOf(database: Database, file: string, cursor: string): number 
   if (cursor === startCursor) return 0;
   const [, mirror, epoch, digits] = /^([0-9a-f]{12})\.([0-9a-f]{12})\.(\d{1,15})$/.exec(cursor) ?? [];
   if (mirror === undefined || epoch === undefined || digits === undefined) {
-    throw new CursorError('malformed', `"${cursor}" is no cursor: one looks like 5b1f0c9e7a42.c07d1e55b3f8.1204`);
+    throw new CursorError('malformed', `"${cursor}" is not a cursor: one looks like 5b1f0c9e7a42.c07d1e55b3f8.1204`);
   }
   const seq = Number(digits);
   const head = headOf(database);

@@ -148,7 +148,7 @@ export function dayIn(query: URLSearchParams, field: string): Day | undefined {
   const text = query.get(field)?.trim() ?? '';
   const day = parseDay(text);
   if (day !== undefined || text === '') return day;
-  throw new UsageError(`"${text}" is no day`, { advice: 'Write it as 2026-03-11.' });
+  throw new UsageError(`"${text}" is not a day`, { advice: 'Write it as 2026-03-11.' });
 }
 
 /** A page. */

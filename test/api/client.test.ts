@@ -94,8 +94,8 @@ describe('the fourteen operations', () => {
   test('refuse an id that is none before anything is sent', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, {}));
     const client = clientOf(server.url);
-    for (const id of [1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/no user id/);
-    for (const id of [0, -1, 1.5, Number.NaN]) await expect(client.deleteUser(id)).rejects.toThrow(/no user id/);
+    for (const id of [1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/not a user id/);
+    for (const id of [0, -1, 1.5, Number.NaN]) await expect(client.deleteUser(id)).rejects.toThrow(/not a user id/);
     expect(server.received).toHaveLength(0);
   });
 });
@@ -195,7 +195,7 @@ describe('a read', () => {
   test('that gets other words than a list reports them', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { message: 'Be right back.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
-    expect(error.message).toContain('the response is no list: Be right back., tried 4 times');
+    expect(error.message).toContain('the response is not a list: Be right back., tried 4 times');
   });
 
   test('that fails to the end says how often and for how long it was tried', async () => {

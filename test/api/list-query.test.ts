@@ -64,7 +64,7 @@ describe('an option that the resource does not have', () => {
     ['users', { sorts: [{ key: 'id', direction: 'asc' }] }, /no sort key "id"/],
     ['users', { sorts: [{ key: 'email', direction: 'down' }] }, /Known: asc, desc, random/],
     ['users', { date: '5days' }, /Did you mean "(3|7)days"/],
-    ['users', { date: '2026-02-30,2026-03-01' }, /"2026-02-30" is no day/],
+    ['users', { date: '2026-02-30,2026-03-01' }, /"2026-02-30" is not a day/],
     ['users', { page: 0 }, /above 0/],
     ['users', { paginate: 1.5 }, /above 0/],
     ['users', { include: ['orders', 'orders'] }, /given twice/],

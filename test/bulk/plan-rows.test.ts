@@ -53,8 +53,8 @@ describe('a row', () => {
 
   const wrong: readonly (readonly [Cells, string | null, RegExp])[] = [
     [['', 'add', '1'], 'user_id', /empty/],
-    [['x', 'add', '1'], 'user_id', /"x" is no user id/],
-    [[0, 'add', '1'], 'user_id', /no user id/],
+    [['x', 'add', '1'], 'user_id', /"x" is not a user id/],
+    [[0, 'add', '1'], 'user_id', /not a user id/],
     [[9, 'add', '1'], 'user_id', /there is no user 9/],
     [
       ['9007199254740993', 'add', '1'],
@@ -509,7 +509,7 @@ describe('a row that makes a user', () => {
     expect(problems).toEqual([
       { row: 3, column: 'email', problem: 'row 2 makes a user with the same' },
       { row: 4, column: 'username', problem: 'row 2 makes a user with the same' },
-      { row: 5, column: 'email', problem: expect.stringContaining('is no email address') as string },
+      { row: 5, column: 'email', problem: expect.stringContaining('is not an email address') as string },
     ]);
   });
 });

@@ -208,7 +208,7 @@ describe('global flags', () => {
 
 test('a value that a flag or an argument does not take is named, with what it takes', async () => {
   const cases = [
-    [['sync', 'usres'], 'error: "usres" is no resource\nDid you mean "users"?\n'],
+    [['sync', 'usres'], 'error: "usres" is not a valid resource\nDid you mean "users"?\n'],
     [
       ['changes', 'users', '--since', 'soon'],
       'error: --since is "soon"\nIt must be a time such as 2026-03-11T10:00:00Z',

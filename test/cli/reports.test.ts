@@ -244,7 +244,7 @@ describe('the doctor', () => {
     expect(of('writes.sql')).toMatch(/^fail: only statements that read/);
     expect(of('two.sql')).toMatch(/^fail: the SQL holds more than one statement/);
     expect(of('unknown-table.sql')).toMatch(/^fail: it needs usrs, which the mirror does not have/);
-    expect(of('Bad Name.sql')).toMatch(/^fail: "Bad Name" is no name of a report/);
+    expect(of('Bad Name.sql')).toMatch(/^fail: "Bad Name" is not the name of a report/);
     expect(found.filter((each) => each.startsWith('fail'))).toHaveLength(9);
     expect(found.find((each) => each.startsWith('ok'))).toMatch(/^ok: 14 of 31 can be run; for 8 more/);
   });

@@ -176,7 +176,7 @@ describe('what cannot be meant', () => {
     [['users', 'list', '--date', '2026-02-01,2026-01-31'], /ends before it begins/],
     [['users', 'list', '--date', '01-02-2026,31-01-2026'], /ends before it begins/],
     [['users', 'lsit'], /unknown command "lsit"[^]*list/],
-    [['users', 'get', 'seven'], /"seven" is no user id/],
+    [['users', 'get', 'seven'], /"seven" is not a user id/],
     [['users', 'get', '7', '--with', 'suborder'], /no related records "suborder"[^]*"suborders"/],
     [['users', 'update', '7'], /nothing to change[^]*--first-name/],
     [['users', 'send-email', '7', '--subject', 'x', '--yes'], /--content <text>" not specified/],
@@ -185,7 +185,7 @@ describe('what cannot be meant', () => {
     [['users', 'update-balance', '7', '--type', 'add', '--amount', '-1', '--yes'], /below zero[^]*--type remove/],
     [
       ['users', 'send-notification', '7', '--type', 'danger', '--icon', 'x', '--message', 'x', '--url', 'x y', '--yes'],
-      /"x y" is no address/,
+      /"x y" is not an address/,
     ],
   ])('%j ends with 2 and what is near, and sends nothing', async (argv, expected) => {
     const sandbox = await startSandbox();

@@ -76,6 +76,6 @@ describe('schedule', () => {
   test('of a job with a mistake is refused, with its line', async () => {
     const { code, stderr } = await invoke(['schedule', '--list'], folderWith(jobs.replace('0 3 29', '0 24 29')));
     expect(code).toBe(2);
-    expect(stderr).toContain('config/admin-mirror.yaml:3: job "leap": cron is "0 24 29 2 *": "24" is no hour');
+    expect(stderr).toContain('config/admin-mirror.yaml:3: job "leap": cron is "0 24 29 2 *": "24" is not a valid hour');
   });
 });

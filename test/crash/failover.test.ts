@@ -135,7 +135,7 @@ describe('whoever sends', () => {
     const { sandbox, store, database, batch, takeOver, verdict } = world;
     const way = await wayTo(database);
     const address = parseDatabaseAddress(way.url);
-    if (address === undefined) throw new Error(`${way.url} is no address`);
+    if (address === undefined) throw new Error(`${way.url} is not an address`);
     const journal = await journalIn({ ...store, address });
     const client = bulkClient(sandbox);
     onTestFinished(() => client.close());

@@ -40,7 +40,7 @@ describe('a list that shows the records of another', () => {
       expect(error?.exitCode).toBe(5);
       expect(report.resources[name]).toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
       expect(report.resources[name]?.status).not.toBe('complete');
-      expect(report.resources[name]?.problem).toMatch(new RegExp(`is no list of ${name}: .* look like ${other}`));
+      expect(report.resources[name]?.problem).toMatch(new RegExp(`is not a list of ${name}: .* look like ${other}`));
     }
     expectMirrored(sandbox, file);
     expect(eventsIn(file, 'foreign_records')[0]).toMatchObject({ resource: name });

@@ -35,7 +35,7 @@ describe('a record of a list', () => {
 
   test('that has most of its fields from nowhere is none of the list where all records are such', () => {
     const order = recordWith('users', 1, 9);
-    expect(foreignList([order, order], 'users')).toMatch(/^it is no list of users: .*order_0/);
+    expect(foreignList([order, order], 'users')).toMatch(/^it is not a list of users: .*order_0/);
     expect(foreignList([order, recordWith('users', 14)], 'users')).toBeUndefined();
   });
 
@@ -44,6 +44,8 @@ describe('a record of a list', () => {
     const user = recordWith('users', ownFields('users'));
     expect(otherResourceOf(email, 'users')).toBe('emails');
     expect(foreignList([email, user, user], 'users')).toBeUndefined();
-    expect(foreignList([email, email, user], 'users')).toBe('it is no list of users: 2 of 3 records look like emails');
+    expect(foreignList([email, email, user], 'users')).toBe(
+      'it is not a list of users: 2 of 3 records look like emails',
+    );
   });
 });

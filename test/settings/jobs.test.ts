@@ -98,14 +98,14 @@ describe('what is wrong with a job is said with its line:', () => {
     ],
     [
       nightly.replace('15 2', '75 2'),
-      'config.yaml:4: job "nightly": cron is "75 2 * * *": "75" is no minute\nWrite minute,',
+      'config.yaml:4: job "nightly": cron is "75 2 * * *": "75" is not a valid minute\nWrite minute,',
     ],
     [nightly.replace('15 2 * * *', '0 3 30 2 *'), 'no month that it names has that day'],
     [nightly.replace('15 2 * * *', '15 2'), 'it has 2 fields, not five, or six with seconds'],
     [nightly.replace('15 2 * * *', '0 0 31 4,6 *'), 'no month that it names has that day'],
-    [nightly.replace('15 2 * * *', 'H 2 * * *'), '"H" is no minute'],
-    [nightly.replace('15 2 * * *', '0 2 * * MONDAY'), '"MONDAY" is no weekday'],
-    [nightly.replace('15 2 * * *', '@nightly'), '"@nightly" is no time'],
+    [nightly.replace('15 2 * * *', 'H 2 * * *'), '"H" is not a valid minute'],
+    [nightly.replace('15 2 * * *', '0 2 * * MONDAY'), '"MONDAY" is not a valid weekday'],
+    [nightly.replace('15 2 * * *', '@nightly'), '"@nightly" is not a time'],
     [
       nightly.replace('15 2 * * *', '0 4 1-7 * 0'),
       'cron is "0 4 1-7 * 0": it names days of the month and weekdays, which means either in some programs and both in others\n' +
@@ -145,7 +145,7 @@ describe('what is wrong with a job is said with its line:', () => {
       'c',
     );
     expect(readJobs(file.jobs ?? []).problems.map(({ message }) => message)).toEqual([
-      'c:4: job "nightly": cron is "75 2 * * *": "75" is no minute',
+      'c:4: job "nightly": cron is "75 2 * * *": "75" is not a valid minute',
       'c:5: job "b": cron is "x": it has 1 fields, not five, or six with seconds',
     ]);
   });

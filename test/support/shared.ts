@@ -17,7 +17,7 @@ const still: Clock = { now: () => sandboxNow };
 
 export function storeOf({ url, password }: Pick<TestDatabase, 'url' | 'password'>, schema: string): SharedStore {
   const address = parseDatabaseAddress(url);
-  if (address === undefined) throw new Error(`${url} is no address`);
+  if (address === undefined) throw new Error(`${url} is not an address`);
   return { address, password: new Secret(password), ca: undefined, schema };
 }
 

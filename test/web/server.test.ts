@@ -155,10 +155,10 @@ describe('the audit', () => {
     const { browser } = await startConsole();
     const anna = await browser('anna', [...roles]);
     for (const [query, words] of [
-      ['since=22.11.2026', 'is no day'],
-      ['until=2026-02-30', 'is no day'],
-      ['user=abc', 'is no user'],
-      ['user=9007199254740993', 'is no user'],
+      ['since=22.11.2026', 'is not a day'],
+      ['until=2026-02-30', 'is not a day'],
+      ['user=abc', 'is not a user'],
+      ['user=9007199254740993', 'is not a user'],
     ] as const) {
       const response = await anna.get(`/audit?${query}`);
       expect([query, response.status, (await response.text()).includes(words)]).toEqual([query, 422, true]);

@@ -98,7 +98,8 @@ function example(first: string, last: string, name: string): Record<string, stri
 function readRow(row: RowReader): CreateParameters {
   const fields = readFields(row, 'users.create');
   const email = String(fields['email'] ?? '');
-  if (email !== '' && !/^[^\s@]+@[^\s@]+$/.test(email)) row.problem('email', `${inQuotes(email)} is no email address`);
+  if (email !== '' && !/^[^\s@]+@[^\s@]+$/.test(email))
+    row.problem('email', `${inQuotes(email)} is not an email address`);
   return { ...fields, email, username: String(fields['username'] ?? '') };
 }
 

@@ -178,7 +178,7 @@ export const notify = messageAction<NotifyParameters>('notification', {
 function readNotification(row: RowReader): NotifyParameters {
   const url = row.text('url') ?? null;
   if (url !== null && !URL.canParse(url)) {
-    row.problem('url', `${inQuotes(url)} is no address; write it as https://example.com/page`);
+    row.problem('url', `${inQuotes(url)} is not an address; write it as https://example.com/page`);
   }
   return {
     type: row.word('type', notificationTypes) ?? 'success',

@@ -153,7 +153,7 @@ function parameterOf(entry: Entry): ReportParameter | string {
   if (given === undefined || meaning === '' || more.length > 0) {
     return 'a parameter is written "name | type | default | meaning"';
   }
-  if (!parameterPattern.test(name)) return `"${name}" is no name of a parameter: small letters, digits and _`;
+  if (!parameterPattern.test(name)) return `"${name}" is not the name of a parameter: small letters, digits and _`;
   const known = parameterTypes.find((each) => each === type);
   if (known === undefined) return `the parameter ${name} has the type "${type}". ${suggestion(type, parameterTypes)}`;
   const standing = given === 'required' ? undefined : given === 'none' ? null : given;
@@ -178,7 +178,7 @@ function needsOf({ value }: Entry): ReportNeed[] | string {
     const [resource = '', relation, ...more] = name.split('.');
     const read = wordsIn(list ?? '');
     if (name === '' || more.length > 0)
-      return `"${part.trim()}" is no table, and no related records such as users.orders`;
+      return `"${part.trim()}" is not a table, nor related records such as users.orders`;
     if (relation === undefined) {
       if (list !== undefined) return `keys belong to related records, as in users.orders (status), and not to ${name}`;
       needs.push({ table: name, relation: null, keys: [] });
@@ -280,7 +280,7 @@ function readReport(folder: string, base: string, origin: ReportOrigin): Report 
   const name = base.slice(0, -ending.length);
   const file = join(folder, base);
   if (!namePattern.test(name)) {
-    const problems = [`"${name}" is no name of a report: small letters, digits, - and _`];
+    const problems = [`"${name}" is not the name of a report: small letters, digits, - and _`];
     return { name, file, origin, problems };
   }
   let text: string;

@@ -69,7 +69,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
 function userIn(text: string): number {
   const id = writtenId(text);
   if (typeof id === 'number') return id;
-  throw new UsageError(`"${text}" is no user of a batch`, { advice: 'Give the id: a whole number above 0.' });
+  throw new UsageError(`"${text}" is not a user of a batch`, { advice: 'Give the id: a whole number above 0.' });
 }
 
 export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {

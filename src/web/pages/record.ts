@@ -44,7 +44,7 @@ function namedIn({ params }: Visit): Named {
       `only records of users, packages, emails and coupons have a page, and "${relation}" is none of them`,
     );
   }
-  if (id === undefined) throw notFound(`"${text}" is no id`);
+  if (id === undefined) throw notFound(`"${text}" is not an id`);
   return { resource: relation, id };
 }
 

@@ -42,7 +42,7 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
   const { reports, broken, replaced } = await openReports(settings);
   const body = html`${isMaskedFor(visit) ? maskedNote : null}
   ${offers('GET', '/sql') ? html`<p><a class="button quiet" href="${link('/sql')}">Write SQL</a></p>` : null}
-  ${(isMaskedFor(visit) ? [] : broken).map(({ file, problems }) => problemTag(`${file} is no report: ${problems.join('; ')}`))}
+  ${(isMaskedFor(visit) ? [] : broken).map(({ file, problems }) => problemTag(`${file} is not a report: ${problems.join('; ')}`))}
   ${tableTag<Report>(
     'Saved reports',
     [

@@ -68,7 +68,7 @@ describe('the header of a report', () => {
     [/title/, '-- Users by status', /^line 1: "-- Users by status" is not of the form "-- key: value"$/],
     [/chart/, '-- title: Again', /^line 11: a second title$/],
     [/from \|/, '-- parameter: from | date | 30d ago', /^line 4: a parameter is written "name \| type/],
-    [/from \|/, '-- parameter: From | date | none | x', /^line 4: "From" is no name of a parameter/],
+    [/from \|/, '-- parameter: From | date | none | x', /^line 4: "From" is not the name of a parameter/],
     [
       /from \|/,
       '-- parameter: from | dat | none | x',

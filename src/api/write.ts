@@ -53,10 +53,12 @@ export async function write(line: Line, message: Message, signal?: AbortSignal):
  * What a deletion that failed has come to: after a conflict the server has decided, so a user whom `look` still finds was
  * not deleted. Any other error is given back as it is.
  */
-export async function refusedIfThere(error: unknown, look: () => Promise<unknown>): Promise<unknown> {
+export async function refusedIfThere(error: unknown, look: () => Promise<Response>): Promise<unknown> {
   if (!(error instanceof WriteOutcomeUnknown) || error.response?.status !== conflict) return error;
   try {
-    await look();
+    // What a cache has kept is from before.
+    const { ageMs = 0 } = await look();
+    if (ageMs > 0) return error;
   } catch {
     return error;
   }

@@ -306,6 +306,15 @@ describe('a write', () => {
     });
   });
 
+  test('that deletes and meets a conflict is unknown where only a cache still shows the user', async () => {
+    const sandbox = await startSandbox({ behaviour: { refusal_status: 409 } });
+    sandbox.control.setRelated('users', 7, 'punishments', [{ reason: 'spam' }]);
+    sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
+    expect((await invoke(sandbox, words('users get 7'))).code).toBe(0);
+    sandbox.control.advanceClock(60_000);
+    expect((await invoke(sandbox, words('users delete 7 --yes'))).code).toBe(8);
+  });
+
   test('whose response is lost ends with 8, and the advice to look', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'commit_reset' });

@@ -268,6 +268,10 @@ describe('a record', () => {
     expect(faultsIn(page)).toEqual([]);
     expect(await (await post('/data/coupons/3/live')).text()).not.toContain('differs');
     expect(await (await post('/data/users/999999/live')).text()).toContain('The server has no such user.');
+    sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
+    expect((await post('/data/users/5/live')).status).toBe(200);
+    sandbox.control.advanceClock(60_000);
+    expect(await (await post('/data/users/5/live')).text()).toContain('a response that was 60 s old');
   });
 
   test('is called absent only where the server says so, and its words turn nothing round on the page', async () => {

@@ -2,6 +2,7 @@
 import { isRecord, recordIn } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
+import { withoutCache } from '../../bulk/actions/user-with.ts';
 import type { ReportedChange } from '../../data/changes.ts';
 import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
 import { inventory } from '../../data/inventory.ts';
@@ -281,7 +282,8 @@ async function servedRecord(
   { settings, log, clock }: ConsolePorts,
 ): Promise<ServedRecord | 'absent' | 'not shown'> {
   return withReleases(async (releases) => {
-    const client = openApi({ settings, log, clock }, releases);
+    // Whoever reads here decides by it what becomes of an open row.
+    const client = withoutCache(openApi({ settings, log, clock }, releases));
     if (resource !== 'users') {
       const filters = [{ key: 'id', value: id }] as const;
       const { records, total } = await client.list(resource, { filters, paginate: 15 }, signal, patience);

@@ -27,17 +27,18 @@ export async function openBulkPorts(
 ): Promise<BulkPorts> {
   const journal = await openJournal(settings, actor, clock, releases);
   return {
-    ...openPlanPorts({ settings, log, clock, signal }, journal, releases),
-    memory: rehearsal ? null : openJournalMemory(settings, clock, releases),
+    ...openPlanPorts({ settings, log, signal }, journal, releases),
+    memory: rehearsal ? null : openJournalMemory(settings, journal.clock, releases),
   };
 }
 
 /** What a plan is made with, beside that journal. */
-export function openPlanPorts<J extends Pick<Journal, 'claimView'>>(
-  { settings, log, clock, signal }: Surroundings,
+export function openPlanPorts<J extends Pick<Journal, 'claimView' | 'clock'>>(
+  { settings, log, signal }: Omit<Surroundings, 'clock'>,
   journal: J,
   releases: Releases,
 ) {
+  const { clock } = journal;
   const { maxRow, maxTotal, maxDay, maxRows, againWithinMs } = settings.bulk;
   return {
     journal,

@@ -147,8 +147,8 @@ async function openRecord(
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
   const [settings, { releases }] = [context.settings(), context];
   const journal = await openJournal(settings, context.actor(), systemClock, releases);
-  const memory = name === 'users.update-balance' ? openJournalMemory(settings, systemClock, releases) : null;
-  const ports = { journal, memory, clock: systemClock };
+  const memory = name === 'users.update-balance' ? openJournalMemory(settings, journal.clock, releases) : null;
+  const ports = { journal, memory, clock: journal.clock };
   if (name === 'users.update-balance') await checkJournal(ports);
   const user = path.includes('{user}') ? id : null;
   // Of a password, not even that it is long.
@@ -157,7 +157,7 @@ async function openRecord(
   await journal.checkWrite(write);
   // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
   const before =
-    (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, systemClock));
+    (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, journal.clock));
   if (before !== null) printWarning(context, before);
   return (send, redact) => recordedWrite(journal, write, () => rememberJournal(ports, null), send, redact);
 }

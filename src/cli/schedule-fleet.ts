@@ -6,7 +6,7 @@ import type { Log } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { minuteMs, systemClock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
-import { type FleetEvent, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
+import { type FleetEvent, type FleetPlace, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
 import { openFleetPlace } from '../worker/open-store.ts';
 import { sleepFor } from '../worker/sleep.ts';
 
@@ -73,22 +73,24 @@ export async function workAsMember(
     log.info({ published_at: at, mirror: found }, `the mirror was restored from what was published at ${at}`);
   }
 
-  const ports: Omit<FleetPorts, 'place'> = {
+  const portsAt = (place: FleetPlace): FleetPorts => ({
+    place,
+    clock: systemClock,
     mirror,
     remember: async (head, hasStep) => {
       if (!existsSync(file)) return;
-      await withMemory(file, (memory) => rememberShared(memory, head, hasStep, systemClock));
+      await withMemory(file, (memory) => rememberShared(memory, head, hasStep, place.clock));
     },
     work: () => work(prepare),
     sleep: sleepFor,
     signal,
     emit: (event) => {
-      member.onTrouble(event.kind === 'trouble' ? event.error.message : undefined);
+      if (event.kind !== 'clock') member.onTrouble(event.kind === 'trouble' ? event.error.message : undefined);
       logEvent(log, event);
     },
-  };
+  });
   await withReleases(async (releases) => {
-    await workInFleet({ ...ports, place: await openFleetPlace(settings, id, systemClock, releases) });
+    await workInFleet(portsAt(await openFleetPlace(settings, id, systemClock, releases)));
   });
 }
 
@@ -103,6 +105,12 @@ function withMemory<T>(file: string, work: (memory: JournalMemory) => T | Promis
 
 function logEvent(log: Log, event: FleetEvent): void {
   if (event.kind === 'waiting') return log.info({}, 'another worker works; this one waits for its turn');
+  if (event.kind === 'clock') {
+    const { difference } = event;
+    if (difference === null) return log.info({}, "this machine's clock agrees with that of the shared store");
+    const advice = 'Set it right. Until then jobs run at their times by the clock of the shared store.';
+    return log.warn({ advice }, `this machine's clock is ${difference} that of the shared store`);
+  }
   const { message, advice } = event.error;
   if (event.kind === 'replaced') return log.warn({ advice }, `this worker no longer works: ${message}`);
   return log.error({ advice }, message);

@@ -8,13 +8,13 @@ import { capabilityWords, type MirrorStatus, openStatus } from '../mirror/open-s
 import { actorText } from '../model/actor.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { worstOf } from '../model/errors.ts';
-import { ageText, parseInstant, systemClock } from '../model/time.ts';
+import { ageText, clockDifference, parseInstant, systemClock } from '../model/time.ts';
 import { checkCode, type StatusProblem, statusProblems } from '../worker/problems.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
 /** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/problems.ts. */
 function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
-  const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`];
+  const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`, ...clockLines(shared)];
   if (worker === null && jobs.length === 0) return store;
   const owner =
     worker === null
@@ -22,6 +22,11 @@ function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
   return [...store, '', owner, ...jobs.map((job) => jobLine(job, width)), ...fleetLines(fleet)];
+}
+
+function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_store']>): string[] {
+  const difference = clockDifference(ahead ?? 0);
+  return difference === null ? [] : [`its clock, by which jobs and batches go, is ${difference} this machine's`];
 }
 
 const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };

@@ -111,9 +111,9 @@ async function noteLate(context: CliContext): Promise<void> {
     const directory = openDirectory(settings, releases);
     if (directory === null) return;
     const journal = await openJournal(settings, context.actor(), systemClock, releases);
-    const late = await recordLate({ journal, directory, clock: systemClock });
-    const memory = openJournalMemory(settings, systemClock, releases);
-    await refreshMemory({ journal, memory, clock: systemClock });
+    const late = await recordLate({ journal, directory, clock: journal.clock });
+    const memory = openJournalMemory(settings, journal.clock, releases);
+    await refreshMemory({ journal, memory, clock: journal.clock });
     for (const { batch, row, state } of late) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';
       printWarning(context, `row ${row} of batch ${batch} counted as not applied, and was made late: it ${what} now`);

@@ -24,6 +24,8 @@ export interface JournalBackend {
   /** Whether the database is the one that was opened, as far as its id does not show it. */
   readonly isInPlace: () => boolean;
   readonly locks: StoreLocks;
+  /** By which everything in it goes. */
+  readonly clock: Clock;
   /** Leaves no byte of what was taken out. */
   readonly scrub: () => Promise<void>;
   /** For whoever opens nothing over it. */
@@ -34,7 +36,6 @@ export interface OpenJournal {
   readonly backend: JournalBackend;
   readonly db: Connection;
   readonly id: string;
-  readonly clock: Clock;
   readonly rules: JournalRules;
   /** Tells what this connection has locked from what another one has. */
   readonly owner: string;

@@ -8,7 +8,7 @@ import { sql, type SqlBool } from 'kysely';
 import type { Actor } from '../model/actor.ts';
 import { LockHeldError, UsageError } from '../model/errors.ts';
 import type { RecordKey } from '../model/records.ts';
-import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { Person } from '../store/mentions.ts';
 import { ownerWords, type StoreLocks } from '../store/lock.ts';
 import {
@@ -72,12 +72,11 @@ const takesBack = sql<SqlBool>`state not in ('rejected', 'not_applied', 'skipped
 export async function openJournalOver(
   backend: JournalBackend,
   actor: Actor | null,
-  clock: Clock,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
   const { db, id } = await openDatabase(backend);
   const owner = randomUUID().slice(0, 8);
-  return journalOf({ backend, db, id, clock, rules, owner }, actor);
+  return journalOf({ backend, db, id, rules, owner }, actor);
 }
 
 /** What is read in it stays as it was at its beginning, and keeps nobody from writing. */
@@ -94,8 +93,8 @@ function atOneMomentOf<
 export interface Journal extends ReturnType<typeof journalOf> {}
 
 function journalOf(open: OpenJournal, actor: Actor | null) {
-  const { backend, db, id, clock, rules, owner } = open;
-  const { locks } = backend;
+  const { backend, db, id, rules, owner } = open;
+  const { locks, clock } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
 
   const whole = transactionsOf(open);
@@ -123,6 +122,8 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
   return {
     /** Made with the file, and in no other: by it a mirror knows the journal that its batches are in. */
     id,
+    /** By which its steps go, and so whatever is compared with them: several machines may share it. */
+    clock,
     /** The same open journal, in which somebody else acts. It is closed once, by whoever opened it. */
     by: (other: Actor): Journal => journalOf(open, other),
     /** The newest step of the chain; undefined where there is none. */

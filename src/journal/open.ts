@@ -18,7 +18,7 @@ export async function openJournal(
   clock: Clock,
   releases: Releases,
 ): Promise<Journal> {
-  return releases.add(await openJournalOver(await openBackendOf(settings, clock), actor, clock, rulesOf(settings)));
+  return releases.add(await openJournalOver(await openBackendOf(settings, clock), actor, rulesOf(settings)));
 }
 
 /** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
@@ -28,7 +28,7 @@ export async function openJournalForReading(
   releases: Releases,
 ): Promise<Journal | undefined> {
   const backend = await openBackendToLook(settings, clock);
-  return backend && releases.add(await openJournalOver(backend, null, clock, rulesOf(settings)));
+  return backend && releases.add(await openJournalOver(backend, null, rulesOf(settings)));
 }
 
 /** The one place that chooses between the file and the shared store. What is opened over the backend closes it. */

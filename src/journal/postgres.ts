@@ -18,13 +18,13 @@ const scrubbed = ['journal_intents', 'journal_steps', 'journal_batches', 'journa
 
 /** The journal there, made where there is none. Throws a FileError. What is opened over it closes it. */
 export async function openSharedBackend(store: SharedStore, clock: Clock): Promise<JournalBackend> {
-  return backendOf(await openShared(store, journalKind, clock));
+  return backendOf(await openShared(store, journalKind, clock), clock);
 }
 
 /** The same where there is one; undefined where nothing was ever recorded. */
 export async function openSharedBackendIfMade(store: SharedStore, clock: Clock): Promise<JournalBackend | undefined> {
   const database = await openSharedIfMade(store, journalKind, clock);
-  return database === undefined ? undefined : backendOf(database);
+  return database === undefined ? undefined : backendOf(database, clock);
 }
 
 /** The journal there and its newest step; undefined where there is none yet. */
@@ -49,7 +49,7 @@ export async function sharedHasStep(
   return rows.length > 0;
 }
 
-function backendOf(database: SharedDatabase): JournalBackend {
+function backendOf(database: SharedDatabase, clock: Clock): JournalBackend {
   const { name, schema } = database;
   return {
     name: `the journal in ${name}`,
@@ -62,6 +62,7 @@ function backendOf(database: SharedDatabase): JournalBackend {
     explained: (error) => error,
     isInPlace: () => true,
     locks: openLeases(database, { prefix: 'batch ', ...batchLockWords }),
+    clock: database.clockFor(clock),
     // Rewritten, so that no row of before stands in the files of the tables. What the server keeps to restore itself from, and
     // backups, are beyond its reach.
     scrub: async () => {

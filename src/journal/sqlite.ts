@@ -52,6 +52,7 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
     explained: (error) => explainFileError(error, 'write to the journal', file) ?? error,
     isInPlace,
     locks: storeLocks(batchLocks(database, clock)),
+    clock,
     scrub: async () => {
       // Other statements do not wait inside of SQLite, which holds the thread: this one holds up nobody.
       database.pragma(`busy_timeout = ${busyMs}`);

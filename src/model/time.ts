@@ -138,6 +138,20 @@ export function ageText(ms: number): string {
   return 'just now';
 }
 
+/** In the largest unit that leaves at least two of it: `20 min`. */
+function roughLength(ms: number): string {
+  if (ms >= 2 * dayMs) return `${Math.round(ms / dayMs)} days`;
+  if (ms >= 2 * hourMs) return `${Math.round(ms / hourMs)} h`;
+  if (ms >= 2 * minuteMs) return `${Math.round(ms / minuteMs)} min`;
+  return `${Math.round(ms / secondMs)} s`;
+}
+
+/** `20 min ahead of`: how one clock stands to another; null where they differ by a minute at the most. */
+export function clockDifference(aheadMs: number): string | null {
+  if (Math.abs(aheadMs) <= minuteMs) return null;
+  return `${roughLength(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'}`;
+}
+
 const form = 'dddd-dd-ddTdd:dd:dd.ddddddZ';
 const marks = Array.from(form).flatMap((mark, at) => (mark === 'd' ? [] : [{ at, code: mark.charCodeAt(0) }]));
 

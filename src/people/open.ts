@@ -8,7 +8,7 @@ import { openPeopleOver, type People } from './people.ts';
 
 /** The accounts, to be changed by the actor. Throws a FileError. */
 export async function openPeople(settings: Settings, actor: Actor, clock: Clock, releases: Releases): Promise<People> {
-  return releases.add(await openPeopleOver(await openBackendOf(settings, clock), actor, clock));
+  return releases.add(await openPeopleOver(await openBackendOf(settings, clock), actor));
 }
 
 /** The accounts to be looked at; undefined where there is no journal, and so no account. Throws a FileError. */
@@ -18,5 +18,5 @@ export async function openPeopleForReading(
   releases: Releases,
 ): Promise<People | undefined> {
   const backend = await openBackendToLook(settings, clock);
-  return backend === undefined ? undefined : releases.add(await openPeopleOver(backend, null, clock));
+  return backend === undefined ? undefined : releases.add(await openPeopleOver(backend, null));
 }

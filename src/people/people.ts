@@ -51,20 +51,21 @@ const longestWaitMs = 15 * minuteMs;
 /** Where tries of names that nobody has are counted: they take as long as others. */
 const nobody = '';
 
-export type OpenPeople = Pick<OpenJournal, 'backend' | 'db' | 'id' | 'clock'>;
+export type OpenPeople = Pick<OpenJournal, 'backend' | 'db' | 'id'>;
 
 /**
  * Opens the accounts in the database that the backend leads to. The caller closes them, which closes the database.
  * @param actor who does what is done with them; null where they are only looked at
  */
-export async function openPeopleOver(backend: JournalBackend, actor: Actor | null, clock: Clock): Promise<People> {
-  return peopleOf({ backend, ...(await openDatabase(backend)), clock }, actor);
+export async function openPeopleOver(backend: JournalBackend, actor: Actor | null): Promise<People> {
+  return peopleOf({ backend, ...(await openDatabase(backend)) }, actor);
 }
 
 export interface People extends ReturnType<typeof peopleOf> {}
 
 function peopleOf(open: OpenPeople, actor: Actor | null) {
-  const { backend, db, clock } = open;
+  const { backend, db } = open;
+  const { clock } = backend;
   const whole = transactionsOf(open);
   const now = () => timestampOf(clock.now());
   const acting = (): Actor => {

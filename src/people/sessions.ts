@@ -37,7 +37,8 @@ export type Sessions = ReturnType<typeof sessionsOf>;
 
 /** The sessions in the database of the accounts. */
 export function sessionsOf(open: OpenPeople) {
-  const { db, clock } = open;
+  const { db, backend } = open;
+  const { clock } = backend;
   const whole = transactionsOf(open);
   const live = () => {
     const now = clock.now();

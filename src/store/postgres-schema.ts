@@ -1,6 +1,6 @@
 /** A file's tables in PostgreSQL, by the same statements in its words. Text sorts by bytes, so that the journal's chain is the same. */
 import type { SharedStore } from '../model/address.ts';
-import { type Clock, dayMs, timestampOf } from '../model/time.ts';
+import { type Clock, dayMs, systemClock, timestampOf } from '../model/time.ts';
 import { checkVersion, type FileKind, newestVersion, statementsFrom } from './file-kind.ts';
 import { checkServer, connectTo, type SharedDatabase } from './postgres.ts';
 
@@ -166,7 +166,8 @@ export async function lookAtShared(store: SharedStore, kind: FileKind) {
       [store.schema],
     );
     const isMade = (await sharedVersion(database, kind)) > 0;
-    return { name: database.name, server: found?.version ?? '', isMade, canBeMade: found?.may === true };
+    const aheadMs = database.clockFor(systemClock).now() - systemClock.now();
+    return { name: database.name, server: found?.version ?? '', isMade, canBeMade: found?.may === true, aheadMs };
   } finally {
     await database.close();
   }

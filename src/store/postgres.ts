@@ -19,7 +19,7 @@ import {
 import { Client, DatabaseError, Pool, type PoolClient, type PoolConfig, types } from 'pg';
 import { databaseText, type SharedStore } from '../model/address.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { secondMs } from '../model/time.ts';
+import { type Clock, secondMs, systemClock } from '../model/time.ts';
 import { storable } from '../model/text.ts';
 import { codeOf, connectionOf, lastRows, lockKey, serverBehind, troubleIn } from './postgres-server.ts';
 
@@ -29,6 +29,8 @@ export interface SharedDatabase {
   /** In quotes, as it stands in a statement. */
   readonly schema: string;
   readonly leaseMs: number | undefined;
+  /** By which whatever is kept there goes: that of the database in the place of this machine's; any other one as it is. */
+  readonly clockFor: (clock: Clock) => Clock;
   /** Closing what uses it closes the connections. */
   readonly dialect: Dialect;
   /** One statement, or several without values, apart from any transaction of the dialect; gives the rows of the last. */
@@ -89,6 +91,7 @@ export function connectTo(store: SharedStore): SharedDatabase {
     name,
     schema,
     leaseMs: store.leaseMs,
+    clockFor: (clock) => (clock === systemClock ? pool.time : clock),
     query,
     whole: (doing) =>
       withClient(async (run) => {
@@ -119,19 +122,63 @@ export function connectTo(store: SharedStore): SharedDatabase {
   };
 }
 
+/** What is said in the last statement of several, of the time there. */
+const timeThere = '(extract(epoch from clock_timestamp()) * 1000)::float8 as now';
+/** So long it counts on by itself; each step of a journal says the time anew. */
+const heardForMs = 10 * secondMs;
+/** The clock of this machine was set, or the machine slept. */
+const leapMs = secondMs;
+
+/**
+ * The clock of a database: as it was heard last, and the time that has passed since, by no clock that is set. Several machines whose
+ * clocks differ go by it, and by no other, in what they write for each other.
+ */
+class DatabaseTime implements Clock {
+  #heard: { readonly there: number; readonly elapsed: number; readonly here: number } | undefined;
+
+  /** By this machine's clock before it was heard. */
+  now(): number {
+    const heard = this.#heard;
+    return heard === undefined ? systemClock.now() : Math.floor(heard.there + performance.now() - heard.elapsed);
+  }
+
+  hear([row]: readonly { readonly now: number }[]): void {
+    if (row !== undefined) this.#heard = { there: row.now, elapsed: performance.now(), here: systemClock.now() };
+  }
+
+  isDue(): boolean {
+    if (this.#heard === undefined) return true;
+    const passed = performance.now() - this.#heard.elapsed;
+    return passed > heardForMs || Math.abs(systemClock.now() - this.#heard.here - passed) > leapMs;
+  }
+}
+
 interface Connections {
+  readonly time: DatabaseTime;
   /** A connection on which names are those of the schema. */
   connect(): Promise<PoolClient>;
   leave(): Promise<void>;
 }
 
-const pools = new Map<string, { readonly pool: Pool; users: number; readonly schemas: WeakMap<PoolClient, string> }>();
+interface UsedPool {
+  readonly pool: Pool;
+  readonly time: DatabaseTime;
+  users: number;
+  readonly schemas: WeakMap<PoolClient, string>;
+}
+
+const pools = new Map<string, UsedPool>();
 
 /** The connections of this process to one database serve all schemas there: a hundred servers have one each. */
 function poolFor(store: SharedStore, schema: string): Connections {
   const { address, password, ca } = store;
   const key = hash('sha256', JSON.stringify([address, password?.reveal(), ca]));
-  const used = pools.get(key) ?? { pool: new Pool(poolConfig(store)), users: 0, schemas: new WeakMap() };
+  const used: UsedPool = pools.get(key) ?? {
+    pool: new Pool(poolConfig(store)),
+    time: new DatabaseTime(),
+    users: 0,
+    schemas: new WeakMap(),
+  };
   if (used.users === 0) {
     pools.set(key, used);
     // The server has ended a connection that nobody was using: the next use makes another one. One that is used says so itself.
@@ -140,12 +187,16 @@ function poolFor(store: SharedStore, schema: string): Connections {
   }
   used.users += 1;
   return {
+    time: used.time,
     connect: async () => {
       const client = await used.pool.connect();
-      if (used.schemas.get(client) === schema) return client;
+      const isDue = used.time.isDue();
+      // What the tables of others are called does not matter.
+      const path = used.schemas.get(client) === schema ? [] : [`set search_path to ${schema}`];
+      if (path.length === 0 && !isDue) return client;
       try {
-        // What the tables of others are called does not matter.
-        await client.query(`set search_path to ${schema}`);
+        const told = await client.query([...path, ...(isDue ? [`select ${timeThere}`] : [])].join('; '));
+        if (isDue) used.time.hear(lastRows(told));
       } catch (error) {
         client.release(true);
         throw error;
@@ -243,7 +294,8 @@ class SharedConnection implements DatabaseConnection {
         () => ['begin isolation level repeatable read read only', 'set local idle_in_transaction_session_timeout = 0']
       : () => this.#beginning();
     try {
-      await this.#untilThere(() => this.#run(statements().join('; ')));
+      const { rows } = await this.#untilThere(() => this.#run<{ now: number }>(statements().join('; ')));
+      if (!isReading) this.#line.pool.time.hear(rows);
     } catch (error) {
       await this.rollback();
       throw error;
@@ -261,7 +313,8 @@ class SharedConnection implements DatabaseConnection {
       `select set_config('synchronous_commit', 'on', true) where ${unsafeCommits}`,
       lock,
       `insert into ${marks} values ('${connection}', ${transaction + 1}, clock_timestamp())
-         on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at`,
+         on conflict (connection) do update set transaction = excluded.transaction, at = excluded.at
+         returning ${timeThere}`,
     ];
   }
 
@@ -315,8 +368,14 @@ class SharedConnection implements DatabaseConnection {
       // Several statements go without values only.
       const client = this.#there();
       const stored = values.map((value) => (typeof value === 'string' ? storable(value) : value));
-      const result = await client.query(text, stored);
-      const { command, rowCount, rows } = result as { command?: string; rowCount?: number | null; rows?: Row[] };
+      const result: unknown = await client.query(text, stored);
+      // Of several, the last.
+      const last = (Array.isArray(result) ? result.at(-1) : result) as {
+        command?: string;
+        rowCount?: number | null;
+        rows?: Row[];
+      };
+      const { command, rowCount, rows } = last;
       const isChange = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE';
       return { rows: rows ?? [], ...(isChange && { numAffectedRows: BigInt(rowCount ?? 0) }) };
     } catch (error) {

@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer';
 import { serveJob } from '../data/job-child.ts';
 import type { Log } from '../model/log.ts';
 import { keepHeapSmall } from '../model/memory.ts';
+import { systemClock } from '../model/time.ts';
 import { receivedSettings } from '../settings/passed.ts';
 import { planParts, type PlanTask } from './planning.ts';
 
@@ -15,7 +16,8 @@ serveJob(async function* (task, emit) {
     (fields, message) =>
       emit({ kind: 'log', level, fields, message });
   const log = { debug: logged('debug'), info: logged('info'), warn: logged('warn'), error: logged('error') };
-  const clock = { now: () => Date.now() + aheadMs };
+  // Of a shared store, the clock of this machine gives way to that of the database.
+  const clock = aheadMs === 0 ? systemClock : { now: () => Date.now() + aheadMs };
   // Nobody stops it from within: the process itself is ended.
   const { signal } = new AbortController();
   const parts = planParts({ settings: receivedSettings(settings), log, clock, signal }, job);

@@ -31,7 +31,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Action } from '../bulk/action.ts';
 import { makeFolder } from '../model/files.ts';
-import { hourMs } from '../model/time.ts';
+import { hourMs, systemClock } from '../model/time.ts';
 
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
@@ -143,7 +143,11 @@ export class Planning {
     signal.throwIfAborted();
     const { settings, clock, log } = this.#surroundings;
     const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), lostProcess);
-    const task = { job, settings: passedSettings(settings), aheadMs: clock.now() - Date.now() };
+    const task = {
+      job,
+      settings: passedSettings(settings),
+      aheadMs: clock === systemClock ? 0 : clock.now() - Date.now(),
+    };
     yield* partsIn(child.result(task, { signal, log }));
   }
 

@@ -1,6 +1,6 @@
 /** Several workers for one mirror: PostgreSQL decides who works, and here is when to try (docs/fleet.md, "Several workers"). */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
-import { minuteMs } from '../model/time.ts';
+import { type Clock, clockDifference, minuteMs } from '../model/time.ts';
 import type { Sleep } from './sleep.ts';
 
 /** How the mirror of this machine stands to what was published: nothing newer is there, something is, or there is no mirror. */
@@ -23,6 +23,8 @@ export interface FleetLook {
 export interface FleetPlace {
   /** How long a worker may be silent before another one takes over. */
   readonly leaseMs: number;
+  /** By which every worker goes. */
+  readonly clock: Clock;
   /** Says that this worker is there, and how its mirror is. */
   look(mirror: MirrorState): Promise<FleetLook>;
   /** Undefined where there is no journal yet. */
@@ -47,6 +49,8 @@ export function mayTake({ freeForMs, isBetterWaiting }: FleetLook, mirror: Mirro
 
 export interface FleetPorts {
   readonly place: FleetPlace;
+  /** That of this machine. */
+  readonly clock: Clock;
   readonly mirror: (isWorking: boolean) => Promise<MirrorState>;
   /** Keeps it on this machine, so that a journal that was put back from a copy is known here, too. */
   readonly remember: (head: JournalHead, hasStep: FleetPlace['hasStep']) => Promise<void>;
@@ -62,15 +66,18 @@ export type FleetEvent =
   | { readonly kind: 'waiting' }
   /** It was this worker's turn, and is no longer. */
   | { readonly kind: 'replaced'; readonly error: LockHeldError }
+  /** The clock of this machine differs from that of the others by more than a minute, or, with null, no longer. */
+  | { readonly kind: 'clock'; readonly difference: string | null }
   | { readonly kind: 'trouble'; readonly error: OperatorError };
 
 /** Waits for its turn and works, again and again, until the signal is aborted. */
 export async function workInFleet(ports: FleetPorts): Promise<void> {
-  const { place, sleep, signal, emit } = ports;
+  const { place, clock, sleep, signal, emit } = ports;
   const { leaseMs } = place;
   let problem: string | undefined;
   let remembered: JournalHead | undefined;
   let isWaiting = false;
+  let isClockWrong = false;
 
   const trouble = (error: unknown): void => {
     if (!(error instanceof OperatorError)) throw error;
@@ -79,6 +86,14 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
     isWaiting = false;
   };
 
+  /** Nothing goes by the clock of this machine, so nothing else would show that it is wrong. */
+  function lookAtClock(): void {
+    const difference = clockDifference(clock.now() - place.clock.now());
+    if ((difference !== null) === isClockWrong) return;
+    isClockWrong = difference !== null;
+    emit({ kind: 'clock', difference });
+  }
+
   /** Undefined where the store is away. */
   async function look(
     isWorking: boolean,
@@ -86,6 +101,7 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
     try {
       const mirror = await ports.mirror(isWorking);
       const found = await place.look(mirror);
+      lookAtClock();
       const head = await place.head();
       if (head !== undefined && head.hash !== remembered?.hash)
         await ports.remember(head, (step) => place.hasStep(step));

@@ -20,8 +20,8 @@ export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
 export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
   const { jobs, worker: limits, store } = settings;
   const health = releases.add(openHealthOf(settings, clock));
-  const now = clock.now();
   const { problem, ...record } = await recordOf(settings, clock, releases);
+  const now = (record.clock ?? clock).now();
   const journal = problem === null ? await health.journal() : null;
   return {
     /** Null where none runs. */
@@ -42,7 +42,15 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
       ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
     ),
     /** Where journal, jobs and alerts are, and why it cannot be used; null where they are in files. */
-    shared_store: store.shared === undefined ? null : { address: databaseText(store.shared), problem },
+    shared_store:
+      store.shared === undefined
+        ? null
+        : {
+            address: databaseText(store.shared),
+            problem,
+            /** By how much its clock, by which jobs and batches go, is ahead of this machine's; null before anything is there. */
+            clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
+          },
   };
 }
 
@@ -58,12 +66,13 @@ async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
       newest,
       alerts: (await store?.alerts())?.alerts ?? [],
       fleet: (await store?.fleet()) ?? [],
+      clock: store?.clock,
       problem: null,
     };
   } catch (error) {
     if (settings.store.shared === undefined || !(error instanceof FileError)) throw error;
     const problem = { problem: error.message, next: error.advice ?? '' };
-    return { worker: null, progress: undefined, newest, alerts: [], fleet: [], problem };
+    return { worker: null, progress: undefined, newest, alerts: [], fleet: [], clock: undefined, problem };
   }
 }
 

@@ -33,7 +33,7 @@ export async function openWorker(
 ): Promise<{ readonly worker: Worker; readonly watch: Watch }> {
   const store = await openWorkerStore(settings, clock, releases);
   const health = releases.add(openHealthOf(settings, clock));
-  const times = { clock, sleep: sleepFor, rest: ports.sleep ?? restFor };
+  const times = { clock: store.clock, sleep: sleepFor, rest: ports.sleep ?? restFor };
   const emit: WorkerPorts['emit'] = (event) => {
     ports.emit(event);
     watch.onEvent(event);

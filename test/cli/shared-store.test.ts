@@ -3,13 +3,18 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../src/model/time.ts';
+import type { BatchReport } from '../../src/bulk/report.ts';
+import { dayMs, minuteMs, systemClock } from '../../src/model/time.ts';
 import { openShared } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
-import { bulkWorld, creditFile, made } from '../support/bulk-cli.ts';
+import { newUser } from '../support/bulk.ts';
+import { bulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
+import { spawnCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
+import { fleetOver, withClock } from '../support/fleet.ts';
 import { invoke } from '../support/invoke.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
+import { startSandbox } from '../support/sandbox.ts';
 import { storeOf } from '../support/shared.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -189,5 +194,70 @@ describe('with store.shared', () => {
     expect((await home.text()).replaceAll(/<[^>]*>|\s+/g, ' ')).toMatch(/waits +far-away, process 7 .* behind/);
     expect(existsSync(join(folder, 'data/journal.db'))).toBe(false);
     expect(await people.sessions.list('anna')).toHaveLength(1);
+  });
+});
+
+describe('machines whose clocks are days or minutes apart', () => {
+  /** Whose processes have another clock; the server has the right one. */
+  async function apart(limits: string) {
+    const sandbox = await startSandbox({ users: 5, emails: 5, now: Date.now() });
+    const database = await temporaryDatabase();
+    const { machine } = fleetOver(database, `bulk: {${limits}}\njobs: [{name: sync, run: sync, cron: "@yearly"}]\n`);
+    const file = (name: string, user: number, amount: string) => ({
+      name,
+      text: `${csv}${user},add,${amount},Credit\n`,
+    });
+    const at = (aheadMs: number) => {
+      const { folder, environment } = withClock(machine(), aheadMs);
+      const server = {
+        ADMIN_MIRROR_BASE_URL: sandbox.url,
+        ADMIN_MIRROR_API_KEY: sandbox.key,
+        ADMIN_MIRROR_API_TIMEOUT: '1s',
+      };
+      return (args: readonly string[], sheet?: ReturnType<typeof file>) => {
+        if (sheet !== undefined) writeFileSync(join(folder, sheet.name), sheet.text);
+        return spawnCli(args, { folder, environment: { ...environment, ...server, ADMIN_MIRROR_LOG_LEVEL: 'error' } });
+      };
+    };
+    return { sandbox, file, at };
+  }
+  const run = (name: string) => ['bulk', 'run', 'balance', name, '--yes'];
+
+  test.each([
+    [-2 * dayMs, 0],
+    [0, 2 * dayMs],
+    [-20 * minuteMs, 20 * minuteMs],
+  ])('are held to one bound of a day, and pay nobody twice (%i and %i ms)', async (first, second) => {
+    const { sandbox, file, at } = await apart('max_day: 10, again_within: 10m');
+    const [one, other] = [at(first), at(second)];
+    const [user, another] = [newUser(sandbox, 10), newUser(sandbox, 10)];
+    expect((await one(run('a.csv'), file('a.csv', user, '6'))).code).toBe(0);
+    const again = await other(run('b.csv'), file('b.csv', user, '6.00'));
+    expect([again.code, again.stderr]).toEqual([2, expect.stringMatching(/sent before|10/)]);
+    const much = await other(run('c.csv'), file('c.csv', another, '6'));
+    expect([much.code, much.stderr]).toEqual([2, expect.stringContaining('max_day')]);
+    expect(made(sandbox)).toBe(1);
+  });
+
+  test('are told so by doctor and status', async () => {
+    const { file, at } = await apart('max_day: 10');
+    const wrong = at(20 * minuteMs);
+    expect((await wrong(['bulk', 'plan', 'balance', 'a.csv'], file('a.csv', 1, '6'))).code).toBe(0);
+    expect((await wrong(['doctor'])).stdout).toContain("the database's clock is 20 min behind this machine's");
+    const right = at(0);
+    expect((await right(['doctor'])).stdout).not.toContain("the database's clock");
+    await wrong(['schedule', '--once', 'sync']);
+    expect((await wrong(['status'])).stdout).toContain("jobs and batches go, is 20 min behind this machine's");
+  });
+
+  test('call nothing not applied before bulk.settle_after has passed by the clock of the database', async () => {
+    const { sandbox, file, at } = await apart('settle_after: 10m');
+    const [one, other] = [at(-20 * minuteMs), at(20 * minuteMs)];
+    sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT' } });
+    const lost = await one([...run('a.csv'), '--json'], file('a.csv', newUser(sandbox, 10), '6'));
+    const { batch } = JSON.parse(lost.stdout) as BatchReport;
+    const resumed = await other(['bulk', 'resume', batch, '--json']);
+    const { counts } = JSON.parse(resumed.stdout) as BatchReport;
+    expect([lost.code, resumed.code, counts]).toEqual([8, 8, expect.objectContaining({ unknown: 1 })]);
   });
 });

@@ -36,7 +36,7 @@ const sendMarginMs = 500;
 const childFile = bundleOf(fileURLToPath(new URL('pause-child.ts', import.meta.url)));
 
 async function journalIn(store: SharedStore): Promise<Journal> {
-  const journal = await openJournalOver(await openSharedBackend(store, systemClock), anna, systemClock, noRules);
+  const journal = await openJournalOver(await openSharedBackend(store, systemClock), anna, noRules);
   onTestFinished(() => journal.close());
   return journal;
 }

@@ -38,12 +38,7 @@ for (const event of ['connected', 'sendHeaders']) subscribe(`undici:client:${eve
 for (const event of ['bodySent', 'headers', 'trailers']) subscribe(`undici:request:${event}`, () => moment(event));
 
 const store = { ...storeOf(task.database, task.schema), leaseMs: task.leaseMs };
-const journal = await openJournalOver(
-  await openSharedBackend(store, systemClock),
-  actorOf(process.env),
-  systemClock,
-  noRules,
-);
+const journal = await openJournalOver(await openSharedBackend(store, systemClock), actorOf(process.env), noRules);
 const client = bulkClient(task, 30_000);
 let end = 'complete';
 try {

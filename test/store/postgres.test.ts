@@ -1,11 +1,12 @@
 // @module-tag full
 /** What is between the journal and a PostgreSQL that fails: answers that are lost, settings that forget, servers that are not there. */
 import { connect, createServer, type Socket } from 'node:net';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { parseDatabaseAddress, type SharedStore } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
+import { dayMs, hourMs, minuteMs, secondMs, systemClock } from '../../src/model/time.ts';
 import { newestVersion } from '../../src/store/file-kind.ts';
 import { connectTo } from '../../src/store/postgres.ts';
 import { serverBehind } from '../../src/store/postgres-server.ts';
@@ -198,6 +199,26 @@ describe('a server that may forget what it has confirmed', () => {
     await expect(journal.addBatch(newBatch(), [])).rejects.toThrow(/it is on|the connection was cut|being shut down/);
     await expect(journal.addBatch(newBatch(), [])).rejects.toThrow(/it is on/);
   });
+});
+
+test('a journal goes by the clock of the database, also where that of the machine is set meanwhile', async () => {
+  const { store, database, schema } = await newSharedStore();
+  const journal = await sharedJournal(store, systemClock);
+  const shown = vi.spyOn(Date, 'now');
+  onTestFinished(() => shown.mockRestore());
+  const right = () => Number(process.hrtime.bigint() / 1_000_000n);
+  const start = Date.now() - right();
+  for (const wrongBy of [0, -hourMs, 20 * minuteMs, dayMs, -4 * secondMs]) {
+    shown.mockImplementation(() => start + right() + wrongBy);
+    expect(Math.abs(journal.clock.now() - start - right())).toBeLessThan(secondMs);
+    await journal.addBatch(newBatch({ batch: `by ${wrongBy}` }), [newIntent(2, 7)]);
+  }
+  const { rows } = await database.query(
+    `select at::timestamptz < clock_timestamp() and at::timestamptz > clock_timestamp() - interval '1 minute' as right_time
+       from ${schema}.journal_steps`,
+  );
+  expect(rows).toEqual(rows.map(() => ({ right_time: true })));
+  expect(rows).toHaveLength(5);
 });
 
 describe('a server that cannot be used', () => {

@@ -45,6 +45,15 @@ export function fleetOver(database: Pick<TestDatabase, 'url' | 'password'>, conf
   return { machine };
 }
 
+/** The machine with a clock that is so many ms ahead, for every process on it. */
+export function withClock({ folder, environment }: Machine, aheadMs: number): Machine {
+  const module = `const now = Date.now; Date.now = () => now() + ${aheadMs};`;
+  return {
+    folder,
+    environment: { ...environment, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(module)}` },
+  };
+}
+
 /** Starts a worker on the machine; its log is read line by line. */
 export function startWorker(machine: Machine, ...flags: readonly string[]) {
   const child = startCli(['schedule', ...flags], machine);

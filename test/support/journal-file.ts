@@ -14,15 +14,15 @@ export async function openJournal(
   clock: Clock = systemClock,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
-  return openJournalOver(openBackend(file, clock), actor, clock, rules);
+  return openJournalOver(openBackend(file, clock), actor, rules);
 }
 
 /** The same to be looked at. */
 export async function openJournalForReading(file: string): Promise<Journal> {
-  return openJournalOver(openBackendForReading(file, systemClock), null, systemClock);
+  return openJournalOver(openBackendForReading(file, systemClock), null);
 }
 
 /** The accounts in the journal file, which is made where there is none. The caller closes them. */
 export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
-  return openPeopleOver(openBackend(file, clock), actor, clock);
+  return openPeopleOver(openBackend(file, clock), actor);
 }

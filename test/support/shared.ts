@@ -54,13 +54,13 @@ export async function sharedJournal(
   clock = still,
   rules: JournalRules = noRules,
 ): Promise<Journal> {
-  const journal = await openJournalOver(await openSharedBackend(store, clock), anna, clock, rules);
+  const journal = await openJournalOver(await openSharedBackend(store, clock), anna, rules);
   onTestFinished(() => journal.close());
   return journal;
 }
 
 export async function sharedPeople(store: SharedStore, clock = still): Promise<People> {
-  const people = await openPeopleOver(await openSharedBackend(store, clock), operator, clock);
+  const people = await openPeopleOver(await openSharedBackend(store, clock), operator);
   onTestFinished(() => people.close());
   return people;
 }

@@ -2,9 +2,10 @@
 /** Several workers for one server: real processes, a real PostgreSQL, and a lease of a few seconds. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
+import { dayMs, minuteMs, secondMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { spawnCli } from '../support/cli.ts';
-import { fleetOver, type Machine, startWorker, wayTo } from '../support/fleet.ts';
+import { fleetOver, type Machine, startWorker, wayTo, withClock } from '../support/fleet.ts';
 import { temporaryDatabase, type TestDatabase } from '../support/postgres.ts';
 import { startSandbox } from '../support/sandbox.ts';
 
@@ -54,6 +55,26 @@ async function runsIn(database: TestDatabase) {
 }
 
 describe('several workers', () => {
+  test.each([
+    { first: 20 * minuteMs, second: 0 },
+    { first: -dayMs, second: 0 },
+    { first: 0, second: dayMs },
+    { first: 2 * secondMs, second: -20 * minuteMs },
+  ])('whose clocks are wrong by $first and $second ms run each job once, at its time', async ({ first, second }) => {
+    const { there, database } = await world('*/2 * * * * *');
+    const one = startWorker(withClock(there(), first));
+    await one.saying('publish is complete');
+    const other = startWorker(withClock(there(), second));
+    await other.saying('another worker works');
+    one.child.kill('SIGKILL');
+    await other.saying('publish is complete');
+    if (second !== 0) await other.saying('that of the shared store');
+    const runs = (await runsIn(database)).filter(({ outcome }) => outcome === 'complete');
+    for (const { occurrence } of runs) expect(Math.abs(Date.parse(occurrence) - Date.now())).toBeLessThan(minuteMs);
+    const times = runs.map(({ job, occurrence }) => `${job} ${occurrence}`);
+    expect(new Set(times).size).toBe(times.length);
+  });
+
   test('one works and the others wait; one that dies or ends is replaced by one that restores the mirror', async () => {
     const { there, database } = await world('*/2 * * * * *');
     const first = startWorker(there());

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { type FleetEvent, type FleetLook, type FleetPlace, mayTake, workInFleet } from '../../src/worker/fleet.ts';
 import { LockHeldError, UsageError } from '../../src/model/errors.ts';
+import { minuteMs, secondMs } from '../../src/model/time.ts';
 
 const leaseMs = 45_000;
 
@@ -17,13 +18,14 @@ test.each<[string, FleetLook, Parameters<typeof mayTake>[1], boolean]>([
 });
 
 /** A place whose looks are given; time passes by the rests. */
-function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>) {
+function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>, aheadMs: readonly number[] = []) {
   const stop = new AbortController();
   const rests: number[] = [];
   const events: FleetEvent['kind'][] = [];
   let at = 0;
   const place: FleetPlace = {
     leaseMs,
+    clock: { now: () => 0 },
     look: async () => {
       const found = looks[at++];
       if (found === undefined) stop.abort();
@@ -36,6 +38,7 @@ function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>)
   };
   const done = workInFleet({
     place,
+    clock: { now: () => aheadMs[at - 1] ?? 0 },
     mirror: async () => 'current',
     remember: async () => {},
     work,
@@ -55,6 +58,13 @@ describe('a worker among others', () => {
     await done;
     expect(rests).toEqual([3_000, 3_000, 3_000]);
     expect(events).toEqual(['waiting']);
+  });
+
+  test('says once that its clock is wrong, and once that it is right again', async () => {
+    const clocks = [0, 20 * minuteMs, 21 * minuteMs, 4 * secondMs, 0].map((ms) => -ms);
+    const { done, events } = fleet(Array<FleetLook>(5).fill(taken), async () => {}, clocks);
+    await done;
+    expect(events).toEqual(['waiting', 'clock', 'clock']);
   });
 
   test('that is replaced waits for its next turn', async () => {

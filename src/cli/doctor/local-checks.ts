@@ -18,7 +18,7 @@ import { freeSpace } from '../../store/files/durable-file.ts';
 import type { Snapshot } from '../../store/reading.ts';
 import { openReading, openReports } from '../../data/open.ts';
 import { withReleases } from '../../model/releases.ts';
-import { systemClock } from '../../model/time.ts';
+import { clockDifference, systemClock } from '../../model/time.ts';
 import { openPeopleForReading } from '../../people/open.ts';
 
 /** Below this much free space a first sync of a middle-sized server may not fit. */
@@ -99,10 +99,20 @@ export function checkSharedStore(settings: Settings): Promise<Check[]> {
     });
     const where = `${databaseText(store.address)}, schema ${store.schema}, PostgreSQL ${found.server}`;
     const { sharedPasswordFile: file } = settings.store;
+    const difference = clockDifference(found.aheadMs);
     return [
       found.isMade || found.canBeMade
         ? ok(name, found.isMade ? where : `${where}: nothing there yet; the first \`bulk plan\` makes it`)
         : warn(name, `${where}: it has no such schema, and the user may make none`, grantAdvice),
+      ...(difference === null
+        ? []
+        : [
+            warn(
+              name,
+              `the database's clock is ${difference} this machine's`,
+              "Check which of the two is wrong: jobs, batches and sign-ins go by the database's.",
+            ),
+          ]),
       ...(file !== undefined && (statSync(file).mode & 0o077) !== 0
         ? [warn(name, `${file} holds the password and can be read by others`, `Run: chmod 600 ${file}`)]
         : []),

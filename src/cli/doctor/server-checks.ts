@@ -22,11 +22,9 @@ import { OperatorError } from '../../model/errors.ts';
 import { operationOf } from '../../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 import type { Secret } from '../../model/secret.ts';
-import { dayMs, hourMs, minuteMs, secondMs, systemClock, timestampOf } from '../../model/time.ts';
+import { clockDifference, dayMs, systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/program.ts';
 
-/** Windows close by the server's clock, so a difference costs nothing; one this large is a clock set wrong. */
-const largestDifferenceMs = 60 * secondMs;
 /** Enough for any user with everything attached to it. */
 const maxBodyBytes = 4 * 1024 * 1024;
 
@@ -132,19 +130,10 @@ function ownerOf(body: unknown): string {
 function checkClock(response: HttpResponse): Check[] {
   const theirs = serverTimeOf(response.headers);
   if (theirs === undefined) return [ok('clock', 'the server sends no time')];
-  const difference = theirs - systemClock.now();
-  if (Math.abs(difference) <= largestDifferenceMs) return [ok('clock', 'the two clocks agree')];
-  const side = difference > 0 ? 'ahead of' : 'behind';
-  const words = `the server's clock is ${lengthOf(Math.abs(difference))} ${side} this machine's`;
+  const difference = clockDifference(theirs - systemClock.now());
+  if (difference === null) return [ok('clock', 'the two clocks agree')];
+  const words = `the server's clock is ${difference} this machine's`;
   return [warn('clock', words, "Check which of the two is wrong; sync goes by the server's.")];
-}
-
-/** In the largest unit that leaves at least two of it. */
-function lengthOf(ms: number): string {
-  if (ms >= 2 * dayMs) return `${Math.round(ms / dayMs)} days`;
-  if (ms >= 2 * hourMs) return `${Math.round(ms / hourMs)} h`;
-  if (ms >= 2 * minuteMs) return `${Math.round(ms / minuteMs)} min`;
-  return `${Math.round(ms / secondMs)} s`;
 }
 
 function checkRate(response: HttpResponse): Check[] {

@@ -48,7 +48,8 @@ function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
   const locks = openLeases(database, { prefix: '', ...workerLockWords });
   // What fails is explained by the driver, whatever the statement.
   const fleet = () => fleetIn(database);
-  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, fleet, close }, clock);
+  const goesBy = database.clockFor(clock);
+  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, clock: goesBy, fleet, close });
 }
 
 /** Stays connected between two looks; what fails is said, and tried anew at the next. */
@@ -88,6 +89,7 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
   await query(`delete from ${schema}.store_workers where seen < clock_timestamp() - interval '${shownFor}'`);
   return {
     leaseMs,
+    clock: database.clockFor(clock),
     look: async (mirror) => {
       const [found] = await query<{ free_for: number | null; taken: boolean; better: boolean }>(
         `with me as (insert into ${schema}.store_workers as w

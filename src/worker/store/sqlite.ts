@@ -82,13 +82,13 @@ const pragmas = ['synchronous = FULL'];
 
 /** Opens the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
 export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
-  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, clock, pragmas), file, clock), clock);
+  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, clock, pragmas), file, clock));
 }
 
 /** Opens an existing one to be looked at. Throws `FileError`. The caller closes it. */
 export function openWorkerStoreForReading(file: string, clock: Clock = systemClock): WorkerStore {
   const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
-  return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock), clock);
+  return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock));
 }
 
 /** The worker's file, made where there is none. Throws `FileError`. The caller closes it. */
@@ -104,6 +104,7 @@ function backendOf(database: Database, file: string, clock: Clock): WorkerBacken
     dialect: sqliteDialect(database),
     explained: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
     locks: storeLocks(locks),
+    clock,
     close: () => void database.close(),
   };
 }

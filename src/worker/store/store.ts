@@ -25,6 +25,8 @@ export interface WorkerBackend {
   readonly explained: (error: unknown) => unknown;
   /** That of the schedule, and one of each job. */
   readonly locks: StoreLocks;
+  /** By which everything in it goes. */
+  readonly clock: Clock;
   /** Of several machines. */
   readonly fleet?: () => Promise<FleetMember[]>;
   readonly close: () => void | Promise<void>;
@@ -78,9 +80,9 @@ export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
  * The store that the backend leads to. A method that changes something has done so on the disk when its promise is kept, or not at all.
  * All of them throw a FileError. The caller closes it, which closes the database.
  */
-export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
+export function openWorkerStoreOver(backend: WorkerBackend) {
   const db = tablesOver<WorkerTables>(backend.dialect);
-  const { locks } = backend;
+  const { locks, clock } = backend;
   const now = (): Timestamp => timestampOf(clock.now());
   let scheduler: string | undefined;
 
@@ -103,6 +105,8 @@ export function openWorkerStoreOver(backend: WorkerBackend, clock: Clock) {
     });
 
   return {
+    /** By which jobs are due, and alerts too: several machines may share it. */
+    clock,
     /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once it is not sure to stay that. */
     acquireScheduler: async (run: string): Promise<AbortSignal> => {
       await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));

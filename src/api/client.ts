@@ -32,7 +32,7 @@ import { refusedIfThere, write } from './write.ts';
 export interface ClientOptions
   extends
     Omit<HttpOptions, 'maxBodyBytes' | 'connections'>,
-    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock'> {
+    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock' | 'elapsed'> {
   /** Tries of a read, at most. */
   readonly attempts: number;
   /** No try of a read begins later than this after its first, ms. 5 minutes where it is left out. */
@@ -191,7 +191,7 @@ function checkedId<Id extends RecordKey>(user: Id, use: 'read' | 'written'): Id 
 /** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */
 export function openClient(options: ClientOptions): Client {
   checkServer(options);
-  const { clock, log, random = Math.random, sleep = realSleep } = options;
+  const { clock, elapsed = () => clock.now(), log, random = Math.random, sleep = realSleep } = options;
   const { attempts, deadlineMs = defaultRetryLimits.deadlineMs } = options;
   const limits: RetryLimits = { ...defaultRetryLimits, attempts, deadlineMs };
   const maxBodyBytes = options.maxBodyBytes ?? Math.min(largestBody, Math.floor(largestBodies / options.concurrency));
@@ -210,10 +210,11 @@ export function openClient(options: ClientOptions): Client {
     budget: options.budget,
     maxWaitMs: Math.max(limits.deadlineMs, secondMs),
     clock,
+    elapsed,
     sleep,
   });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
-  const line = { http, gate, clock, sleep, log, counters, given: new Set<string>() };
+  const line = { http, gate, clock, elapsed, sleep, log, counters, given: new Set<string>() };
 
   const reading = (signal: AbortSignal | undefined, { mayRetry, ...patience }: Patience = {}) => ({
     limits: { ...limits, ...patience },

@@ -18,7 +18,9 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
   const store = sharedStoreOf(settings);
   const budget =
     store && budgetIn(store, { address: baseUrl, keyMark: markOf(key.reveal()), requestsPerSecond, log }, releases);
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, budget, pageSize, network, log, clock };
+  const elapsed = () => performance.now();
+  const times = { clock, elapsed };
+  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, budget, pageSize, network, log, ...times };
   const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
   return releases.add(openClient({ ...server, ...options }));
 }

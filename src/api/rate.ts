@@ -37,6 +37,8 @@ export interface GateOptions {
   /** Longest time for which the gate may be closed before waiting is given up, ms. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
+  /** Time that passes, ms, by no clock that is set; by `clock` where it is left out. */
+  readonly elapsed?: (() => number) | undefined;
   readonly sleep: Sleep;
 }
 
@@ -134,12 +136,19 @@ class Pace {
 
   /**
    * A response came.
+   * @param time by the clock, which headers go by
    * @param sentAt when its request went out
    * @param underWay requests still without a response
    */
-  responded(now: number, sentAt: number, underWay: number, status: number, headers: HttpHeaders): void {
-    const { limit, remaining, resetInMs } = rateHeadersOf(headers, now);
-    const waitMs = keptWaitOf(headers, now);
+  responded(
+    now: number,
+    time: number,
+    sentAt: number,
+    underWay: number,
+    { status, headers }: { readonly status: number; readonly headers: HttpHeaders },
+  ): void {
+    const { limit, remaining, resetInMs } = rateHeadersOf(headers, time);
+    const waitMs = keptWaitOf(headers, time);
     if (limit !== undefined) this.announced = limit;
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
@@ -185,7 +194,7 @@ export type Gate = ReturnType<typeof openGate>;
 
 /** Opens the gate; it holds no timer while nobody waits. */
 export function openGate(options: GateOptions) {
-  const { clock, sleep, budget } = options;
+  const { clock, sleep, budget, elapsed = () => clock.now() } = options;
   const pace = new Pace(options.requestsPerSecond);
   const queue: PromiseWithResolvers<Pass>[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);
@@ -222,7 +231,7 @@ export function openGate(options: GateOptions) {
   /** Lets in whoever may go, and sets the alarm for the next. */
   function pump(): void {
     while (queue.length > 0 && underWay < Math.floor(allowed)) {
-      const now = clock.now();
+      const now = elapsed();
       const wait = pace.delay(now, underWay);
       // The response to a request under way will pump again.
       if (wait === Number.POSITIVE_INFINITY) return;
@@ -249,8 +258,9 @@ export function openGate(options: GateOptions) {
         adapt(outcome, sentAt);
         if (outcome.kind === 'response') {
           const { status, headers } = outcome;
-          pace.responded(clock.now(), sentAt, underWay, status, headers);
-          const waitMs = status === 429 ? keptWaitOf(headers, clock.now()) : undefined;
+          const time = clock.now();
+          pace.responded(elapsed(), time, sentAt, underWay, outcome);
+          const waitMs = status === 429 ? keptWaitOf(headers, time) : undefined;
           if (waitMs !== undefined) budget?.refused(waitMs);
         }
         pump();
@@ -263,7 +273,7 @@ export function openGate(options: GateOptions) {
       outcome.kind === 'timeout' || (outcome.kind === 'response' && [429, 503].includes(outcome.status));
     if (overloaded && sentAt > halvedAt) {
       allowed = Math.max(1, allowed / 2);
-      halvedAt = clock.now();
+      halvedAt = elapsed();
     } else if (outcome.kind === 'response' && outcome.status < 400) {
       allowed = Math.min(options.concurrency, allowed + 1 / responsesAStep);
     }

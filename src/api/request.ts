@@ -28,6 +28,8 @@ export interface Line {
   readonly http: Http;
   readonly gate: Gate;
   readonly clock: Clock;
+  /** Time that passes, ms: a clock that is set meanwhile makes nobody wait longer, nor give up. */
+  readonly elapsed: () => number;
   readonly sleep: Sleep;
   readonly log: Log;
   readonly counters: Counters;
@@ -125,14 +127,14 @@ export async function read<T>(
   reading: Reading,
 ): Promise<T> {
   const { limits, random } = reading;
-  const startedAt = line.clock.now();
+  const startedAt = line.elapsed();
   let attempt = 0;
   let isKnownToWait = false;
   for (let tries = 1; ; tries += 1) {
     const tried = await tryOnce(line, path, parse, reading, tries);
     if ('value' in tried) return tried.value;
     if (counts(tried.failure)) attempt += 1;
-    const elapsedMs = line.clock.now() - startedAt;
+    const elapsedMs = line.elapsed() - startedAt;
     const decision = decideRetry(tried.failure, { attempt, elapsedMs }, limits, random);
     if (!decision.again || reading.mayRetry?.() === false)
       throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);

@@ -69,8 +69,8 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   const { store, resource, signal, clock } = ports;
   const course: Course = { startedAt: timestampOf(clock.now()), removed: { rows: 0 } };
   try {
-    forgetFutureReading(ports);
     const stored = storedCapabilities(store, resource)?.capabilities;
+    await forgetFutureReading(ports, stored);
     // Ranges may have seemed not to work only because there were too few records to show it.
     // Where there was no record at all, there is none to measure by: the reading shows the first one.
     const isBlank =
@@ -306,10 +306,21 @@ function unsettledProblem(windows: readonly Window[]): string | null {
   return reason === undefined ? days : `${days}: ${reason}`;
 }
 
-/** Where a window was read later than now, the clock was set back: how fresh the rows are is not known. */
-function forgetFutureReading({ store, clock, run, resource }: ResourcePorts): void {
+/**
+ * Where a window was read later than now, the clock was set back: how fresh the rows are is not known. Not where it is not later by the
+ * server's clock: then another machine has read it, and this one's clock is behind.
+ */
+async function forgetFutureReading(
+  { store, clock, run, resource, source, signal }: ResourcePorts,
+  stored: Capabilities | undefined,
+): Promise<void> {
+  const readAfter = (time: number) =>
+    store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > timestampOf(time));
+  if (readAfter(clock.now()) === undefined) return;
+  // For the time in its response.
+  if (stored !== undefined) await source.total(resource, null, stored, signal);
   const now = timestampOf(clock.now());
-  const future = store.windows(resource).find(({ freshAsOf }) => freshAsOf !== null && freshAsOf > now);
+  const future = readAfter(clock.now() + Math.max(0, source.serverAheadMs()));
   if (future === undefined) return;
   const detail = `it is ${now}, and ${future.from}..${future.to} was read at ${future.freshAsOf}; all is read again`;
   // In this order a stop in between reports it twice rather than never.

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ClosedForLong, type Gate, openGate, type Outcome } from '../../src/api/rate.ts';
 import { type Headers, spend, type Window } from './support/limited-server.ts';
+import { hourMs } from '../../src/model/time.ts';
 import { virtualTime } from './support/virtual-time.ts';
 
 const good: Outcome = { kind: 'response', status: 200, headers: {} };
@@ -51,6 +52,26 @@ test('a server that refuses everything and names no wait is asked less and less 
   await time.run(use(gate, refused({}), 20));
   expect(time.clock.now() - started).toBeGreaterThan(6 * 60_000);
 });
+
+test.each([-hourMs, hourMs])(
+  'a clock that is set by %i ms meanwhile makes nobody wait longer or shorter',
+  async (ms) => {
+    const time = virtualTime();
+    let setBy = 0;
+    const clock = { now: () => time.clock.now() + setBy };
+    const { gate } = gateOf({ requestsPerSecond: 0.5, clock, elapsed: () => time.clock.now(), sleep: time.sleep });
+    const waitedFor = async (outcome: Outcome): Promise<number> => {
+      const started = time.clock.now();
+      await time.run(use(gate, outcome));
+      return time.clock.now() - started;
+    };
+    await waitedFor(good);
+    setBy = ms;
+    expect(await waitedFor(refused({ 'retry-after': '7' }))).toBe(2_000);
+    setBy = 0;
+    expect(await waitedFor(good)).toBe(7_000);
+  },
+);
 
 test('lets no more through at once than was requested, and grows to that by one for some good responses', async () => {
   const { gate } = gateOf({ concurrency: 4 });

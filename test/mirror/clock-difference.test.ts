@@ -45,6 +45,21 @@ test('a clock that was ahead and is put right makes nothing be read again, and t
   store.close();
 });
 
+test('a machine whose clock is behind goes on with what another one has read, and reads nothing again for that', async () => {
+  const sandbox = await startSandbox({ users: 300, now: () => systemClock.now() });
+  const file = `${temporaryFolder()}/mirror.db`;
+  const tried = { resources: ['users'], pageSize: 10, requestsPerRun: 0 } as const;
+  await sync(sandbox, file, { ...tried, clock: systemClock });
+  const before = sandbox.control.requests().total;
+  const behind = { now: () => systemClock.now() - 20 * minuteMs };
+  const { report } = await sync(sandbox, file, { ...tried, clock: behind });
+  expect(report.resources.users?.status).toBe('complete');
+  const store = openMirrorStore(file);
+  expect(store.events(10, ['clock_set_back'])).toEqual([]);
+  store.close();
+  expect(sandbox.control.requests().total - before).toBeLessThan(15);
+});
+
 test('an age of a cache that makes no sense puts no clock wrong', async () => {
   const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;

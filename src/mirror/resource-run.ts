@@ -15,6 +15,7 @@ import { dayReader, type Source } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
+import { byLaterClock } from './server-check.ts';
 import { Surplus } from './surplus.ts';
 import { type VisitPorts, WindowVisitor } from './window-visitor.ts';
 import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
@@ -320,7 +321,7 @@ async function forgetFutureReading(
   // For the time in its response.
   if (stored !== undefined) await source.total(resource, null, stored, signal);
   const now = timestampOf(clock.now());
-  const future = readAfter(clock.now() + Math.max(0, source.serverAheadMs()));
+  const future = readAfter(byLaterClock(clock.now(), source.serverAheadMs()));
   if (future === undefined) return;
   const detail = `it is ${now}, and ${future.from}..${future.to} was read at ${future.freshAsOf}; all is read again`;
   // In this order a stop in between reports it twice rather than never.

@@ -201,6 +201,11 @@ export function byEarlierClock(at: Timestamp, aheadMs: number): Timestamp {
   return aheadMs < -noiseMs ? timestampOf(Date.parse(at) + aheadMs - noiseMs) : at;
 }
 
+/** The time by whichever clock is ahead, ms since 1970. */
+export function byLaterClock(ms: number, aheadMs: number): number {
+  return aheadMs > noiseMs ? ms + aheadMs + noiseMs : ms;
+}
+
 /** Puts a difference that matters on record; gives the words for it, undefined where there is none. */
 export function noteClockDifference(
   store: Pick<MirrorStore, 'recordEvent'>,

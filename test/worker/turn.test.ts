@@ -62,7 +62,7 @@ describe('a worker among others', () => {
 
   test('says once that its clock is wrong, and once that it is right again', async () => {
     const clocks = [0, 20 * minuteMs, 21 * minuteMs, 4 * secondMs, 0].map((ms) => -ms);
-    const { done, events } = fleet(Array<FleetLook>(5).fill(taken), async () => {}, clocks);
+    const { done, events } = fleet([taken, taken, taken, taken, taken], async () => {}, clocks);
     await done;
     expect(events).toEqual(['waiting', 'clock', 'clock']);
   });

@@ -86,7 +86,7 @@ async function runProcess(
   if (failure === undefined || failure.code === 'EPIPE') return code;
   process.stderr.write(
     `error: could not write to standard output: ${failure.message}\n` +
-      'What was asked for was sent all the same. Look at what became of it before you give the command again.\n',
+      'The request was sent all the same. Look at its outcome before you give the command again.\n',
   );
   return code === 0 ? 5 : code;
 }

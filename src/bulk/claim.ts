@@ -66,7 +66,7 @@ export function approvedBefore({ batch, state }: Pick<Batch, 'batch' | 'state'>)
   return new UsageError(`batch ${batch} was approved before`, {
     advice:
       state === 'done'
-        ? `It is done: see what became of its rows with \`admin-mirror bulk results ${batch}\`.`
+        ? `It is done: see the outcome of its rows with \`admin-mirror bulk results ${batch}\`.`
         : `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
   });
 }
@@ -139,7 +139,7 @@ function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): v
     `${what} sent before, on ${minuteOf(before.appliedAt ?? before.createdAt)} as batch ${before.batch}`,
     {
       advice:
-        `See what became of it with \`admin-mirror bulk status ${before.batch}\`` +
+        `See its outcome with \`admin-mirror bulk status ${before.batch}\`` +
         `${before.state === 'done' ? '' : `, and go on with it by \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
     },
   );

@@ -27,7 +27,7 @@ export async function recordedWrite(
     } catch (error) {
       if (!isBegun || !(error instanceof FileError)) throw error;
       // Money may have moved, so it does not end as if nothing had been sent.
-      throw new OutcomeUnknownError(`${error.message}. The change was sent, and what became of it is not on record`, {
+      throw new OutcomeUnknownError(`${error.message}. The change was sent, and its outcome is not on record`, {
         advice: `Look at the record on the server before you send it again. ${error.advice ?? ''}`.trimEnd(),
         cause: error,
       });

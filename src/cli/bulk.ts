@@ -12,7 +12,7 @@ export function define(program: Command, context: CliContext): void {
   const bulk = program
     .command('bulk')
     .description(
-      'Send many changes from a .csv, .tsv, .xlsx or .jsonl file: each once, with a record of what became of it. ' +
+      'Send many changes from a .csv, .tsv, .xlsx or .jsonl file: each once, with a record of its outcome. ' +
         'Nothing is ever sent a second time by itself.',
     );
   defineMaking(bulk, context);

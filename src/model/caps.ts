@@ -40,4 +40,5 @@ export function batchCapProblem(
 }
 
 /** What to do about a bound that holds. */
-export const capAdvice = 'Check the amounts. If they are right, raise the bound in the config file, or set it to off.';
+export const capAdvice =
+  'Check the rows and their amounts. If they are right, raise the bound in the config file, or set it to off.';

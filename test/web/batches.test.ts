@@ -393,7 +393,7 @@ describe('a batch that is being sent', () => {
     for (const each of refused) expect(await read(each)).toMatch(/being sent already|was approved before|other hands/);
     expect(made(sandbox)).toBe(5);
     const late = await read(await clerk.post(`${place}/send`, { typed: '5' }));
-    expect(late).toMatch(/was approved before\s+It is done: see what became of its rows on the page of batch/);
+    expect(late).toMatch(/was approved before\s+It is done: see the outcome of its rows on the page of batch/);
     expect(late).not.toContain('`');
   });
 

@@ -23,7 +23,7 @@ export function defineReceipt(bulk: Command, context: CliContext): void {
   bulk
     .command('receipt')
     .description(
-      'Write one signed document about a batch: who planned, approved and sent it, what became of every row and what proves it. ' +
+      'Write one signed document about a batch: who planned, approved and sent it, the outcome of every row and what proves it. ' +
         '`audit --check-receipt` shows later that nothing in it was changed.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
@@ -90,7 +90,7 @@ function aboutLines(head: ReceiptHead): string[] {
   return [
     `batch     ${onOneLine(head.batch)}, ${onOneLine(head.state)}, written ${onOneLine(head.written_at)}`,
     `rows      ${head.rows}: ${countWords(head)}`,
-    ...(head.settled ? [] : ['open      the batch is not done: what became of some rows was not known yet']),
+    ...(head.settled ? [] : ['open      the batch is not done: the outcome of some rows was not known yet']),
     ...(head.head === null ? [] : [`head      step ${head.head.step}, ${onOneLine(head.head.hash)}`]),
     `key       ${onOneLine(head.key_id)}`,
   ];

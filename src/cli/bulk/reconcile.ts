@@ -50,7 +50,7 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
     .argument('[batch]', 'only this batch; every change of the journal, and every user, where none is named')
     .option('--since <time>', 'only what was sent from this time on: a time, a day or 7d ago', moment(false))
     .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
-    .option('--adopt', 'record what the journal lacks; with a batch, what became of its rows')
+    .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
     .option('--max-requests <n>', 'stop after so many requests; the same command goes on from there', toCount)
     .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')

@@ -9,6 +9,7 @@ import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.t
 import type { Judgement } from './action.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
+import { showsAnother, withoutCache } from './actions/user-with.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
 import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
@@ -111,9 +112,17 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
 
 /** @param signal left out where the look goes on to its end, whoever wants to stop */
 async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
-  const { action } = sending;
+  const { action, client } = sending;
   const target = targetOf(intent);
-  const seen = await lookAt(sending, target, signal, intent.answerKind);
+  const look = () => lookAt(sending, target, signal, intent.answerKind);
+  let seen = await look();
+  if (!seen.found && target.user !== null && intent.answerKind === 'refused') {
+    // A server that is set up anew shows nobody for a while, and what it refused may have been made.
+    const note = 'the user is not found, and nor is any other: 404';
+    if (!(await showsAnother(withoutCache(client), target.user, signal))) return { kind: 'unclear', after: null, note };
+    // It may have come back between the two.
+    seen = await look();
+  }
   if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
   return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
 }

@@ -279,6 +279,17 @@ describe('a lost response', () => {
     },
   );
 
+  test('that says it was refused proves nothing where nobody is found for a while, and is settled after', async () => {
+    const { sandbox, users, go, states } = await planned({ behaviour: { transactions: 'hidden' } });
+    failNext(sandbox, users[0], 'commit_refused');
+    expect((await go()).error?.exitCode).toBe(8);
+    expect(await states()).toEqual(['unknown']);
+    sandbox.control.setBehaviour({ missing_users: true });
+    expect([(await go()).error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
+    sandbox.control.setBehaviour({ missing_users: false, transactions: 'shown' });
+    expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
+  });
+
   test('is not sent near the end of the lock of its batch, nor after it, and is as it was', async () => {
     const { sandbox, journal, client, batch, users, go, states } = await planned();
     for (const left of [9_999, 0]) {

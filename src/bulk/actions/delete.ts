@@ -2,12 +2,10 @@
  * `delete`: deletes users for good. The proof is that the user cannot be found: 404. Where the server has not said that it did it, that
  * counts only beside another user who is found: one that is set up anew shows nobody for a while.
  */
-import { type Action, type LookingClient, noMarks, type Observation } from '../action.ts';
-import { OperatorError } from '../../model/errors.ts';
+import { type Action, noMarks, type Observation } from '../action.ts';
 import { moneyOf } from '../../model/money.ts';
-import { recordId } from '../../model/records.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
-import { readUser, observationOfUser } from './user-with.ts';
+import { readUser, observationOfUser, showsAnother } from './user-with.ts';
 
 interface DeleteParameters {
   readonly [name: string]: unknown;
@@ -86,20 +84,6 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   unsettled: () => null,
   inverse: () => 'a user who was deleted does not come back',
 };
-
-/** Whether a user whom the list shows is found by itself. */
-async function showsAnother(client: LookingClient, user: number | null, signal?: AbortSignal): Promise<boolean> {
-  try {
-    const { records } = await client.list('users', { paginate: 2 }, signal, { attempts: 2 });
-    const other = records.map(recordId).find((id) => id !== undefined && id !== user) ?? null;
-    if (other === null) return false;
-    return recordId((await readUser(client, { user: other }, null, signal)) ?? {}) === other;
-  } catch (error) {
-    signal?.throwIfAborted();
-    if (error instanceof OperatorError) return false;
-    throw error;
-  }
-}
 
 function standing({ email, username, balance }: Omit<DeleteObservation, 'found'>): string {
   const name = email ?? username ?? 'a user without a name';

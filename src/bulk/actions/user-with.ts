@@ -2,7 +2,7 @@
 import { stringifyExactly } from '../../api/exact-json.ts';
 import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
-import { IncompleteError } from '../../model/errors.ts';
+import { IncompleteError, OperatorError } from '../../model/errors.ts';
 import { recordId } from '../../model/records.ts';
 import { secondMs } from '../../model/time.ts';
 import type { AnswerKind } from '../../journal/port.ts';
@@ -118,4 +118,18 @@ export function judgeGone(response: AnswerKind | null): Judgement {
   return response === 'refused'
     ? { kind: 'absent', evidence: 'answer', after: null, note }
     : { kind: 'unclear', after: null, note };
+}
+
+/** Whether a user whom the list shows is found by itself. */
+export async function showsAnother(client: LookingClient, user: number | null, signal?: AbortSignal): Promise<boolean> {
+  try {
+    const { records } = await client.list('users', { paginate: 2 }, signal, { attempts: 2 });
+    const other = records.map(recordId).find((id) => id !== undefined && id !== user) ?? null;
+    if (other === null) return false;
+    return recordId((await readUser(client, { user: other }, null, signal)) ?? {}) === other;
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof OperatorError) return false;
+    throw error;
+  }
 }

@@ -10,7 +10,7 @@ import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
-import { type ServerReading, type SettingsReading, settingsFrom } from '../settings/settings.ts';
+import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { allSettings, isSecret } from '../settings/table.ts';
 import { openHealthOfAll, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
@@ -144,11 +144,21 @@ async function workInTurn(context: CliContext, place: Place): Promise<void> {
 function newestOf({ reading, readAgain, log }: Place): SettingsReading {
   try {
     const again = readAgain();
-    return settingsFrom(again).store.mirror === settingsFrom(reading).store.mirror ? again : reading;
+    checkSameStore(settingsFrom(reading), settingsFrom(again));
+    return again;
   } catch (error) {
     logNotRead(log, error);
     return reading;
   }
+}
+
+/** Throws where a worker that goes on would keep its lock and its record in one place, and its jobs theirs in another. */
+function checkSameStore({ store: before }: Settings, { store: now }: Settings): void {
+  const moved = (['mirror', 'journal', 'shared'] as const).find(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]),
+  );
+  if (moved === undefined) return;
+  throw new UsageError(`store.${moved} names another place now`, { advice: 'Start the worker anew for that.' });
 }
 
 async function workAt(context: CliContext, place: Place): Promise<void> {
@@ -169,10 +179,8 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
     try {
       const again = place.readAgain();
       const read = settingsFrom(again);
-      const { jobs, store } = read;
-      if (store.mirror !== settings.store.mirror) {
-        throw new UsageError('store.mirror names another mirror now', { advice: 'Start the worker anew for that.' });
-      }
+      const { jobs } = read;
+      checkSameStore(settings, read);
       const watching = watchSettingsOf(read);
       // From here on nothing fails: a file is in force whole or not at all.
       config = ['--config', keepConfig(again)];

@@ -237,6 +237,28 @@ describe('a worker for every server of the config file', () => {
     },
   );
 
+  test('goes on with its store where the config file names another one', { tags: ['full'] }, async () => {
+    const jobs = `jobs:\n${job('list', `run: sync, cron: "@yearly"`)}`;
+    const place = placeWith('');
+    place.configure(jobs);
+    const worker = startWorker(place);
+    await worker.saying('the worker has started');
+    for (const [name, value] of [
+      ['mirror', 'data/other.db'],
+      ['journal', 'data/other-journal.db'],
+      ['shared', 'postgresql://mirror@127.0.0.1:9/mirror'],
+    ]) {
+      place.configure(`store: {${name}: "${value}"}\n${jobs}`);
+      worker.child.kill('SIGHUP');
+      await worker.saying(`the old one stays in force: store.${name} names another place now`);
+    }
+    place.configure(jobs);
+    worker.child.kill('SIGHUP');
+    await worker.saying('the config file was read again');
+    worker.child.kill('SIGTERM');
+    expect(await worker.code).toBe(0);
+  });
+
   test('takes up servers that come and leaves those that go at SIGHUP', { tags: ['full'] }, async () => {
     const sandbox = await startSandbox({ users: 4 });
     const place = placeWith('');

@@ -21,7 +21,9 @@ function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus
       ? 'no worker runs; its jobs are'
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
-  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width)), ...fleetLines(fleet)];
+  // What a shared store says of times is by its clock, whatever that of this machine is.
+  const ahead = shared?.clock_ahead_ms ?? 0;
+  return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, ahead)), ...fleetLines(fleet, ahead)];
 }
 
 function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_store']>): string[] {
@@ -31,23 +33,23 @@ function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_
 
 const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };
 
-function fleetLines(fleet: WorkerStatus['fleet']): string[] {
+function fleetLines(fleet: WorkerStatus['fleet'], aheadMs: number): string[] {
   if (fleet.length === 0) return [];
   return [
     '',
     'the workers of all machines',
     ...fleet.map(
       ({ host, pid, since, seen_at, state, mirror }) =>
-        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at)}, ${mirrorWords[mirror]}`,
+        `  ${state.padEnd(5)}  process ${pid} on ${onOneLine(host)}, since ${since}, seen ${freshText(seen_at, aheadMs)}, ${mirrorWords[mirror]}`,
     ),
   ];
 }
 
-function jobLine({ job, running_since, last, next_at }: JobStatus, width: number): string {
+function jobLine({ job, running_since, last, next_at }: JobStatus, width: number, aheadMs: number): string {
   const end = last?.finished_at ?? null;
-  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${freshText(end)}`;
+  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${freshText(end, aheadMs)}`;
   const now = running_since === null ? '' : `, runs since ${running_since}`;
-  const next = next_at === null ? '' : `, next ${freshText(next_at)}`;
+  const next = next_at === null ? '' : `, next ${freshText(next_at, aheadMs)}`;
   return `  ${job.padEnd(width)}  ${ended}${now}${next}`;
 }
 
@@ -232,8 +234,9 @@ function driftLines({ drift }: MirrorStatus): string[] {
 }
 
 /** `2026-11-21T02:15:00.000000Z (3 hours ago)`. */
-function freshText(at: string | null): string {
+/** @param aheadMs by how much the clock of that time is ahead of this machine's */
+function freshText(at: string | null, aheadMs = 0): string {
   const instant = parseInstant(at);
   if (at === null || instant === undefined) return 'not read whole yet';
-  return `${at} (${ageText(systemClock.now() - instant)})`;
+  return `${at} (${ageText(systemClock.now() + aheadMs - instant)})`;
 }

@@ -54,7 +54,7 @@ export async function openConsole(
     status: openWholeStatus(settings, clock),
     servers: statesOf(servers, clock),
     settings,
-    clock,
+    clock: journal.clock,
     log,
     signal,
     redact,

@@ -71,6 +71,9 @@ describe('several workers', () => {
     if (second !== 0) await other.saying('that of the shared store');
     const runs = (await runsIn(database)).filter(({ outcome }) => outcome === 'complete');
     for (const { occurrence } of runs) expect(Math.abs(Date.parse(occurrence) - Date.now())).toBeLessThan(minuteMs);
+    expect((await spawnCli(['status'], other.machine)).stdout).toMatch(
+      /works .*, seen \S+ \((?:just now|\d+ seconds? ago)\)/,
+    );
     const times = runs.map(({ job, occurrence }) => `${job} ${occurrence}`);
     expect(new Set(times).size).toBe(times.length);
   });

@@ -198,6 +198,12 @@ class NarrowedPage<P extends ListPage> {
     return end;
   }
 
+  /** Whether the list ends before `from`, where nothing has shown yet how long it is: some servers fail behind its end. */
+  async #isBehind(from: number, end: number, failure: unknown): Promise<boolean> {
+    const { total } = await this.#findSomePage(failure);
+    return total <= from && (await this.#endFrom(total, end)) <= from;
+  }
+
   /** Reads one smaller page for the places from `from` on, before `end`. */
   async #piece(number: number, size: number, from: number, end: number): Promise<void> {
     const reach = this.#reach;
@@ -209,6 +215,7 @@ class NarrowedPage<P extends ListPage> {
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       this.#problem = error;
+      if (this.#last === undefined && (await this.#isBehind(from, end, error))) return;
       reach.failuresLeft -= 1;
       if (size === 1 || reach.failuresLeft <= 0) {
         reach.lasting = true;

@@ -51,8 +51,7 @@ export function planRows(
     const more = sizes.get(each.row);
     return more === undefined ? each : { ...each, notes: [...more, ...each.notes] };
   };
-  const noted = Object.assign(mapRows(planned, withSize), { drain: () => planned.drain().map(withSize) });
-  return { rows: noted, claimed, problems, warnings, warned, net: moneyText(net) };
+  return { rows: mapRows(planned, withSize), claimed, problems, warnings, warned, net: moneyText(net) };
 }
 
 /** Plans one row after the other: a row finds its user as the rows before it leave them. */

@@ -17,7 +17,7 @@ import { keyOwner, type LiveClient } from './live-users.ts';
 import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
-import { mapRows, type Rows } from './sheet/rows.ts';
+import { drained, mapRows, type Rows } from './sheet/rows.ts';
 import { newToken } from './token.ts';
 
 export interface PlanPorts extends PreparePorts {
@@ -41,7 +41,7 @@ interface PlanSource {
   readonly again: Again;
 }
 
-/** Rows with the action that they are for, and where they are from. */
+/** Rows with the action that they are for, and where they are from. They are gone once they were planned. */
 export interface Plannable {
   readonly action: Action;
   readonly rows: ReadRows;
@@ -125,7 +125,7 @@ export async function preparePlan(
       undoOf: source.undoOf,
       againReason: source.again.reason,
     },
-    rows: intentsOf(plan.rows.drain()),
+    rows: intentsOf(drained(plan.rows)),
   };
 }
 
@@ -141,7 +141,7 @@ async function plannedRows(
   const rows = again.reason === null ? notSentAlready(read) : read.rows;
   const caps = undoOf === null ? ports.rules.caps : noCaps;
   const readable = read.problems.length === 0 ? rows : spoilt(read);
-  return { plan: planRows(action, readable, users, caps, shared, hash), unconfirmed };
+  return { plan: planRows(action, drained(readable), users, caps, shared, hash), unconfirmed };
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);

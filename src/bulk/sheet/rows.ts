@@ -201,16 +201,25 @@ export function shown(text: string): string {
 /** An array is one, too. */
 export interface Rows<T> extends Iterable<T> {
   readonly length: number;
+  /** The same for the last time: what was read is let go. */
+  drain?(): Iterable<T>;
 }
 
 /** The rows, each changed when it is read; nothing is kept. */
 export function mapRows<T, U>(rows: Rows<T>, change: (row: T) => U): Rows<U> {
+  function* changed(from: Iterable<T>): Generator<U, undefined> {
+    for (const row of from) yield change(row);
+  }
   return {
     length: rows.length,
-    *[Symbol.iterator]() {
-      for (const row of rows) yield change(row);
-    },
+    [Symbol.iterator]: () => changed(rows),
+    drain: () => changed(drained(rows)),
   };
+}
+
+/** The rows for the last time: of those that can let go of what was read, nothing is left. */
+export function drained<T>(rows: Rows<T>): Iterable<T> {
+  return rows.drain?.() ?? rows;
 }
 
 /** Few enough that a chunk, read again, is gone before the collector has moved it. */
@@ -243,7 +252,6 @@ export class PackedRows<T extends object> implements Rows<T> {
     for (const values of this.#last) yield this.#rowOf(values);
   }
 
-  /** The same for the last time: what was read is let go. */
   *drain(): Generator<T, undefined> {
     for (let chunk = this.#chunks.shift(); chunk !== undefined; chunk = this.#chunks.shift()) {
       const rows = JSON.parse(chunk.toString()) as unknown[][];

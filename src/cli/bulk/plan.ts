@@ -86,7 +86,7 @@ export async function readFile(
   const action = actionOf(actionName);
   const again = againOf(flags);
   // A sheet of 100,000 rows takes many times more otherwise.
-  keepHeapSmall(25);
+  keepHeapSmall(12);
   const sheet = await readSheet(resolve(context.folder, file), {
     signal: context.signal,
     ...(flags.sheet !== undefined && { sheet: flags.sheet }),

@@ -4,7 +4,7 @@
  * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
-import { type NotNull, type Selectable, sql, type SqlBool, type UpdateObject } from 'kysely';
+import { type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
@@ -196,41 +196,13 @@ const noWord = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: by
 /**
  * Whether a record is what the newest step about it left. One that was altered past the program is not sealed anew: the step
  * that changes it then has no digest, and the chain goes on showing it.
- * @param first the seal that a row was added with; null of what has none but in its steps
  */
 export async function isAsSealed(
   connection: Connection,
   subject: Subject,
   record: Readonly<Record<string, unknown>> & { readonly salt: string },
-  first: string | null = null,
 ): Promise<boolean> {
-  return ((await newestSeal(connection, subject)) ?? first) === sealOf(record.salt, record);
-}
-
-/** The rows of batches, each with the seal in the newest step about it as `sealed`: null where none has one. */
-export function sealedRows(connection: Connection) {
-  return connection
-    .selectFrom('journal_intents')
-    .selectAll()
-    .select((eb) =>
-      eb
-        .selectFrom('journal_steps')
-        .select('journal_steps.digest')
-        .where('journal_steps.digest', 'is not', null)
-        .whereRef('journal_steps.batch', '=', 'journal_intents.batch')
-        .whereRef('journal_steps.row', '=', 'journal_intents.row')
-        .orderBy('journal_steps.step', 'desc')
-        .limit(1)
-        .as('sealed'),
-    );
-}
-
-/** Whether such a row is what the newest step about it left, or what it was added as. */
-export function isSealedRow({
-  sealed,
-  ...row
-}: Selectable<JournalTables['journal_intents']> & { readonly sealed: string | null }): boolean {
-  return (sealed ?? row.digest) === sealOf(row.salt, row);
+  return (await newestSeal(connection, subject)) === sealOf(record.salt, record);
 }
 
 /** What is altered stays so: nothing in the database could tell a repair from another alteration. */

@@ -1,14 +1,14 @@
 /** The rows of a batch: how they are stored, and how each step of one is taken and told to the chain. */
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { type Acting, checkSending, noteResent } from './approval.ts';
-import { appendSteps, isSealedRow, newSalt, newSalts, RowsSeal, sealedRows, sealOf } from './chain.ts';
+import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
 import { isOpen } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import { asForgotten } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
-import { chunk, type Connection, cutAnswer } from './tables.ts';
+import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
 
 function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
   const text = (value: string | null): string | null => (value === null ? null : storable(value));
@@ -72,6 +72,32 @@ export async function insertIntents(
   }
   if (waiting.length > 0) await store(waiting);
   return seal.end();
+}
+
+/** The rows of batches, each with the seal in the newest step about it as `sealed`: null where none has one. */
+function sealedRows(connection: Connection) {
+  return connection
+    .selectFrom('journal_intents')
+    .selectAll()
+    .select((eb) =>
+      eb
+        .selectFrom('journal_steps')
+        .select('journal_steps.digest')
+        .where('journal_steps.digest', 'is not', null)
+        .whereRef('journal_steps.batch', '=', 'journal_intents.batch')
+        .whereRef('journal_steps.row', '=', 'journal_intents.row')
+        .orderBy('journal_steps.step', 'desc')
+        .limit(1)
+        .as('sealed'),
+    );
+}
+
+/** Whether such a row is what the newest step about it left, or what it was added as. */
+function isSealedRow({
+  sealed,
+  ...row
+}: Selectable<JournalTables['journal_intents']> & { readonly sealed: string | null }): boolean {
+  return (sealed ?? row.digest) === sealOf(row.salt, row);
 }
 
 /** One step of one row. Throws where the row is not in the state `from`, and a UsageError where it must not be sent. */

@@ -75,6 +75,18 @@ describe('a batch is', () => {
       'once it was handed over and approved again',
       { steps: stepsOf(added, ['denied', as('bert')], submitted, ['approved', as('bert')]) },
     ],
+    [
+      'approved',
+      'though another batch, of another plan, was denied',
+      {
+        steps: stepsOf(
+          added,
+          submitted,
+          ['approved', as('bert')],
+          ['denied', as('carla'), { batch: 'two', data: { hash: 'other' } }],
+        ),
+      },
+    ],
     ['waiting', 'until just before its time', { steps: stepsOf(added, submitted), now: 72.999 }],
     ['expired', 'from then on', { steps: stepsOf(added, submitted), now: 73 }],
     ['approved', 'until just before', { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 73.999 }],

@@ -25,8 +25,8 @@ export function withoutCache<C extends Pick<LookingClient, 'getUser' | 'list'>>(
   };
   return {
     ...client,
-    getUser: async (...asked: Parameters<LookingClient['getUser']>) => given(await client.getUser(...asked)),
-    list: async (...asked: Parameters<LookingClient['list']>) => given(await client.list(...asked)),
+    getUser: async (...request: Parameters<LookingClient['getUser']>) => given(await client.getUser(...request)),
+    list: async (...request: Parameters<LookingClient['list']>) => given(await client.list(...request)),
   };
 }
 

@@ -162,12 +162,19 @@ export function* changesAfter(
   }
 }
 
-/** When the changes behind the number began: the epoch's beginning. */
-export function beginningAfter(database: Database, after: number): Timestamp {
-  const began = database.prepare<[number], Timestamp>(
-    'SELECT began_at FROM mirror_epochs WHERE from_seq <= ? ORDER BY from_seq DESC LIMIT 1',
+/**
+ * When the changes behind the number began, at the latest: when its epoch did, or one after it whose clock was further behind.
+ * @param newest nothing of the number's epoch that came before this time is new
+ */
+export function beginningAfter(database: Database, after: number, newest?: Timestamp): Timestamp {
+  const epochs = database.prepare<[number, number], { seq: number; at: Timestamp }>(
+    `SELECT from_seq AS seq, began_at AS at FROM mirror_epochs
+     WHERE from_seq >= coalesce((SELECT max(from_seq) FROM mirror_epochs WHERE from_seq <= ?), ?)`,
   );
-  return began.pluck().get(after) ?? timestampOf(0);
+  const times = epochs
+    .all(after, after)
+    .map(({ seq, at }) => (seq < after && newest !== undefined && newest > at ? newest : at));
+  return times.toSorted()[0] ?? timestampOf(0);
 }
 
 export function historyReach(database: Database, name: ResourceName): HistoryReach {

@@ -10,7 +10,7 @@ import {
   type ResourceName,
   resourceNames,
 } from '../model/resources.ts';
-import type { Timestamp } from '../model/time.ts';
+import { dayMs, later, type Timestamp } from '../model/time.ts';
 import { historyTableOf, quoteName } from './schema.ts';
 import { UsageError } from '../model/errors.ts';
 
@@ -117,28 +117,58 @@ export function numbersIn(database: Database) {
   };
 }
 
+/** A time of the mirror that is further ahead than this was written by a clock that was wrong, and does not hold up the times of others. */
+const believedAheadMs = dayMs;
+
+/**
+ * The time at which an epoch begins: after all that the mirror says, also where the clock was set back since, or another machine wrote
+ * whose clock was ahead.
+ */
+function beginningAt(database: Database, now: Timestamp): Timestamp {
+  const tables = (sql: (name: ResourceName) => string) => resourceNames.map(sql);
+  const latest = (times: readonly string[]): Timestamp => {
+    const sql = times.map((each) => `SELECT max(at) AS at FROM (${each}) WHERE at <= @limit`).join(' UNION ALL ');
+    const limit = later(now, believedAheadMs);
+    return database.prepare<[object], Timestamp | null>(`SELECT max(at) FROM (${sql})`).pluck().get({ limit }) ?? now;
+  };
+  const noted = [
+    // In one in which nothing was numbered, nothing was written.
+    'SELECT began_at AS at FROM mirror_epochs WHERE from_seq < (SELECT seq FROM mirror_cursor)',
+    ...tables((name) => `SELECT valid_to AS at FROM ${historyTableOf(name)}`),
+  ];
+  if (latest([...noted, 'SELECT finished_at AS at FROM mirror_runs']) <= now) return now;
+  // Rows are found by no time: only where one of them may be later than now are they read.
+  const last = latest([...noted, ...tables((name) => `SELECT "_changed_at" AS at FROM ${name}`)]);
+  return last <= now ? now : later(last, 1);
+}
+
 /**
  * Begins an epoch, where the lock is taken. An older copy in the mirror's place goes on in another epoch than the mirror did, so that
- * a cursor from before can be told from one of the copy.
+ * a cursor from before can be told from one of the copy. Gives the time from which on the mirror's times go on.
  */
-export function beginEpoch(database: Database, at: Timestamp): void {
+export function beginEpoch(database: Database, now: Timestamp): Timestamp {
+  const at = beginningAt(database, now);
   // One in which nothing was numbered is in no cursor: it gets another name.
   database
     .prepare(
       `INSERT INTO mirror_epochs (from_seq, epoch, began_at)
        SELECT seq, lower(hex(randomblob(6))), ? FROM mirror_cursor WHERE true
-       ON CONFLICT (from_seq) DO UPDATE SET epoch = excluded.epoch`,
+       ON CONFLICT (from_seq) DO UPDATE SET epoch = excluded.epoch, began_at = min(began_at, excluded.began_at)`,
     )
     .run(at);
   // What another program has inserted meanwhile: the trigger numbers a row that is written without a new number.
   for (const name of resourceNames) database.exec(`UPDATE ${name} SET "_seq" = 0 WHERE "_seq" = 0`);
+  return at;
 }
 
 /** A function that removes up to so many tombstones from before the time; gives how many there were. */
 export function deletionPruner(database: Database): (before: Timestamp, tombstones: number) => number {
-  // What was numbered before an epoch that began before the time.
+  // What was numbered before an epoch that began before the time, as all did before it: one may have begun by a clock that was behind.
   const oldest = database
-    .prepare<[string], number | null>('SELECT max(from_seq) FROM mirror_epochs WHERE began_at < ?')
+    .prepare<[string], number | null>(
+      `SELECT max(from_seq) FROM mirror_epochs
+       WHERE from_seq < coalesce((SELECT min(from_seq) FROM mirror_epochs WHERE began_at >= ?), 9e18)`,
+    )
     .pluck();
   const raise = database.prepare<[number, number]>(
     'UPDATE mirror_cursor SET deletions_from = ? WHERE deletions_from < ?',

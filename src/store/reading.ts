@@ -125,10 +125,10 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     /**
      * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
      * they come to.
-     * @param since nothing that came before this time is reported as new, nor before the time at which the number's epoch began
+     * @param since nothing of the number's epoch that came before this time is reported as new, nor before the epoch began
      */
     changesAfter: (resource: ResourceName, after: number, since?: Timestamp) =>
-      guarded(changesAfter(database, resource, after, later(beginningAfter(database, after), since)), guard),
+      guarded(changesAfter(database, resource, after, beginningAfter(database, after, since)), guard),
     /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
     changed: (selection: ChangedSelection): Rows => {
       const rows = rowsOf(prepare(database, changedSql(selection), known, guard), guard);
@@ -331,10 +331,6 @@ function* rangesOf(
     if (to === last) return;
     from = to + 1n;
   }
-}
-
-function later(one: Timestamp, other: Timestamp | undefined): Timestamp {
-  return other === undefined || one > other ? one : other;
 }
 
 function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | null> {

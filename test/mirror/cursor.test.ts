@@ -232,4 +232,20 @@ describe('a cursor', () => {
     // Versions that went because of their age leave nothing behind.
     expect(rowsOf(file, "SELECT * FROM mirror_deletions WHERE table_name = 'users_history'")).toEqual([]);
   });
+
+  test('holds on where a machine whose clock is far behind wrote in between', async () => {
+    const { sandbox, file } = await mirrored(small);
+    const synced = async (ms: number): Promise<string> => {
+      const clock = { now: () => sandbox.control.clock().now + ms };
+      sandbox.control.update('users', 3, { balance: ms / 1_000 + 7 });
+      await sync(sandbox, file, { mode: 'full', historyKeepMs: 10 * dayMs, clock });
+      return cursorOf(file);
+    };
+    const before = cursorOf(file);
+    sandbox.control.remove('users', 4);
+    await synced(hourMs);
+    await synced(-400 * dayMs);
+    await synced(2 * hourMs);
+    expect(refusalOf(file, before)).toBeUndefined();
+  });
 });

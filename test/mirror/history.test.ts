@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import type { ResourceName } from '../../src/model/resources.ts';
-import { dayMs, hourMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
+import { dayMs, hourMs, later, minuteMs, timestampOf, type Clock, type Timestamp } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { tableRows, withSnapshot } from '../support/history.ts';
@@ -70,6 +70,97 @@ describe('the first sync', () => {
       wholeAt: clock.at(),
     });
   });
+});
+
+describe.each([
+  // The mirror's times go on behind the last one.
+  { back: '2 hours', ms: 2 * hourMs, isBelieved: true },
+  // The time of then was wrong: only what it stands at keeps it.
+  { back: '2 days', ms: 2 * dayMs, isBelieved: false },
+])('a clock that was set back by $back', ({ ms, isBelieved }) => {
+  async function setBack() {
+    const state = await begun();
+    const first = state.clock.at();
+    const behind = { now: () => state.clock.now() - ms };
+    return { ...state, first, next: isBelieved ? later(first, 1) : first, behind };
+  }
+
+  test('ends no version before it began, and begins none before the last one ended', async () => {
+    const { control, file, first, next, behind, again } = await setBack();
+    control.update('users', 5, { balance: 77.25 });
+    control.remove('users', 6);
+    control.remove('users', 7);
+    await again({ mode: 'full', clock: behind });
+    const ended = versionsIn(file, 'users').map(({ id, valid_from: from, valid_to: to }) => [id, from, to]);
+    expect(ended.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual([5, 6, 7].map((id) => [id, first, next]));
+    expect(rowIn(file, 'users', 5)).toMatchObject({ _first_seen_at: first, _changed_at: next });
+    control.insert('users', { id: 6 });
+    control.insert('users', { id: 9_000 });
+    await again({ mode: 'full', clock: behind });
+    const again6 = isBelieved ? later(next, 1) : next;
+    expect(rowIn(file, 'users', 6)).toMatchObject({ _first_seen_at: again6, _changed_at: again6 });
+    // A record that has no past.
+    const came = isBelieved ? again6 : timestampOf(behind.now());
+    expect(rowIn(file, 'users', 9_000)).toMatchObject({ _first_seen_at: came, _changed_at: came });
+  });
+
+  test('lets another record under an id be seen for the first time when the one before it ended', async () => {
+    const { control, file, first, next, behind, again } = await setBack();
+    control.remove('users', 5);
+    control.insert('users', { id: 5, username: 'another' });
+    await again({ mode: 'full', clock: behind });
+    expect(versionsIn(file, 'users')).toMatchObject([{ id: 5, change: 'deleted', valid_from: first, valid_to: next }]);
+    expect(rowIn(file, 'users', 5)).toMatchObject({ username: 'another', _first_seen_at: next, _changed_at: next });
+  });
+
+  test('hides no new record from who goes by numbers', async () => {
+    const { control, file, behind, clock, again } = await setBack();
+    const before = withSnapshot(file, (snapshot) => snapshot.lastSeq());
+    clock.advance(minuteMs);
+    control.update('users', 4, { balance: 3 });
+    await again({ mode: 'full' });
+    control.insert('users', { id: 9_000 });
+    control.update('users', 5, { balance: 77.25 });
+    await again({ mode: 'full', clock: behind });
+    const kinds = (after: number, newest?: Timestamp) =>
+      withSnapshot(file, (snapshot) =>
+        [...snapshot.changesAfter('users', after, newest)].map(({ id, kind }) => [id, kind] as const),
+      );
+    expect(kinds(before, clock.at())).toContainEqual([9_000n, 'inserted']);
+    if (isBelieved)
+      expect(new Map(kinds(before))).toEqual(
+        new Map([
+          [4n, 'updated'],
+          [5n, 'updated'],
+          [9_000n, 'inserted'],
+        ]),
+      );
+  });
+});
+
+test('a clock that is set back in the middle of a run moves no time of the run back', async () => {
+  const { control, file, clock, first, again } = await begun().then((state) => ({ ...state, first: state.clock.at() }));
+  const before = withSnapshot(file, (snapshot) => snapshot.lastSeq());
+  control.insert('users', { id: 9_000 });
+  let isBack = false;
+  const leaping = { now: () => clock.now() - (isBack ? hourMs : 0) };
+  await again({
+    mode: 'full',
+    clock: leaping,
+    overStore: (store) => ({
+      ...store,
+      beginRun: (...run) => {
+        store.beginRun(...run);
+        isBack = true;
+      },
+    }),
+  });
+  expect(isBack).toBe(true);
+  const came = rowIn(file, 'users', 9_000);
+  expect(came?.['_changed_at']).toBe(first);
+  expect(withSnapshot(file, (snapshot) => [...snapshot.changesAfter('users', before)].map(({ kind }) => kind))).toEqual(
+    ['inserted'],
+  );
 });
 
 describe('a change', () => {

@@ -57,7 +57,7 @@ export function isReused(resource: ResourceName): Differs {
   };
 }
 
-/** @param now the time of the step at hand: the end of a version that a deletion ends */
+/** @param now the time of the step at hand: the end of a version that a deletion ends, where the clock was not set back since it began */
 export function recordHistory(database: Database, ignore: readonly string[], now: () => Timestamp): void {
   database.function('history_time', () => now());
   for (const name of resourceNames) {
@@ -79,7 +79,7 @@ export function recordHistory(database: Database, ignore: readonly string[], now
       -- What is kept out of the mirror is kept out of its history.
       CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}
       WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
-      BEGIN ${version("'deleted'", 'history_time()')}; END`);
+      BEGIN ${version("'deleted'", `max(history_time(), OLD."_changed_at")`)}; END`);
   }
 }
 

@@ -93,7 +93,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
   const now = (): Timestamp => timestampOf(clock.now());
-  // What one step removes ends at one time.
+  // What one step writes and removes has one time, which does not run backward while a lock is held.
   let stepAt = now();
   /** The last number that was given before the run began. */
   let runBeganAfter = 0;
@@ -166,7 +166,8 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const { explained, whole, step: timeless } = stepsIn(database, file, 'write to the mirror', locks);
 
   function step<T>(doing: () => T): T {
-    stepAt = now();
+    const at = now();
+    if (at > stepAt) stepAt = at;
     return timeless(doing);
   }
 
@@ -178,7 +179,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     acquireLock: (name: string, run: string, command = name): void =>
       whole(() => {
         locks.acquire(name, run, command);
-        beginEpoch(database, now());
+        stepAt = beginEpoch(database, now());
       }),
     releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
     lockOwner: (name: string) => locks.owner(name),
@@ -233,7 +234,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
         suppressions.note(window.resource, rows.keptOut, now());
         for (const drift of rows.drifts) report(drift);
-        const { twins: refused, ...counts } = upsert(rows, window, now(), seen);
+        const { twins: refused, ...counts } = upsert(rows, window, stepAt, seen);
         const undone = refused.filter((id) => undoReuse(id, runBeganAfter));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));

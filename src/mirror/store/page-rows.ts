@@ -14,7 +14,7 @@ import type { Day, Timestamp } from '../../model/time.ts';
 import { type Differs, isReused } from './history.ts';
 import type { pageForgetter } from './page-memory.ts';
 import { numbersIn } from '../../store/cursor.ts';
-import { quoteName, servedColumns } from '../../store/schema.ts';
+import { historyTableOf, quoteName, servedColumns } from '../../store/schema.ts';
 
 // Its bytes have memory of their own, which is given back once they are written.
 const encoder = new TextEncoder();
@@ -190,11 +190,18 @@ export function cellIn(column: string): string {
   return `value ->> '$.${column}'`;
 }
 
-/**
- * Each row's number is its place on the page behind the last one given. @param rows which are meant, in SQL
- * @param extra the cell of `_extra`: to look for what no record has takes a tenth of the reading of all cells
- */
-function upsertSql(resource: Resource, significant: Differs, rows = 'true', extra = cellIn('_extra')): string {
+interface UpsertShape {
+  /** Which rows of the page are meant, in SQL. */
+  readonly rows?: string;
+  /** The cell of `_extra`: to look for what no record has takes a tenth of the reading of all cells. */
+  readonly extra?: string;
+  /** Whether versions may have ended later than now: a clock was set back, or another machine's was ahead. */
+  readonly setBack?: boolean;
+}
+
+/** Each row's number is its place on the page behind the last one given. The times of a record never run backward. */
+function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape = {}): string {
+  const { rows = 'true', extra = cellIn('_extra'), setBack = false } = shape;
   const table = quoteName(resource.name);
   const stored = servedColumns(resource);
   const changing = stored.slice(1).map(quoteName);
@@ -203,16 +210,19 @@ function upsertSql(resource: Resource, significant: Differs, rows = 'true', extr
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
   // A row's version begins where the one before it ended: what makes no version does not move its beginning.
   const reused = isReused(resource.name)(table, 'excluded');
+  const later = `max(excluded."_changed_at", ${table}."_changed_at")`;
   assignments.push(
     `"_seq" = excluded."_seq"`,
     // A record that has the id of another one is seen for the first time.
-    `"_first_seen_at" = CASE WHEN ${reused} THEN excluded."_first_seen_at" ELSE ${table}."_first_seen_at" END`,
-    `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} OR ${reused} THEN excluded."_changed_at" ELSE ${table}."_changed_at" END`,
+    `"_first_seen_at" = CASE WHEN ${reused} THEN ${later} ELSE ${table}."_first_seen_at" END`,
+    `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} OR ${reused} THEN ${later} ELSE ${table}."_changed_at" END`,
   );
   const differs = changing.map((name) => `${name} IS NOT excluded.${name}`);
+  const ended = `(SELECT max(valid_to) FROM ${historyTableOf(resource.name)} AS version WHERE version.id = ${cellIn('id')})`;
+  const at = setBack ? `max(?, coalesce(${ended}, ''))` : '?';
   return [
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
-    `SELECT ${cells.join(', ')}, ?, ?, ? + key FROM ${eachRow} WHERE ${rows}`,
+    `SELECT ${cells.join(', ')}, ${at}, ${at}, ? + key FROM ${eachRow} WHERE ${rows}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
     // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
     `WHERE (${differs.join(' OR ')}) AND CASE`,
@@ -272,8 +282,11 @@ export function pageUpsert(
 ) => Omit<PageCounts, 'received' | 'deleted'> & { readonly twins: readonly RecordKey[] } {
   const numbers = numbersIn(database);
   const upsert = database.prepare(upsertSql(resource, significant));
-  const upsertServed = database.prepare(upsertSql(resource, significant, 'true', 'NULL'));
-  const some = upsertSql(resource, significant, 'key IN (SELECT value FROM json_each(?))');
+  const upsertServed = database.prepare(upsertSql(resource, significant, { extra: 'NULL' }));
+  const some = 'key IN (SELECT value FROM json_each(?))';
+  const lastEnd = database
+    .prepare<[], string | null>(`SELECT max(valid_to) FROM ${historyTableOf(resource.name)}`)
+    .pluck();
   const table = quoteName(resource.name);
   const existing: Statement<[Day, Day, string], [count: number, moved: number]> = database
     .prepare<[Day, Day, string], [number, number]>(
@@ -298,8 +311,8 @@ export function pageUpsert(
   }
 
   /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
-  function upsertTwice({ json, ids }: RecordRows, at: Timestamp, first: bigint): number {
-    const statement = database.prepare(some);
+  function upsertTwice({ json, ids }: RecordRows, at: Timestamp, first: bigint, setBack: boolean): number {
+    const statement = database.prepare(upsertSql(resource, significant, { rows: some, setBack }));
     const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
     const others = [...ids.keys()].filter((index) => !firsts.has(index));
     const written = statement.run(at, at, first, json, JSON.stringify([...firsts])).changes;
@@ -309,7 +322,10 @@ export function pageUpsert(
 
   return (rows, window, at, seen) => {
     const { json, ids, isServed } = rows;
-    const whole = isServed === true ? upsertServed : upsert;
+    const setBack = (lastEnd.get() ?? '') > at;
+    const usual = isServed === true ? upsertServed : upsert;
+    // Hardly ever, so it is prepared each time. `_extra` is looked for although no record served has one.
+    const whole = setBack ? database.prepare(upsertSql(resource, significant, { setBack })) : usual;
     const known = countKnown(ids, window);
     const distinct = new Set(ids).size;
     twins.guard(seen);
@@ -317,7 +333,8 @@ export function pageUpsert(
     // Before the rows: their versions then have higher numbers than they, and who has read a row has its version before it.
     numbers.setLast(last + ids.length);
     const first = BigInt(last + 1);
-    const written = distinct === ids.length ? whole.run(at, at, first, json).changes : upsertTwice(rows, at, first);
+    const written =
+      distinct === ids.length ? whole.run(at, at, first, json).changes : upsertTwice(rows, at, first, setBack);
     if (written === 0) numbers.setLast(last);
     releaseBytes(json);
     const inserted = distinct - known;

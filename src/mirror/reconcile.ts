@@ -34,6 +34,14 @@ interface RemovalPermit {
 }
 export type RequestPermit = (resource: ResourceName, ids: readonly RecordKey[]) => Promise<RemovalPermit>;
 
+/** When something was seen, by the clock and by one that nobody sets: it stands still while the machine sleeps. */
+type Moment = readonly [wall: number, monotonic: number];
+
+/** By the clock that went further, forward or back: evidence is never taken for younger than it may be. */
+function msBetween([wall, monotonic]: Moment, [nextWall, nextMonotonic]: Moment): number {
+  return Math.max(Math.abs(nextWall - wall), nextMonotonic - monotonic);
+}
+
 interface RemovalPorts {
   readonly run: string;
   readonly resource: ResourceName;
@@ -172,24 +180,25 @@ export class Removal {
   /** Requests each suspect, and for a control record between them, and deals with each window once all is known. */
   async #requestOne(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
+    const moment = (): Moment => [clock.now(), performance.now()];
     const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
-    let absent: ((typeof queue)[number] & { readonly at: number })[] = [];
+    let absent: ((typeof queue)[number] & { readonly at: Moment })[] = [];
     // One at a time: a handful of records, and a response that fails ends it.
     for (let requested = queue.shift(); requested !== undefined; requested = queue.shift()) {
       const { kind } = await look(resource, requested.id);
       if (kind === 'found') requested.each.alive += 1;
       else if (kind === 'unknown') requested.each.unclear += 1;
-      else absent.push({ ...requested, at: clock.now() });
-      const since = absent[0]?.at ?? Infinity;
-      const isFull = absent.length >= batchSize || clock.now() - since > batchMs;
+      else absent.push({ ...requested, at: moment() });
+      const [first] = absent;
+      const isFull = absent.length >= batchSize || (first !== undefined && msBetween(first.at, moment()) > batchMs);
       if (absent.length > 0 && (isFull || queue.length === 0)) {
         if (!(await this.#showsControl(suspects))) {
           this.#refuse([...open]);
           return;
         }
-        const now = clock.now();
+        const now = moment();
         for (const { each, id, tried, at } of absent) {
-          if (now - at <= minuteMs) each.absent.push(id);
+          if (msBetween(at, now) <= minuteMs) each.absent.push(id);
           else if (tried + 1 < tries) queue.push({ each, id, tried: tried + 1 });
           else each.unclear += 1;
         }

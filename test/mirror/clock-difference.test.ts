@@ -83,3 +83,22 @@ test('a clock that was set back keeps no record from an id that is used again', 
   expect(report.resources.users).toMatchObject({ status: 'complete', problem: null });
   expectMirrored(sandbox, file, ['users']);
 });
+
+test('a clock that is set back makes no old evidence young: the record that seems gone is requested again', async () => {
+  const sandbox = await startSandbox({ users: 12 });
+  const file = `${temporaryFolder()}/mirror.db`;
+  await sync(sandbox, file, { resources: ['users'] });
+  sandbox.control.remove('users', 5);
+  let requests = 0;
+  let isSet = false;
+  const watched = await behindProxy(sandbox, ({ path }) => {
+    if (path.startsWith('/api/v1/users/5')) requests += 1;
+    // The control record: the clock is set after the first look.
+    else if (requests > 0 && path.startsWith('/api/v1/users/')) isSet = true;
+    return {};
+  });
+  const clock = { now: () => sandbox.control.clock().now - (isSet ? hourMs : 0) };
+  const { report } = await sync(watched, file, { resources: ['users'], mode: 'full', clock });
+  expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 1 });
+  expect(requests).toBe(2);
+});

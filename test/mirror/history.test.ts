@@ -127,14 +127,10 @@ describe.each([
         [...snapshot.changesAfter('users', after, newest)].map(({ id, kind }) => [id, kind] as const),
       );
     expect(kinds(before, clock.at())).toContainEqual([9_000n, 'inserted']);
-    if (isBelieved)
-      expect(new Map(kinds(before))).toEqual(
-        new Map([
-          [4n, 'updated'],
-          [5n, 'updated'],
-          [9_000n, 'inserted'],
-        ]),
-      );
+    // By times that are not believed, a record that changed cannot be told from one that came.
+    const changed = isBelieved ? 'updated' : 'inserted';
+    expect(kinds(before)).toContainEqual([4n, changed]);
+    expect(kinds(before)).toContainEqual([5n, changed]);
   });
 });
 

@@ -32,7 +32,7 @@ import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, restOf, reviewNotApplied, settleOpen } from './settle.ts';
+import { reconcileRows, restOf, settleAll } from './settle.ts';
 
 /** What became of a batch that was sent. */
 export interface SendingEnd {
@@ -157,7 +157,7 @@ async function withLock<T>(journal: Journal, { batch }: Batch, work: () => Promi
 async function settleBefore(sending: Sending): Promise<OperatorError | null> {
   const { journal, batch } = sending;
   await journal.takeUp(batch.batch);
-  const stop = (await settleOpen(sending)) ?? (await reviewNotApplied(sending));
+  const stop = await settleAll(sending);
   // What was settled may have freed others.
   await journal.takeUp(batch.batch);
   return stop;

@@ -275,10 +275,26 @@ export async function reviewNotApplied(sending: Sending): Promise<OperatorError 
   return each(sending, ['not_applied'], (intent) => reviewRow(sending, intent, 'not_applied'));
 }
 
+/**
+ * Settles every open row, and looks again at those that count as not applied, also where one of the open ones was made twice: until
+ * a person has decided about that, none of the others is to be called not applied. Gives the error of the first, or null.
+ */
+export async function settleAll(sending: Sending): Promise<OperatorError | null> {
+  const open = await settleOpen(sending);
+  if (endsLooking(open)) return open;
+  const late = await reviewNotApplied(sending);
+  return open ?? late;
+}
+
+/** What was found of one row keeps nobody from looking at the others; a server that cannot be asked does. */
+function endsLooking(stop: OperatorError | null): boolean {
+  return stop !== null && !(stop instanceof OutcomeUnknownError);
+}
+
 /** Looks for every row of the batch on the server, and sends nothing. Gives the error that ended it early, or null. */
 export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
-  if (open !== null && !(open instanceof OutcomeUnknownError)) return open;
+  if (endsLooking(open)) return open;
   const stop = await each(sending, watchedStates, (intent) =>
     // A person has decided about what was made too often.
     intent.discrepancy === 'over_applied'
@@ -293,14 +309,16 @@ async function each(
   states: readonly IntentState[],
   look: (intent: Intent) => Promise<RowEnd>,
 ): Promise<OperatorError | null> {
+  let first: OperatorError | null = null;
   for await (const intent of journal.intents(batch.batch, states)) {
-    if (signal.aborted) return null;
+    if (signal.aborted) return first;
     // One after the other: the server is asked for no more than it takes.
     const { state, stop } = await look(intent);
     if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
-    if (stop !== null) return stop;
+    first ??= stop;
+    if (endsLooking(stop)) return first;
   }
-  return null;
+  return first;
 }
 
 interface Resolution {

@@ -10,6 +10,7 @@ import {
   restOf,
   reviewElsewhere,
   reviewNotApplied,
+  settleAll,
   settleOpen,
   settleRow,
 } from '../../src/bulk/settle.ts';
@@ -246,6 +247,16 @@ describe('all rows of a batch', () => {
     expect(await reviewNotApplied(away.sending)).toBeInstanceOf(Unreachable);
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
     await expect(reviewNotApplied({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
+  });
+
+  test('are looked at to the last one where one was made twice, those that count as not applied among them', async () => {
+    const { show, sending, states } = await world(['needs_human', 'unknown', 'not_applied', 'not_applied']);
+    show(2, 110, made(2), again(2));
+    show(3, 105, made(3));
+    show(4, 110, made(4), again(4));
+    show(5, 105, made(5));
+    expect((await settleAll(sending))?.message).toMatch(/row 2 was over-applied/);
+    expect(await states()).toEqual(['needs_human', 'applied', 'needs_human', 'applied']);
   });
 
   test('are all looked for by reconcile, and one that nobody sent from here counts from now on', async () => {

@@ -1,7 +1,8 @@
 /** What becomes of a row once it was sent: looks, a person's word, and what a sync brings later. */
 import { describe, expect, test } from 'vitest';
-import { Unreachable } from '../../src/api/errors.ts';
+import { NotFound, Unreachable } from '../../src/api/errors.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
+import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
 import {
   reconcileRows,
@@ -181,6 +182,60 @@ describe('an open row', () => {
     pass(defaultOptions.settleAfterMs);
     expect(await settle({ client })).toEqual({ state: 'needs_human', stop: null });
     expect((await intent()).problem).toMatch(/the server shows another user in place of this one/);
+  });
+
+  describe('whose user is not found', () => {
+    /** A server that finds these users alone, and what it was asked for. */
+    const finding = (...found: readonly number[]) => {
+      const requests: string[] = [];
+      const client = {
+        getUser: (user: number) => {
+          requests.push(`user ${user}`);
+          return found.includes(user)
+            ? Promise.resolve({ body: { id: user, balance: 100, balance_transactions: [] } })
+            : Promise.reject(new NotFound('404'));
+        },
+        list: () => {
+          requests.push('list');
+          return Promise.resolve({ records: found.map((id) => ({ id })) });
+        },
+      };
+      return { client, requests };
+    };
+
+    test('is refused, by the word of the server, only where another user is found', async () => {
+      const { settle, pass, intent } = await world(['unknown'], { answerKind: 'refused' });
+      const nobody = finding();
+      expect(await settle({ client: nobody.client })).toEqual({ state: 'unknown', stop: null });
+      expect(nobody.requests).toEqual(['user 2', 'list']);
+      pass(defaultOptions.settleAfterMs);
+      expect(await settle({ client: nobody.client })).toEqual({ state: 'needs_human', stop: null });
+      expect((await intent()).problem).toMatch(/the user is not found, and nor is any other: 404/);
+      const another = finding(9);
+      const { settle: settleAnother } = await world(['unknown'], { answerKind: 'refused' });
+      expect(await settleAnother({ client: another.client })).toEqual({ state: 'rejected', stop: null });
+      // It may have come back between the two.
+      expect(another.requests.slice(0, 4)).toEqual(['user 2', 'list', 'user 9', 'user 2']);
+    });
+
+    test('is judged as ever where it is a new one', async () => {
+      const { sending, intent } = await world(['unknown'], { answerKind: 'refused' });
+      const list = () => Promise.resolve({ records: [], total: 0 });
+      const made = { user: null, parameters: { email: 'new@example.com', username: 'new' } };
+      const { state } = await settleRow({ ...sending, action: create, client: { list } } as unknown as Sending, {
+        ...(await intent()),
+        ...made,
+      });
+      expect(state).toBe('rejected');
+    });
+
+    test('is judged as ever where the response was lost, or the user is found', async () => {
+      const lost = finding();
+      await (await world(['unknown'])).settle({ client: lost.client });
+      const found = finding(2);
+      await (await world(['unknown'], { answerKind: 'refused' })).settle({ client: found.client });
+      expect([...lost.requests, ...found.requests].filter((each) => each === 'list')).toEqual([]);
+    });
   });
 
   test('of which a newer journal may have sent a request is given its time, and no response is believed', async () => {

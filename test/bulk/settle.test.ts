@@ -312,6 +312,10 @@ describe('all rows of a batch', () => {
     show(5, 105, made(5));
     expect((await settleAll(sending))?.message).toMatch(/row 2 was over-applied/);
     expect(await states()).toEqual(['needs_human', 'applied', 'needs_human', 'applied']);
+    const away = await world(['unknown', 'not_applied']);
+    away.show(3, 105, made(3));
+    expect(await settleAll(away.sending)).toBeInstanceOf(Unreachable);
+    expect(away.looks).toEqual([2]);
   });
 
   test('are all looked for by reconcile, and one that nobody sent from here counts from now on', async () => {

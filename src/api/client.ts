@@ -32,7 +32,9 @@ import { refusedIfThere, write } from './write.ts';
 export interface ClientOptions
   extends
     Omit<HttpOptions, 'maxBodyBytes' | 'connections'>,
-    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock' | 'elapsed'> {
+    Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock'> {
+  /** Time that passes, ms, by no clock that is set; by `clock` where it is left out. */
+  readonly elapsed?: () => number;
   /** Tries of a read, at most. */
   readonly attempts: number;
   /** No try of a read begins later than this after its first, ms. 5 minutes where it is left out. */

@@ -18,8 +18,7 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
   const store = sharedStoreOf(settings);
   const budget =
     store && budgetIn(store, { address: baseUrl, keyMark: markOf(key.reveal()), requestsPerSecond, log }, releases);
-  const elapsed = () => performance.now();
-  const times = { clock, elapsed };
+  const times = { clock, elapsed: () => performance.now() };
   const options = { timeoutMs, concurrency, attempts, requestsPerSecond, budget, pageSize, network, log, ...times };
   const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
   return releases.add(openClient({ ...server, ...options }));

@@ -37,8 +37,8 @@ export interface GateOptions {
   /** Longest time for which the gate may be closed before waiting is given up, ms. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
-  /** Time that passes, ms, by no clock that is set; by `clock` where it is left out. */
-  readonly elapsed?: (() => number) | undefined;
+  /** Time that passes, ms, by no clock that is set. */
+  readonly elapsed: () => number;
   readonly sleep: Sleep;
 }
 
@@ -194,7 +194,7 @@ export type Gate = ReturnType<typeof openGate>;
 
 /** Opens the gate; it holds no timer while nobody waits. */
 export function openGate(options: GateOptions) {
-  const { clock, sleep, budget, elapsed = () => clock.now() } = options;
+  const { clock, elapsed, sleep, budget } = options;
   const pace = new Pace(options.requestsPerSecond);
   const queue: PromiseWithResolvers<Pass>[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);

@@ -56,10 +56,13 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
     scrub: async () => {
       // Other statements do not wait inside of SQLite, which holds the thread: this one holds up nobody.
       database.pragma(`busy_timeout = ${busyMs}`);
-      // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
-      database.exec('VACUUM');
-      database.pragma('wal_checkpoint(TRUNCATE)');
-      database.pragma('busy_timeout = 0');
+      try {
+        // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
+        database.exec('VACUUM');
+        database.pragma('wal_checkpoint(TRUNCATE)');
+      } finally {
+        database.pragma('busy_timeout = 0');
+      }
     },
     close: () => void database.close(),
   };

@@ -38,7 +38,7 @@ export function sqliteDialect(database: Database): Dialect {
   };
 }
 
-/** Lets SQLite report at once that the file is locked: to wait inside of it would hold this thread. */
+/** Waits while somebody else has the file locked. */
 class PatientConnection implements DatabaseConnection {
   readonly #connection: DatabaseConnection;
 
@@ -58,8 +58,8 @@ class PatientConnection implements DatabaseConnection {
     }
   }
 
-  streamQuery<Row>(query: CompiledQuery, chunkSize?: number): AsyncIterableIterator<QueryResult<Row>> {
-    return this.#connection.streamQuery<Row>(query, chunkSize ?? 1);
+  streamQuery<Row>(query: CompiledQuery, chunkSize: number): AsyncIterableIterator<QueryResult<Row>> {
+    return this.#connection.streamQuery<Row>(query, chunkSize);
   }
 }
 
@@ -69,6 +69,7 @@ class WritingDriver extends SqliteDriver {
   constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
     super(config);
     this.#database = database;
+    // It reports at once that the file is locked: to wait inside of it would hold this thread.
     database.pragma('busy_timeout = 0');
   }
 
@@ -90,7 +91,7 @@ class WritingDriver extends SqliteDriver {
 
 const retryMs = 5;
 
-/** Somebody else has the file locked for now. What a transaction read and another one has changed since stays so. */
+/** Whether waiting helps: not where another one has changed what the transaction has read. */
 function isBusy(error: unknown): boolean {
   if (!(error instanceof SqliteDatabase.SqliteError)) return false;
   return error.code.startsWith('SQLITE_BUSY') && error.code !== 'SQLITE_BUSY_SNAPSHOT';

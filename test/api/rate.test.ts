@@ -9,7 +9,14 @@ const refused = (headers: Record<string, string>): Outcome => ({ kind: 'response
 
 function gateOf(options: Partial<Parameters<typeof openGate>[0]> = {}) {
   const time = virtualTime();
-  const gate = openGate({ concurrency: 8, maxWaitMs: 300_000, clock: time.clock, sleep: time.sleep, ...options });
+  const gate = openGate({
+    concurrency: 8,
+    maxWaitMs: 300_000,
+    clock: time.clock,
+    elapsed: () => time.clock.now(),
+    sleep: time.sleep,
+    ...options,
+  });
   return { gate, time };
 }
 

@@ -61,7 +61,7 @@ function counterOf({ limit, windowMs, window }: LimitedServer): (now: number) =>
 export async function spend(server: LimitedServer, requests: number) {
   const time = virtualTime();
   const { clock, sleep } = time;
-  const gate = openGate({ concurrency: 8, maxWaitMs: 3_600_000, clock, sleep });
+  const gate = openGate({ concurrency: 8, maxWaitMs: 3_600_000, clock, elapsed: () => clock.now(), sleep });
   const count = counterOf(server);
   let seed = 7;
   const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;

@@ -3,13 +3,12 @@
  * Redirects are responses like any other and never followed; the key goes into the Authorization header and nowhere else.
  * Section "Requests" of docs/architecture.md.
  */
-import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import { type Network, openDispatcher } from './network.ts';
-import { bodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
+import { bodyScrubber, type BodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import { type Circumstances, tooLarge, TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/memory.ts';
@@ -81,7 +80,6 @@ const decoders: Readonly<Record<string, Decode>> = {
 
 // It leaves a byte order mark out.
 const utf8 = new TextDecoder();
-const byteOrderMark = Buffer.from('\uFEFF');
 
 /** The body without its encoding, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
 async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
@@ -99,29 +97,22 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Pr
 
 type Received = Pick<HttpResponse, 'status' | 'headers' | 'bytes' | 'milliseconds'> & { readonly content: Buffer };
 
-/** @param clean takes secrets out of the body */
 function responseOf(
   { content, headers, ...rest }: Received,
   redact: Redact,
-  clean: (text: string) => string,
+  { scrub, isClean }: BodyScrubber,
+  method: HttpMethod,
 ): HttpResponse {
   const digest = hash('sha1', content, 'base64');
   let text: string | undefined;
-  /** Whether the content is the text as it stands. */
-  let isClean = false;
   return {
     ...rest,
     headers: scrubbedHeaders(headers, redact),
     digest,
     get body() {
-      if (text === undefined) {
-        const came = utf8.decode(content);
-        text = clean(came);
-        isClean = text === came && isUtf8(content) && content[0] !== byteOrderMark[0];
-      }
-      return text;
+      return (text ??= scrub(utf8.decode(content), method, rest.status));
     },
-    bytesOfBody: () => (isClean ? content : Buffer.from(text ?? '')),
+    cleanBytes: () => (isClean(content) ? content : undefined),
     discard: () => {
       text ??= '';
       releaseBytes(content);
@@ -168,8 +159,8 @@ export interface HttpResponse {
   readonly body: string;
   /** SHA-1 of the body as it came, in base64: a page that came before is known by it without being read. */
   readonly digest: string;
-  /** The body in UTF-8, once it was read. The memory is the caller's. */
-  readonly bytesOfBody: () => Uint8Array;
+  /** The body in UTF-8, where it may be read just as it came; else undefined. The memory is the caller's. */
+  readonly cleanBytes: () => Buffer | undefined;
   /** Gives the memory of what came back; of the body, what was read stays. */
   readonly discard: () => void;
   /** How long the body was on its way here. */
@@ -197,7 +188,7 @@ const longestConnectMs = 8 * secondMs;
 export function openHttp(options: HttpOptions): Http {
   const { origin, prefix, text: address } = addressOf(options.baseUrl);
   const redact = redactorOf(options.key);
-  const scrub = bodyScrubber(options.key);
+  const scrubber = bodyScrubber(options.key);
   const shared = {
     connections: options.connections,
     connectTimeoutMs: Math.min(options.timeoutMs, longestConnectMs),
@@ -227,7 +218,7 @@ export function openHttp(options: HttpOptions): Http {
       const message = { origin, method: request.method, path, headers, body: request.body ?? null };
       const { mayBegin = () => true } = request;
       const received = await exchange(pool, message, { ...options, mayBegin }, redact, signal);
-      return responseOf(received, redact, (text) => scrub(text, request.method, received.status));
+      return responseOf(received, redact, scrubber, request.method);
     },
     close: async () => {
       await Promise.all([reads.destroy(), writes?.destroy()]);

@@ -1,6 +1,16 @@
 /** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
-import { hiderOf, passwordsGiven, withoutPasswordFields, withoutPasswords, withPlainLetters } from '../model/secret.ts';
+import { isUtf8 } from 'node:buffer';
+import {
+  formsOf,
+  hiderOf,
+  mayHoldPasswordField,
+  passwordsGiven,
+  withoutPasswordFields,
+  withoutPasswords,
+  withPlainLetters,
+} from '../model/secret.ts';
 import type { HttpMethod } from '../model/operations.ts';
+import { pieceBytes } from '../model/memory.ts';
 import type { HttpHeaders } from './http.ts';
 
 export type Redact = (text: string) => string;
@@ -27,12 +37,37 @@ const shortestInBodies = 12;
  * the byte where no letter is written as an escape. A page of a thousand records takes a millisecond. The response to a
  * write is looked at once more, by `scrubbedOf`.
  */
-export function bodyScrubber(key: string): (body: string, method: HttpMethod, status: number) => string {
+export function bodyScrubber(key: string) {
   const hide = key.length < shortestInBodies ? (text: string) => text : hiderOf([key]);
-  return (body, method, status) => {
-    const clean = hide(withPlainLetters(body));
-    return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
+  // Pieces are cut there: a key that holds it could be in two of them.
+  const isInOnePiece = !formsOf(key).some((form) => form.includes(memberEnd));
+  return {
+    scrub: (body: string, method: HttpMethod, status: number): string => {
+      const clean = hide(withPlainLetters(body));
+      return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
+    },
+    /** Whether the bytes are UTF-8, without a byte order mark, in which `scrub` changes nothing. It may say no where they are. */
+    isClean: (content: Buffer): boolean => {
+      if (!isInOnePiece || !isUtf8(content) || content[0] === byteOrderMark[0]) return false;
+      return piecesOf(content).every((piece) => hide(piece) === piece && !mayHoldPasswordField(piece));
+    },
   };
+}
+
+export type BodyScrubber = ReturnType<typeof bodyScrubber>;
+
+const byteOrderMark = Buffer.from('\uFEFF');
+
+const memberEnd = '",';
+
+/** The bytes as texts in which ASCII is as it was, cut behind members: no name of a field is in two of them. */
+function* piecesOf(content: Buffer): Generator<string, undefined> {
+  for (let from = 0; from < content.length;) {
+    const end = content.indexOf(memberEnd, from + pieceBytes);
+    const to = end === -1 ? content.length : end + memberEnd.length;
+    yield content.toString('latin1', from, to);
+    from = to;
+  }
 }
 
 /** The response to a write without those words, and without a password that a sentence of it gives. */

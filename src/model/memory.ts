@@ -23,3 +23,9 @@ export function keepYoungHeapSmall(): void {
 export function releaseBytes({ buffer, byteLength }: Uint8Array): void {
   if (buffer.byteLength === byteLength) (buffer as ArrayBuffer).transfer(0);
 }
+
+/**
+ * A body is looked through in texts of so many bytes. V8 maps memory anew for each text that is much longer, and gives it back
+ * to the system after: for a page of half a megabyte this takes longer than to look through it.
+ */
+export const pieceBytes = 50_000;

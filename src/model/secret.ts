@@ -124,6 +124,11 @@ export function withPlainLetters(json: string): string {
 /** Up to its value, a field whose name may be that of a password, in JSON or in JSON that stands as text in JSON. */
 const likelyField = /(?:pass[^a-z\d"]{0,2}(?:w|phrase)|pwd|(?<![a-z\d])pass)[^"\\]{0,24}(\\*)"\s*:\s*/gi;
 
+/** Whether a field of it may be called a password, now or once its letters are written plainly. */
+export function mayHoldPasswordField(json: string): boolean {
+  return mayHoldEscapedLetter(json) || json.search(likelyField) !== -1;
+}
+
 interface Found {
   readonly start: number;
   readonly end: number;

@@ -98,7 +98,7 @@ describe.each(resourceNames)('a page of %s that is as documented', (resource) =>
     assert(
       property(array(changes, { minLength: 1, maxLength: 3 }), (records) => {
         const body = bodyWith(records.map((given, at) => recordText(resource, at + 1, new Map(given))));
-        const served = servedPage(resource, body);
+        const served = servedPage(resource, Buffer.from(body));
         if (served === undefined) return;
         taken += 1;
         const page = pageOf({ body, headers: {}, milliseconds: 0 }, 1, resource);
@@ -125,9 +125,11 @@ test.each([
   ['a field that comes twice', '"id":2,'],
 ])('%s has the records read one by one', (_, member) => {
   const plain = recordText('users', 1);
-  expect(servedPage('users', bodyWith([plain]))?.ids).toEqual([1]);
-  expect(servedPage('users', bodyWith([`{${member}${plain.slice(1)}`]))).toBeUndefined();
-  expect(servedPage('users', bodyWith([plain, `${plain.slice(0, -1)},${member.slice(0, -1)}}`]))).toBeUndefined();
+  expect(servedPage('users', Buffer.from(bodyWith([plain])))?.ids).toEqual([1]);
+  expect(servedPage('users', Buffer.from(bodyWith([`{${member}${plain.slice(1)}`])))).toBeUndefined();
+  expect(
+    servedPage('users', Buffer.from(bodyWith([plain, `${plain.slice(0, -1)},${member.slice(0, -1)}}`]))),
+  ).toBeUndefined();
 });
 
 test.each([
@@ -136,12 +138,30 @@ test.each([
   ['after it', '{"current_page":1,', ',"data":[]'],
 ])('a body with another list %s is parsed', (_, before, after) => {
   const body = `${before}"data":[${recordText('users', 1)}],"last_page":1,"per_page":15,"total":1${after}}`;
-  expect(servedPage('users', body)).toBeUndefined();
+  expect(servedPage('users', Buffer.from(body))).toBeUndefined();
+});
+
+test.each([
+  ['in pieces that end within records and letters', () => 'é😀'],
+  ['with records that are larger than a piece', (id: number) => (id % 100 === 0 ? 'é'.repeat(70_000) : 'a')],
+])('a page of a thousand records is looked at %s', (_, nameOf) => {
+  const ids = Array.from({ length: 1_000 }, (_each, at) => at + 1);
+  const records = ids.map((id) => recordText('users', id, new Map([[1, `"${nameOf(id)}"`]])));
+  const body = bodyWith(records).replace('"status":true', '"status":"é"');
+  const served = servedPage('users', Buffer.from(body));
+  expect(served?.ids).toEqual(ids);
+  expect(served?.createdAt).toHaveLength(1_000);
+  expect(served?.envelope).toBe(
+    bodyWith([]).replace('"status":true', '"status":"é"').replace('"total":0', '"total":1000'),
+  );
+  expect(servedPage('users', Buffer.from(bodyWith([...records, '{"id":1}'])))).toBeUndefined();
 });
 
 test('a text of millions of escapes is left to the parser', () => {
   const username = JSON.stringify('\n'.repeat(5_000_000));
-  expect(servedPage('users', bodyWith([recordText('users', 1, new Map([[1, username]]))]))).toBeUndefined();
+  expect(
+    servedPage('users', Buffer.from(bodyWith([recordText('users', 1, new Map([[1, username]]))]))),
+  ).toBeUndefined();
 });
 
 test('records that are meant twice become rows twice', () => {
@@ -150,7 +170,7 @@ test('records that are meant twice become rows twice', () => {
   const response = { status: 200, headers: {}, body, digest: '', bytes: bytes.length, milliseconds: 0 };
   const rowsOf = [() => true, () => false, () => true];
   const task = { resource: 'users', page: 1, relations: [], rowsOf } as const;
-  const { rows } = readPageOf({ ...response, bytesOfBody: () => bytes, discard: () => {} }, task);
+  const { rows } = readPageOf({ ...response, cleanBytes: () => bytes, discard: () => {} }, task);
   expect(rows.map(({ ids }) => ids)).toEqual([[1], [], [1]]);
   expect(rows[0]?.json.buffer).not.toBe(rows[2]?.json.buffer);
 });

@@ -9,9 +9,9 @@ import { type Clock, timestampOf } from '../model/time.ts';
 import type { Action, LookingClient } from './action.ts';
 import { actionOfBatch } from './actions.ts';
 import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
-import { noCaps } from '../model/money.ts';
+import { type Caps, noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
-import { batchCapProblem, capAdvice } from '../model/caps.ts';
+import { batchCapProblem, capAdvice, rowsCapProblem } from '../model/caps.ts';
 import { findTaken, findUsers, type FoundUsers, type UserDirectory, Users } from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDigest } from './plan-rows.ts';
@@ -80,8 +80,7 @@ export async function preparePlan(
 ) {
   const { journal, client, rules } = ports;
   const caps = source.undoOf === null ? rules.caps : noCaps;
-  if (read.rows.length === 0)
-    throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
+  checkRowCount(read, caps);
   const owner = await keyOwner(client, ports.signal);
   const server: PlannedServer = { address: client.address, keyMark: client.keyMark, owner };
   const fileHash = source.file?.hash ?? null;
@@ -90,7 +89,7 @@ export async function preparePlan(
   const { claimed: rows } = plan;
   const digest = rowsDigest(rows);
   const tooMuch = batchCapProblem(rows, [], caps);
-  if (tooMuch !== null) throw new UsageError(`${tooMuch}; nothing was planned`, { advice: capAdvice });
+  if (tooMuch !== null) throw notPlanned(tooMuch);
   const view = await journal.claimView(
     { batch, fileHash, rowsDigest: digest },
     rows,
@@ -127,6 +126,17 @@ export async function preparePlan(
     },
     rows: intentsOf(drained(plan.rows)),
   };
+}
+
+/** Throws a UsageError where there are no rows, or too many: before anything is looked up for them. */
+export function checkRowCount({ rows }: ReadRows, caps: Pick<Caps, 'maxRows'>): void {
+  if (rows.length === 0) throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
+  const tooMany = rowsCapProblem(rows.length, caps);
+  if (tooMany !== null) throw notPlanned(tooMany);
+}
+
+function notPlanned(problem: string): UsageError {
+  return new UsageError(`${problem}; nothing was planned`, { advice: capAdvice });
 }
 
 /** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */

@@ -10,15 +10,20 @@ export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxR
   return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
 }
 
+/** Why the batch has too many rows, in words; null where it has not. */
+export function rowsCapProblem(rows: number, { maxRows }: Pick<Caps, 'maxRows'>): string | null {
+  if (maxRows === undefined || rows <= maxRows) return null;
+  return `there are ${counted(rows, 'row')}, more than bulk.max_rows allows (${maxRows})`;
+}
+
 /** Why the batch must not go out, or null. @param others what else was sent within the day */
 export function batchCapProblem(
   rows: readonly PlannedChange[],
   others: readonly PlannedChange[],
   caps: Caps,
 ): string | null {
-  if (caps.maxRows !== undefined && rows.length > caps.maxRows) {
-    return `there are ${counted(rows.length, 'row')}, more than bulk.max_rows allows (${caps.maxRows})`;
-  }
+  const tooMany = rowsCapProblem(rows.length, caps);
+  if (tooMany !== null) return tooMany;
   if (caps.maxRow === undefined && caps.maxTotal === undefined && caps.maxDay === undefined) return null;
   let total = new Big(0);
   for (const row of rows) {

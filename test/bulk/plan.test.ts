@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Money } from '../../src/model/money.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { openUserDirectory } from '../../src/bulk/find-users.ts';
+import { openUserDirectory, type UserDirectory } from '../../src/bulk/find-users.ts';
 import { bulkClient, intentsOf, plan, type PlanTry, send, sheetOf } from '../support/bulk.ts';
 import { newJournal } from '../support/journal.ts';
 import { sync } from '../support/mirror.ts';
@@ -191,6 +191,19 @@ describe('a plan', () => {
     ]);
     await expect(plan(journal, client, sheet, tried)).rejects.toThrow(problem);
     expect(await journal.batches()).toEqual([]);
+  });
+
+  test('of more rows than a batch may have is refused before the server and the mirror are asked anything', async () => {
+    const { sandbox, client, journal } = await world();
+    const rows = [7, 8, 'nobody'].map((user) => [user, 'add', '1']);
+    const unasked = new Proxy({} as UserDirectory, { get: () => expect.unreachable('the mirror is asked') });
+    const before = asked(sandbox);
+    const tried = { caps: { maxRows: 2 }, directory: unasked };
+    await expect(plan(journal, client, sheetOf(rows), tried)).rejects.toMatchObject({
+      message: 'there are 3 rows, more than bulk.max_rows allows (2); nothing was planned',
+      exitCode: 2,
+    });
+    expect(asked(sandbox) - before).toBe(0);
   });
 
   test('of a file with a wrong header is all invalid, and the header is reported once', async () => {

@@ -10,6 +10,7 @@ import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
 import { batchOf, checkNotRepeated, checkServer, type Consent, termsOf } from '../../bulk/claim.ts';
 import { usersOfRows } from '../../bulk/find-users.ts';
 import { openDirectory } from '../../bulk/open.ts';
+import { checkRowCount } from '../../bulk/plan.ts';
 import type { ReadRows } from '../../bulk/read-rows.ts';
 import { type BatchReport, consentQuestion, countWords, reportOf } from '../../bulk/report.ts';
 import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
@@ -225,6 +226,7 @@ async function rehearse(
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
   const read = await readFile(context, actionName, file, flags, flags.yes === true);
+  checkRowCount(read.rows, context.settings().bulk);
   const { settings, users, freshAsOf } = await stage(context, read);
   const there = { ...context, settings: () => settings };
   const ports = await openBulk(there, true);

@@ -79,7 +79,9 @@ test(
     // The comparison with the server finds what has gone since.
     control.remove('users', 7);
     await page.getByRole('link', { name: 'Verify…', exact: true }).click();
+    await page.getByLabel('users').check();
     await start(page, 'Verify');
+    await page.getByText('admin-mirror verify users').waitFor();
     await page.getByText('✗ different exit code 6').waitFor();
     expect(await findingsOf(page)).toEqual([]);
     expect(problems).toEqual([]);

@@ -37,6 +37,9 @@ describe('a sync that is started in the console', () => {
     expect(plan).toMatch(/\d+ requests? known of/);
     expect(plan).toContain('count, and the windows that differ if it does');
     expect(sandbox.control.requests()).toEqual(before);
+    // What is ticked is started, whether or not its cost was looked at: the boxes and the button are of one form.
+    const forms = (await (await anna.get('/runs/new?what=quick')).text()).split('<form');
+    expect(forms.find((each) => each.includes('Start: '))).toContain('type="checkbox" name="resource" value="coupons"');
 
     const path = await started(anna, { what: 'quick', resource: 'coupons' });
     expect(await textOf(await anna.get(path))).toContain('Stop this run');
@@ -54,6 +57,7 @@ describe('a sync that is started in the console', () => {
     const list = await textOf(await anna.get('/runs?by=anna'));
     expect(list).toContain(path.replace('/runs/', ''));
     expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).toContain('There is no such sync.');
+    expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).not.toContain('There was none yet.');
   });
 
   test('shows how far it is and what it has sent, and is stopped by a button, in order', async () => {

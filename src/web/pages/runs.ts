@@ -53,6 +53,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
   const [wanted, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
   const { syncs, problem } = await syncsOrWhy(ports);
   const jobs = await withReleases((releases) => openJobRuns(settings, lookedThrough, clock, releases));
+  const nothing = (such: string) => (wanted === '' && by === '' ? 'There was none yet.' : such);
   const isBy = (words: string) => words.toLowerCase().includes(by.toLowerCase());
   const isWanted = (outcome: string | null) => wanted === '' || (outcome ?? 'running') === wanted;
   const shown = syncs.filter((run) => isWanted(run.status) && isBy(whoRan(run.actor)));
@@ -77,7 +78,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       shown.slice(0, shownRuns),
-      'There is no such sync.',
+      nothing('There is no such sync.'),
     )}
     <h2>Jobs, comparisons and what was started here</h2>
     ${tableTag<JobRun>(
@@ -91,7 +92,7 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         ['Problem', ({ problem }) => problem],
       ],
       shownJobs.slice(0, shownRuns),
-      'There is no such run.',
+      nothing('There is no such run.'),
     )}`;
   return page('Runs', body, { refresh: 30 });
 }
@@ -146,27 +147,23 @@ export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): P
   const isSync = what === 'sync' || what === 'quick';
   const body = html`<p>${words}</p>
     ${writer === null || !isSync ? null : problemTag(`Another run holds the lock: ${ownerWords(writer)}`, 'Wait for it to end, or stop it. Two runs never write the mirror at once.')}
-    <form method="get" action="${link('/runs/new')}" class="fields">
+    <form method="post" action="${link('/runs')}">
       <input type="hidden" name="what" value="${what}" />
       <fieldset>
         <legend>What to read; everything where nothing is chosen</legend>
         ${choiceTags('resource', resourceNames, resources)}
       </fieldset>
-      <button class="quiet">Show the cost</button>
-    </form>
-    <h2>What it costs</h2>
-    ${plan === null ? html`<p>There is no mirror yet: everything is read, as many requests as it takes.</p>` : costTag(plan)}
-    ${
-      what === 'sync'
-        ? html`<p class="soft">
-            Reading old records again may cost ${counted(settings.sync.requestsPerRun, 'request')} of it
-            (<code>sync.requests_per_run</code>).
-          </p>`
-        : null
-    }
-    <form method="post" action="${link('/runs')}">
-      <input type="hidden" name="what" value="${what}" />
-      ${resources.map((resource) => html`<input type="hidden" name="resource" value="${resource}" />`)}
+      <button class="quiet" formmethod="get" formaction="${link('/runs/new')}">Show the cost</button>
+      <h2>What it costs</h2>
+      ${plan === null ? html`<p>There is no mirror yet: everything is read, as many requests as it takes.</p>` : costTag(plan)}
+      ${
+        what === 'sync'
+          ? html`<p class="soft">
+              Reading old records again may cost ${counted(settings.sync.requestsPerRun, 'request')} of it
+              (<code>sync.requests_per_run</code>).
+            </p>`
+          : null
+      }
       <button>Start: ${name}</button> <a class="button quiet" href="${link('/runs')}">Back</a>
     </form>`;
   return page(name, body);

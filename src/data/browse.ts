@@ -8,6 +8,7 @@ import { relationTables } from '../model/resources.ts';
 import type { Cell, Relation, ResultColumn, Row, Selection } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
+import { declaredTypes } from './column-type.ts';
 import { dictionary } from './dictionary.ts';
 import { isPersonal, maskedText } from './personal.ts';
 import { resolveSelection, type TableRequest } from './selection.ts';
@@ -139,7 +140,14 @@ function lookedAt(snapshot: Snapshot, browse: Browse, isMasked: boolean) {
     });
   }
   if (filters.length > browseLimits.filters) throw new UsageError(`there can be ${browseLimits.filters} filters`);
-  const conditions = filters.map((filter) => conditionSql(filter, typeOf(relation, filter.column)));
+  const declared = declaredTypes(
+    filters.map(({ column }) => ({ name: column, table: null, origin: null })),
+    [relation],
+    { relation: relation.name },
+  );
+  const conditions = filters.map((filter, at) =>
+    conditionSql(declared[at] === 'time' ? timeFilter(filter) : filter, typeOf(relation, filter.column)),
+  );
   const key = keyOf(relation);
   const order = sort === null ? key : [sort.column, ...key.filter((name) => name !== sort.column)];
   const leadsNowhere = isMasked && order.some((name) => isPersonal(relation.name, name));
@@ -187,6 +195,27 @@ function literal(value: Cell): string {
 }
 
 const signs = { is: '=', more: '>', 'at-least': '>=', less: '<', 'at-most': '<=' } as const;
+
+const partOfTime = /^\d{4}(?:-\d\d(?:-\d\d(?:T\d\d(?::\d\d(?::\d\d(?:\.\d{1,6})?)?)?)?)?)?$/;
+
+/**
+ * Times sort as texts: a day, or any other beginning of one, stands for all that begin so, and comes after none and before all of
+ * them. Throws a UsageError where a text that is no time would be compared with times, which finds what it may.
+ */
+function timeFilter(filter: Filter): Filter {
+  const { column, operator, value } = filter;
+  const text = value.trim().replace(' ', 'T').replace(/Z$/, '');
+  if (!(operator in signs)) return filter;
+  if (partOfTime.test(text)) {
+    if (operator === 'is') return { column, operator: 'begins', value: text };
+    return { column, operator, value: operator === 'more' || operator === 'at-most' ? `${text}\u{10FFFF}` : text };
+  }
+  // What is no time is found as it stands.
+  if (operator === 'is') return filter;
+  throw new UsageError(`${column} holds times, and "${value}" is none`, {
+    advice: 'Write a day as in 2026-03-11, or a time (UTC) as in 2026-03-11 14:30.',
+  });
+}
 
 /** The condition as SQL in which nothing of the value can be anything but a value. */
 function conditionSql({ column, operator, value }: Filter, type: string): string {

@@ -84,7 +84,7 @@ export const routes: readonly Route[] = [
   get('/sql/picture', analysts, reports.sqlPicture),
   get('/sql/download', analysts, reports.sqlDownload),
   get('/data', roles, dataPage),
-  get('/data/:relation', roles, relationPage),
+  get('/data/:relation', roles, relationPage, relationPage),
   get('/data/:relation/download', roles, downloadData),
   get('/data/:relation/:id', roles, recordPage),
   post('/data/:relation/:id/live', trusted, liveRecord),

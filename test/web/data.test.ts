@@ -178,6 +178,8 @@ describe('a table', () => {
       ['field=id&is=like&value=1', 'no comparison'],
       ['field=id&is=is&value=one', 'holds whole numbers'],
       ['field=balance&is=more&value=much', 'holds numbers'],
+      ['field=created_at&is=more&value=yesterday', 'holds times'],
+      ['field=created_at&is=at-most&value=23.11.2026', 'holds times'],
       ['after=nonsense', 'where the page begins'],
       [`field=email&is=is&value=${'x'.repeat(1_001)}`, 'longer than'],
     ]) {
@@ -185,6 +187,42 @@ describe('a table', () => {
       expect(await text(`/data/users?${query}`)).toContain(words);
     }
     expect((await get('/data/nothing')).status).toBe(404);
+  });
+
+  test('keeps the form of what was refused, so that it can be put right there', async () => {
+    const { text } = await opened();
+    const refused = await text('/data/users?field=balance&is=more&value=1%2C000&sort=username');
+    expect(refused).toContain('balance holds numbers');
+    expect(refused).toContain('name="value" value="1,000"');
+    expect(refused).toContain('<option value="balance" selected>');
+    expect(refused).not.toContain('on this page');
+    expect(faultsIn(refused)).toEqual([]);
+  });
+
+  test('takes a day, a month or a minute as all of it, in every comparison of times', async () => {
+    const { text, file } = await opened();
+    const times = ['2026-03-10T23:59:59.999999Z', '2026-03-11T00:00:00.000000Z', '2026-03-11T14:30:59.000000Z'];
+    const later = ['2026-03-12T00:00:00.000000Z', '2026-04-01T00:00:00.000000Z'];
+    tamper(file, (database) => {
+      const set = database.prepare('UPDATE users SET last_login_at = ? WHERE id = ?');
+      database.exec('UPDATE users SET last_login_at = NULL');
+      for (const [at, time] of [...times, ...later].entries()) set.run(time, at + 1);
+    });
+    const found = async (is: string, value: string): Promise<string> => {
+      const query = new URLSearchParams({ field: 'last_login_at', is, value, show: 'id', sort: 'id' });
+      return cellsIn(await text(`/data/users?${query.toString()}`), 'Rows of users')
+        .map(([id]) => id)
+        .join('');
+    };
+    expect(await found('is', '2026-03-11')).toBe('23');
+    expect(await found('more', '2026-03-11')).toBe('45');
+    expect(await found('at-least', '2026-03-11')).toBe('2345');
+    expect(await found('less', '2026-03-11')).toBe('1');
+    expect(await found('at-most', '2026-03-11')).toBe('123');
+    expect(await found('at-most', '2026-03')).toBe('1234');
+    expect(await found('more', '2026-03-11 14:30')).toBe('45');
+    expect(await found('is', '2026-03-11T14:30:59Z')).toBe('3');
+    expect(await found('at-most', times[1] ?? '')).toBe('12');
   });
 
   test('takes values as values, whatever they say', async () => {

@@ -137,6 +137,9 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
   const { readers } = ports;
   const look = lookOf(visit, ports);
   const { browse, beside, isMasked, table, relation } = look;
+  const head = html`<p>${table.summary}</p>
+    ${isMasked ? maskedNote : null}`;
+  if (visit.refusal !== null) return page(relation.name, html`${head} ${filterForm(look)}`);
   const found = await readers.part({ part: 'page', browse }, isMasked, visit.signal);
   if (found.rows.length > 0) await noteView(visit, ports, relation.name, personIn(look));
   const values =
@@ -146,8 +149,7 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
           { part: 'values', browse: { ...browse, from: null, sort: null }, column: beside },
           isMasked,
         );
-  const body = html`<p>${table.summary}</p>
-    ${isMasked ? maskedNote : null}
+  const body = html`${head}
     <div class="beside">
       <div>${filterForm(look)} ${rowsTag(look, found)} ${pagerTag(look, found)} ${downloadsTag(look)}</div>
       <aside aria-label="Common values">${values === null ? null : valuesTag(look, beside ?? '', values)}</aside>

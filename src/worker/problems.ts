@@ -310,7 +310,8 @@ function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
   if (words.length === 0 && last.status === 'partial' && reported.size > 0) return [];
   const why = words.length === 0 ? '' : ` (${words.join('; ')})`;
   const next = last.status === 'failed' ? steps.doctor : steps.sync;
-  return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, was ${last.status}${why}`, next }];
+  const ended = last.status === 'failed' ? 'failed' : `was ${last.status}`;
+  return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, ${ended}${why}`, next }];
 }
 
 /** What the worker has told and is not over; the rest of it is told above, as it is now. */

@@ -148,7 +148,7 @@ describe('status --check', () => {
     const { code, stdout } = await invoke(['status', '--check'], { folder, environment: fresh });
     expect(code).toBe(5);
     expect(stdout).toMatch(
-      /the last run, of .*, was failed \(users, packages, emails, coupons: .*the connection was refused/,
+      /the last run, of .*, failed \(users, packages, emails, coupons: .*the connection was refused/,
     );
     expect(stdout).toMatch(/Next: `npx admin-mirror doctor`/);
   });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { roles } from '../../src/model/actor.ts';
+import { dayMs } from '../../src/model/time.ts';
 import { openWholeStatus } from '../../src/worker/open-status.ts';
 import { startConsole } from '../support/console.ts';
 import { operator } from '../support/people.ts';
@@ -20,24 +21,23 @@ describe('the first page', () => {
   });
 
   test('says what failed, with what to do as a command and as a button, for those who may', async () => {
-    const { browser, file, clock } = await startConsole();
+    const { browser, file, clock, sandbox } = await startConsole();
+    sandbox.control.advanceClock(30 * dayMs);
     const store = openMirrorStore(file, clock);
     store.beginRun('broken', 'sync', ['users'], operator);
-    store.finishResource('broken', 'users', {
-      status: 'failed',
-      requests: 1,
-      live: 0,
-      server_total: null,
-      fresh_as_of: null,
-      problem: 'the server is <b>down</b>',
-    });
+    const problem = 'the server is <b>down</b>';
+    const failed = { status: 'failed', requests: 1, live: 0, server_total: null, fresh_as_of: null, problem } as const;
+    store.finishResource('broken', 'users', failed);
     store.finishRun('broken', { status: 'failed', requests: 1, retries: 0, answers: {}, problem: 'down' });
     store.close();
     const anna = await browser('anna', ['operator']);
     const page = await (await anna.get('/')).text();
     expect(page).toContain('users: the server is &lt;b&gt;down&lt;/b&gt;');
     expect(page).toContain('admin-mirror doctor');
-    expect(page).toContain('href="/runs/new?what=sync"');
+    expect(page).toMatch(/the last run, of \S+, failed \(users/);
+    // However many problems lead there: it stands once below them, and once among the runs.
+    expect(page.split('role="alert"').length).toBeGreaterThan(2);
+    expect(page.split('href="/runs/new?what=sync"')).toHaveLength(3);
     expect(page).not.toContain('Nothing is wrong');
     const rita = await browser('rita', ['reader']);
     expect(await (await rita.get('/')).text()).not.toContain('/runs/new');

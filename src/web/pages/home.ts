@@ -51,10 +51,12 @@ function goodTag({ runs: [last] }: MirrorStatus): Html {
   </p>`;
 }
 
-/** Each with what to do: the command of the terminal, and the page of the console that does the same. */
+/** Each with what to do: the command of the terminal, and below the last that it helps, the page of the console that does the same. */
 function problemTags(problems: readonly StatusProblem[], visit: Visit): Html {
+  const steps = problems.map((each) => stepTag(each, visit));
+  const later = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
   return html`<h2>What is wrong</h2>
-    ${problems.map((each) => html`${problemTag(each.problem, each.next)} ${stepTag(each, visit)}`)}`;
+    ${problems.map(({ problem, next }, at) => html`${problemTag(problem, next)} ${later(at) ? null : steps[at]}`)}`;
 }
 
 function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null {

@@ -128,7 +128,7 @@ export async function consentQuestion(
 ): Promise<{ readonly doing: string; readonly typed: string }> {
   const report = await reportOf(journal, batch);
   const { net, gross, users, counts } = report;
-  const left = counts.invalid === 0 ? '' : `, without ${counted(counts.invalid, 'invalid row')}`;
+  const left = counts.invalid === 0 ? '' : `, without ${counted(counts.invalid, 'invalid row')},`;
   // Where some is added and some taken, the net alone says little.
   const total = new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
   const typed = action.typed === 'net' ? total : String(counts.planned);

@@ -139,7 +139,7 @@ export function ageText(ms: number): string {
 }
 
 /** In the largest unit that leaves at least two of it: `20 min`. */
-function roughLength(ms: number): string {
+export function roughLength(ms: number): string {
   if (ms >= 2 * dayMs) return `${Math.round(ms / dayMs)} days`;
   if (ms >= 2 * hourMs) return `${Math.round(ms / hourMs)} h`;
   if (ms >= 2 * minuteMs) return `${Math.round(ms / minuteMs)} min`;

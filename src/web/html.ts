@@ -250,6 +250,11 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/`admin-mirror bulk resume`/g, 'the button Go on'],
   [/`admin-mirror bulk results (\S+?)` writes them to files/g, 'The results on the page of batch $1 name them'],
   [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
+  [/: `admin-mirror people role NAME --add admin`/g, ' on the page People'],
+  [/`admin-mirror people (?:list|add|role)`/g, 'the page People'],
+  [/with `admin-mirror query --explain`/g, 'with “Show its plan” on the page SQL'],
+  [/`admin-mirror schema`/g, 'The page SQL'],
+  [/(bulk\.max_\w+) allows \((\S+?)\)/g, 'the limit of $2 ($1)'],
   // What is left is for whoever has a terminal.
   [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],
   [
@@ -268,7 +273,7 @@ const words: readonly (readonly [RegExp, string])[] = [
 /** The text as it reads in a browser. */
 export function inBrowser(text: string): string {
   const said = words.reduce((so, [from, to]) => so.replaceAll(from, to), text);
-  return said.replaceAll(/(^|[.!?] )the page of batch/g, '$1The page of batch');
+  return said.replaceAll(/(^|[.!?] )the page (of batch|People)/g, '$1The page $2');
 }
 
 /** Pages that the head of every page leads to, in this order, where the caller may see them. */

@@ -18,7 +18,7 @@ import { JobProcess } from '../data/reading-process.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
 import type { Batch, NewBatch, NewIntent } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
-import { counted } from '../model/text.ts';
+import { counted, grouped } from '../model/text.ts';
 import { FileError, IncompleteError, UsageError, OperatorError } from '../model/errors.ts';
 import { moduleBeside } from '../model/program.ts';
 import { moneyText } from '../model/money.ts';
@@ -109,7 +109,7 @@ async function ofSheet(
   const { file, name, mark, again, allowForce } = job;
   const read = await readSheet(file, { signal, ...(job.sheet !== null && { sheet: job.sheet }) });
   if (read.rows.length > planLimits.rows) {
-    throw new UsageError(`${name} has ${counted(read.rows.length, 'row')}, more than ${planLimits.rows}`, {
+    throw new UsageError(`${name} has ${counted(read.rows.length, 'row')}, more than ${grouped(planLimits.rows)}`, {
       advice: 'Split the sheet into smaller files.',
     });
   }

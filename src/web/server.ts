@@ -401,7 +401,9 @@ async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
         field !== undefined && !Array.isArray(field) && field.type === 'field' ? [[name, String(field.value)]] : [],
       ),
     );
-    yield { field: part.fieldname, name: part.filename, bytes: wholeFile(part.file, part.filename), fields };
+    // Of no name at all where no file was chosen.
+    const name = (part.filename as string | undefined) ?? '';
+    yield { field: part.fieldname, name, bytes: wholeFile(part.file, name), fields };
     // One that nobody took would keep the next, and the reply, from ever coming.
     part.file.resume();
   }

@@ -173,7 +173,7 @@ describe('a finance clerk', () => {
       // What was right in the first sheet is still to be sent, and needs nobody else.
       await page.goto(first);
       await page.getByText('3 rows are wrong and will be left out').waitFor();
-      await page.getByLabel(/^To send 1 row, without 3 invalid rows /).fill('2.50');
+      await page.getByLabel(/^To send 1 row, without 3 invalid rows, with a net total of 2\.50 to /).fill('2.50');
       await page.getByRole('button', { name: 'Send' }).click();
       await page.getByText('✗ done, not all').waitFor();
       expect([made(sandbox), balancesOf(world, [a, b, c, d])]).toEqual([4, [12.5, 17, 11, 14]]);

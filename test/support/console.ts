@@ -95,8 +95,8 @@ export async function startConsole(tried: ConsoleTry = {}) {
     return {
       cookie,
       get: (path: string, headers: Record<string, string> = {}) => ask(path, headers),
-      post: (path: string, form: Record<string, string> = {}, headers: Record<string, string> = {}) =>
-        ask(path, headers, { method: 'POST', body: new URLSearchParams(form) }),
+      post: (path: string, form: Record<string, string> | string = {}, headers: Record<string, string> = {}) =>
+        ask(path, headers, { method: 'POST', body: typeof form === 'string' ? form : new URLSearchParams(form) }),
       /** As a form with a file is sent: its fields before the file. */
       upload: (
         path: string,

@@ -161,6 +161,15 @@ describe('a finance clerk', () => {
     expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('no file in the form')]);
   });
 
+  test('is told so where no file was chosen: a browser then sends one without a name', async () => {
+    const { clerk } = await office();
+    const lines = ['name="action"', '', 'balance', '--x', 'Content-Disposition: form-data; name="file"; filename=""'];
+    const empty = ['--x', `Content-Disposition: form-data; ${lines.join('\r\n')}`, '', '', '--x--', ''].join('\r\n');
+    const type = { 'content-type': 'multipart/form-data; boundary=x' };
+    const refused = await clerk.post('/batches', empty, type);
+    expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('no file in the form')]);
+  });
+
   test('cannot send a sheet that is too large', async () => {
     const { clerk, folder } = await office();
     const refused = await clerk.upload(
@@ -406,14 +415,27 @@ describe('a batch that is being sent', () => {
         .map((user) => `${user},add,1,x\n`)
         .join(''),
     );
+    // The second event is the first that can say how long it will take.
+    sandbox.control.setBehaviour({ latency: 200 });
     await ledTo(await clerk.post(`${place}/send`, { typed: '12' }));
-    const events = clerk.get(`${place}/events`).then((response) => response.text());
-    await ledTo(await clerk.post(`${place}/stop`));
+    const events = await clerk.get(`${place}/events`);
+    let said = '';
+    for await (const chunk of events.body ?? []) {
+      said += Buffer.from(chunk).toString();
+      if (!said.includes(' left.') || sandbox.control.behaviour().latency === 0) continue;
+      await ledTo(await clerk.post(`${place}/stop`));
+      sandbox.control.setBehaviour({ latency: 0 });
+    }
+    expect(said).toMatch(/"rows":"\d+","words":"About \d+ (?:s|min) left\."/);
+    expect(said).toMatch(/^retry: \d+\n\ndata: \{.*"done":true\}\n\n$/s);
     expect(await whenEnded(clerk, place)).toContain('It stopped before its end');
-    expect(await events).toMatch(/^retry: \d+\n\ndata: \{.*"done":true\}\n\n$/s);
     expect(made(sandbox)).toBeLessThan(12);
     await ledTo(await clerk.post(`${place}/resume`));
-    expect(await whenEnded(clerk, place)).toContain('✓ done');
+    const ended = await whenEnded(clerk, place);
+    expect(ended).toContain('✓ done');
+    // Whoever typed the total; nobody had to approve it.
+    expect(ended).toContain('Confirmed by account carla');
+    expect(ended).not.toContain('Approved by');
     expect(made(sandbox)).toBe(12);
   });
 
@@ -504,7 +526,10 @@ describe('a second pair of eyes', () => {
     const place = await plan(clerk, `${a},add,5,x\n`);
     await ledTo(await clerk.post(`${place}/submit`));
     await ledTo(await bea.post(`${place}/deny`, { reason: 'not this month', password }));
-    expect(await read(await clerk.get(place))).toContain('not this month');
+    const told = await read(await clerk.get(place));
+    expect(told).toContain('not this month');
+    expect(told).toContain('It was denied');
+    expect(told).not.toContain('Another person must approve it');
     expect((await clerk.post(`${place}/send`, { typed: '5' })).status).toBe(422);
   });
 });

@@ -5,7 +5,7 @@ import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
 import { type BatchReport, consentQuestion } from '../../bulk/report.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { durationText } from '../../model/time.ts';
+import { roughLength, secondMs } from '../../model/time.ts';
 import {
   buttonForm,
   html,
@@ -43,7 +43,9 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
       ${may('approver') ? decisionTag(visit, ports, batch, approval.hash) : null}`;
   }
   if (left > 0 && waits) {
-    return html`<h2>Another person must approve it</h2>
+    const isDenied = approval.state === 'denied';
+    return html`<h2>${isDenied ? 'It was denied' : 'Another person must approve it'}</h2>
+      ${isDenied && isMaker ? html`<p>The reason stands below. Correct the sheet and send it here as a new batch, or submit this one again.</p>` : null}
       ${isMaker ? submitTag(at) : null}`;
   }
   if (state === 'planned' && batch.action === 'deletions') {
@@ -137,7 +139,8 @@ function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchRepor
         ></progress>
       </p>
       <p role="status">
-        <span data-live="done">${doneOf(report)}</span> of ${grouped(report.rows - report.counts.invalid)} rows.
+        <span data-live="rows">${grouped(doneOf(report))}</span> of ${grouped(report.rows - report.counts.invalid)}
+        rows.
         <span data-live="words">${here?.waits ?? null}</span>
       </p>
     </div>
@@ -168,8 +171,9 @@ export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Re
     const rate = (done - first.done) / Math.max(1, now - first.at);
     const left = summary.counts.planned + summary.counts.blocked;
     const words =
-      sendings.running(batch)?.waits ?? (rate > 0 && left > 0 ? `About ${durationText(left / rate)} left.` : '');
-    return { ...countsText(summary.counts), done, words };
+      sendings.running(batch)?.waits ??
+      (rate > 0 && left > 0 ? `About ${roughLength(Math.max(secondMs, left / rate))} left.` : '');
+    return { ...countsText(summary.counts), done, rows: grouped(done), words };
   };
   return { kind: 'events', events: everySecond(visit.signal, news) };
 }

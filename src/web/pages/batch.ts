@@ -64,7 +64,8 @@ function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link 
     ['Differs', discrepancyWords(report)],
     ['Planned by', html`${part(record.planned_by)}, ${timeTag(batch.createdAt)}`],
     ['Submitted by', part(record.submitted_by)],
-    ['Approved by', part(record.approved_by)],
+    // Where nobody approved it, that is whoever typed the total.
+    [report.approval?.approvals.length ? 'Approved by' : 'Confirmed by', part(record.approved_by)],
     ['Sent by', part(record.sent_by)],
     ['Sent again because', batch.againReason],
     ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
@@ -75,7 +76,7 @@ function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link 
         counts[name] === 0 && report.state !== 'applying'
           ? null
           : html`<li class="card" ${counts[name] === 0 ? html`hidden` : null}>
-              <h2>${name}</h2>
+              <h2>${name === 'unknown' && report.state === 'applying' ? 'under way or unknown' : name}</h2>
               <div class="big" data-live="${name}">${grouped(counts[name])}</div>
             </li>`,
       )}

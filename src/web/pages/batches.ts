@@ -223,7 +223,7 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
   const { link } = visit;
   const actor = actorOf(visit, ports);
   for await (const upload of visit.uploads()) {
-    if (upload.field !== 'file') continue;
+    if (upload.field !== 'file' || upload.name === '') continue;
     if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
     const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor, visit.signal);
     return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));

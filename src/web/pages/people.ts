@@ -8,7 +8,7 @@ import { anchor, buttonForm, choiceTags, html, type Html, textField, stateTag, t
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { newPasswordField, sessionColumns } from './sign-in.ts';
 
-export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<Reply> {
+export async function peoplePage({ link, form }: Visit, ports: ConsolePorts): Promise<Reply> {
   const accounts = await ports.people.accounts();
   const body = html`${tableTag<ListedAccount>(
       'Accounts',
@@ -23,12 +23,12 @@ export async function peoplePage({ link }: Visit, ports: ConsolePorts): Promise<
     )}
     <h2>Add an account</h2>
     <form method="post" action="${link('/people')}">
-      ${textField('Name', 'name', html`required`)}
+      ${textField('Name', 'name', html`required value="${form.get('name')}"`)}
       <fieldset>
         <legend>Roles</legend>
-        ${choiceTags('role', roles, [])}
+        ${choiceTags('role', roles, form.getAll('role'))}
       </fieldset>
-      ${textField('Accounts of the system that the person uses, separated by commas; empty where there are none', 'os_users')}
+      ${textField('Accounts of the system that the person uses, separated by commas; empty where there are none', 'os_users', html`value="${form.get('os_users')}"`)}
       <p>${newPasswordField('First password')}</p>
       <button>Add</button>
     </form>`;
@@ -57,7 +57,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
     </form>
     <form method="post" action="${at('os-users')}">
       ${textField('Accounts of the system, separated by commas; empty where there are none', 'os_users', html`value="${osUsers?.join(', ')}"`)}
-      <button>Set them</button>
+      <button>Set these accounts</button>
     </form>
     <form method="post" action="${at('password')}">
       ${newPasswordField('New password')}
@@ -114,7 +114,7 @@ export async function changePerson(visit: Visit, ports: ConsolePorts): Promise<R
   const account = await accountOf(visit, ports);
   const actor = actorOf(visit, ports);
   const what = visit.params['change'] ?? '';
-  const change = changes[what];
+  const change = Object.hasOwn(changes, what) ? changes[what] : undefined;
   if (what === 'sign-out') await ports.sessions.end({ account: account.name }, actor);
   else if (change === undefined) throw notFound();
   else await change(ports.people.by(actor), account, visit.form);

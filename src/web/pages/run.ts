@@ -4,7 +4,7 @@ import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
-import { durationText, parseInstant, secondMs } from '../../model/time.ts';
+import { parseInstant, roughLength, secondMs } from '../../model/time.ts';
 import type { MirrorEvent, ResourceReport, RunDetail } from '../../store/mirror-types.ts';
 import { openJobRun } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
@@ -185,7 +185,7 @@ function comparisonWords({ byHand, clock }: ConsolePorts, job: JobRun | null, ru
 }
 
 function leftWords(ms: number): string {
-  return `about ${durationText(Math.max(secondMs, Math.ceil(ms / secondMs) * secondMs))} left`;
+  return `about ${roughLength(Math.max(secondMs, ms))} left`;
 }
 
 function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {

@@ -251,7 +251,10 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/`admin-mirror bulk results (\S+?)` writes them to files/g, 'The results on the page of batch $1 name them'],
   [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
   [/: `admin-mirror people role NAME --add admin`/g, ' on the page People'],
-  [/`admin-mirror people (?:list|add|role)`/g, 'the page People'],
+  [/ and `admin-mirror people role`/g, ' and'],
+  [/`admin-mirror people (?:list|add)`/g, 'the page People'],
+  [/`admin-mirror bulk reconcile --adopt`/g, '“Compare and adopt” (behind “Compare with the server”)'],
+  [/; with `bulk reconcile \S+ --adopt`, of this batch alone/g, ''],
   [/with `admin-mirror query --explain`/g, 'with “Show its plan” on the page SQL'],
   [/`admin-mirror schema`/g, 'The page SQL'],
   [/(bulk\.max_\w+) allows \((\S+?)\)/g, 'the limit of $2 ($1)'],
@@ -267,7 +270,9 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/Add --resend to send it again\./g, 'It can be sent again.'],
   [/Raise --timeout/g, 'Choose a longer time'],
   [/Leave --(?:sheet|resend) out\./g, 'Leave that out.'],
-  [/with --sheet|--sheet names/g, 'under "More" beside the sheet'],
+  [/--sheet names the one to read/g, 'name the one to read with --sheet'],
+  [/with --sheet/g, 'under "More" beside the sheet'],
+  [/it also needs the flag --allow-force/g, 'tick that under "More" beside the sheet, too'],
 ];
 
 /** The text as it reads in a browser. */

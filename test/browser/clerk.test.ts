@@ -58,8 +58,10 @@ describe('a finance clerk', () => {
       // What is no sheet is refused on the same page, on which the next one can be dropped.
       await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'Batches', exact: true }));
       await page.getByText('refunds.pdf is chosen.').waitFor();
+      await page.getByLabel('Action').selectOption('notify');
       await plan.click();
       await page.getByRole('alert').getByText('its name does not end in .csv').waitFor();
+      expect(await page.getByLabel('Action').inputValue()).toBe('notify');
       expect(await findingsOf(page)).toEqual([]);
       await drop(page, fileOf(folder, 'refunds.csv', [head, ...rows, ''].join('\n')), page.getByRole('alert'));
       await page.getByText('refunds.csv is chosen.').waitFor();

@@ -198,6 +198,15 @@ describe('a finance clerk', () => {
     expect(made(sandbox)).toBe(2);
   });
 
+  test('finds a batch by its user; whoever may not see batches is not led there', async () => {
+    const { clerk, browser } = await office();
+    const place = await plan(clerk, '1,add,5,x\n');
+    expect(await (await clerk.get('/data/users/1')).text()).toContain(`href="${place}"`);
+    const analyst = await (await (await browser('ana', ['analyst'])).get('/data/users/1')).text();
+    expect(analyst).toContain(place.replace('/batches/', ''));
+    expect(analyst).not.toContain(`href="${place}"`);
+  });
+
   test('settles a lost response by saying what was seen, goes on, and takes the batch back', async () => {
     const world = await office({ behaviour: { description_max: 9 } });
     const { clerk, sandbox, folder, settings } = world;

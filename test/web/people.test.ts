@@ -1,6 +1,8 @@
 // @module-tag full
 import { expect, test } from 'vitest';
+import { hashPassword } from '../../src/people/sign-in.ts';
 import { startConsole } from '../support/console.ts';
+import { newAccount, quickCost } from '../support/people.ts';
 
 const password = 'correct horse battery staple';
 
@@ -19,6 +21,20 @@ test('an account that is refused is put right in the form that was sent; the adv
   const last = await (await root.post('/people/root/roles', { role: 'reader' })).text();
   expect(last).toContain('Make somebody else an admin first on the page People.');
   expect(`${shown}${last}`).not.toContain('command line');
+});
+
+test('an account that waits after wrong passwords says so on its own page, too', async () => {
+  const { browser, people } = await startConsole();
+  const root = await browser('root');
+  await people.add(newAccount('anna', { password: await hashPassword(password, quickCost) }));
+  const nobody = await browser('', null);
+  for (let count = 0; count < 5; count += 1) await nobody.post('/sign-in', { name: 'anna', password: 'wrong' });
+  for (const path of ['/people', '/people/anna']) {
+    expect({ path, shown: await (await root.get(path)).text() }).toEqual({
+      path,
+      shown: expect.stringMatching(/waits<\/span>\s+until/) as string,
+    });
+  }
 });
 
 test('a change that there is not is no page, also where it is called as what every object has', async () => {

@@ -122,11 +122,12 @@ document.addEventListener('submit', (event) => {
   const progress = form.querySelector('progress');
   const status = form.querySelector('[role=status]');
   const button = form.querySelector('button');
-  const failed = (why) => {
+  const readyAgain = (said) => {
     progress.hidden = true;
     button.disabled = false;
-    status.textContent = `The file could not be sent${why}. Try again.`;
+    status.textContent = said;
   };
+  const failed = (why) => readyAgain(`The file could not be sent${why}. Try again.`);
   progress.hidden = false;
   button.disabled = true;
   const request = new XMLHttpRequest();
@@ -151,6 +152,10 @@ document.addEventListener('submit', (event) => {
       return;
     }
     showTimes(main);
+    // What was chosen stays, but for the file: the next one is another, or has changed.
+    readyAgain('');
+    form.querySelector('input[type=file]').value = '';
+    main.querySelector('form[data-upload]')?.replaceWith(form);
     document.querySelector('main').replaceWith(main);
     main.focus();
   });

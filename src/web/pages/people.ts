@@ -47,7 +47,8 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
   const { link } = visit;
   const sessions = await ports.sessions.list(name);
   const at = (what: string) => link(`/people/${name}/${what}`);
-  const body = html`<p>${stateTag(state)}. Uses ${systemWords(osUsers)}.</p>
+  const listed = (await ports.people.accounts()).find((each) => each.name === name);
+  const body = html`<p>${listed === undefined ? stateTag(state) : stateOf(listed)}. Uses ${systemWords(osUsers)}.</p>
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>

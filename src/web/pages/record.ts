@@ -149,13 +149,13 @@ function relatedTag(
     <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
 }
 
-function rowsTag(rows: readonly UserRow[], { link }: Visit): Html {
+function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
   return html`<h2>Rows of batches</h2>
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
       [
         ['Planned', ({ createdAt }) => timeTag(createdAt)],
-        ['Batch', ({ batch }) => anchor(link(`/batches/${encodeURIComponent(batch)}`), batch)],
+        ['Batch', ({ batch }) => (offers('GET', '/batches/:batch') ? anchor(link(`/batches/${batch}`), batch) : batch)],
         ['Row', ({ row }) => row, 'number'],
         ['Action', ({ action }) => action],
         ['What', ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters), 'text'))],

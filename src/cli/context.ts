@@ -15,7 +15,7 @@ import { Releases } from '../model/releases.ts';
 import { Secret, SecretWords } from '../model/secret.ts';
 import { keyOf, sharedStoreOf } from '../settings/server.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
-import { sieved } from './sieve.ts';
+import { sieved } from './output.ts';
 
 /** What the process, or a test, brings. */
 export interface CliWorld {

@@ -1,9 +1,10 @@
-/** What all commands print alike: JSON, lines, errors, colours, and commands that can be pasted. */
+/** What all commands print alike: JSON, lines, errors, colours, and commands that can be pasted; and the one way to a terminal. */
+import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact-json.ts';
-import { OperatorError } from '../model/errors.ts';
+import { OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
-import { harmless, styleMark } from '../model/text.ts';
+import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { commandName } from '../model/program.ts';
 import { valueOf } from '../settings/settings.ts';
@@ -90,8 +91,7 @@ export function printError(context: CliContext, error: unknown): void {
 
 /** What is printed of an error that is nobody's mistake but ours. */
 export function bugText(error: unknown): string {
-  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return `this is a bug in admin-mirror; please report it with the lines below.\n${detail}\n`;
+  return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;
 }
 
 /** `2026-03-11 10:20 UTC`. */
@@ -128,4 +128,32 @@ function commandStart(context: Pick<CliContext, 'reading'>): string {
 export function pasteable(context: Pick<CliContext, 'reading'>, text: string): string {
   // Reading the settings takes a moment, and most lines name no command.
   return text.search(mention) === -1 ? text : text.replaceAll(mention, () => `${commandStart(context)} `);
+}
+
+const behind = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
+
+/** The same stream; where it is a terminal, nothing passes that could command it. Files and programs get all as it is. */
+export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
+  if (!stream.isTTY || behind.has(stream)) return stream;
+  // A character may be cut in two by the end of a chunk.
+  const decoder = new StringDecoder('utf8');
+  const write = (chunk: Uint8Array | string, ...rest: unknown[]): boolean => {
+    const text = typeof chunk === 'string' ? chunk : decoder.write(Buffer.from(chunk));
+    const callback = rest.find((each) => typeof each === 'function') as (() => void) | undefined;
+    return stream.write(forTerminal(text), callback);
+  };
+  const sieve = new Proxy(stream, {
+    get: (target, name) => {
+      if (name === 'write') return write;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+  behind.set(sieve, stream);
+  return sieve;
+}
+
+/** The terminal itself, for what moves its cursor. Text that is not ours must be made `harmless` before. */
+export function screenOf(stream: NodeJS.WriteStream): NodeJS.WriteStream {
+  return behind.get(stream) ?? stream;
 }

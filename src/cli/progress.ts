@@ -7,7 +7,7 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import type { CliContext } from './context.ts';
-import { screenOf } from './sieve.ts';
+import { screenOf } from './output.ts';
 
 /** `2:05`, or `1:02:03` from an hour on. */
 function clockText(ms: number): string {

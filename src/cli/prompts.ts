@@ -9,8 +9,7 @@ import { leastPassword, passwordProblem } from '../people/rules.ts';
 import { authenticate } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { readInput } from './flag-values.ts';
-import { printNote } from './output.ts';
-import { screenOf } from './sieve.ts';
+import { printNote, screenOf } from './output.ts';
 
 interface Terminal {
   readonly input: NodeJS.ReadStream;

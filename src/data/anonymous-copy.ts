@@ -8,7 +8,7 @@ import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { explainFileError } from '../model/files.ts';
 import { relationTable, type RelationTable, resourceNames } from '../model/resources.ts';
 import { timestampOf, type Clock } from '../model/time.ts';
-import { anonymousMark, openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { anonymousMark, openMirrorFile, readMirror } from '../store/open.ts';
 import { type RelatedKey, makeRelationTable, setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
 import { build, Runner, type Tables } from '../store/tables.ts';
@@ -61,22 +61,15 @@ type RelationRow = Tables['mirror_relations'];
 
 /** Makes `target`, which must not exist, such a copy. Throws a FileError. */
 export async function writeAnonymousCopy(source: string, target: string, clock: Clock, run: CopyRun): Promise<void> {
-  const relations = relationsOf(source);
+  const relations = readMirror(source, (database) =>
+    new Runner(database).all(build.selectFrom('mirror_relations').selectAll()),
+  );
   try {
     closeSync(openSync(target, 'wx', 0o600));
     openMirrorFile(target, clock).close();
     await fill(source, target, relations, clock, run);
   } catch (error) {
     throw explainFileError(error, 'write the copy', target) ?? error;
-  }
-}
-
-function relationsOf(source: string): RelationRow[] {
-  const database = openMirrorForReading(source);
-  try {
-    return new Runner(database).all(build.selectFrom('mirror_relations').selectAll());
-  } finally {
-    database.close();
   }
 }
 

@@ -11,7 +11,7 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, type Timestamp } from '../model/time.ts';
 import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts';
 import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/files/durable-file.ts';
-import { mirrorKind, openMirrorForReading } from '../store/open.ts';
+import { mirrorKind, readMirror } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/tables.ts';
 import { execFile } from 'node:child_process';
@@ -161,8 +161,7 @@ function isCopyOf(kind: FileKind, path: string): boolean {
 
 /** What a copy holds, and the time of its stalest resource; null where one was never read whole. */
 function contents(copy: string) {
-  const database = openMirrorForReading(copy);
-  try {
+  return readMirror(copy, (database) => {
     const fresh = new Map(
       new Runner(database)
         .all(build.selectFrom('mirror_freshness').select(['resource', 'fresh_as_of']))
@@ -179,9 +178,7 @@ function contents(copy: string) {
     }
     const times = Object.values(resources).map((each) => each.fresh_as_of);
     return { bytes: sizeOf(copy), fresh_as_of: earliest(times), resources };
-  } finally {
-    database.close();
-  }
+  });
 }
 
 interface SnapshotRequest {

@@ -5,7 +5,7 @@ import type { Database } from 'better-sqlite3';
 import type { Releases } from '../model/releases.ts';
 import type { Settings } from '../settings/settings.ts';
 import { certifiedIn } from '../store/certified.ts';
-import { openMirrorForReading } from '../store/open.ts';
+import { openMirrorForReading, readMirror } from '../store/open.ts';
 import { type ReadingStore, type SharedReading, openReadingStore, openSharedReading } from '../store/reading.ts';
 import { Readers, ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
@@ -24,12 +24,7 @@ export function openReading(settings: Settings, releases: Releases): ReadingStor
 
 /** The certificate of just the state in which the mirror is; null where none was written of it. */
 export function openCertified({ store: { mirror } }: Settings): ReturnType<typeof certifiedIn> {
-  const database = openMirrorForReading(mirror);
-  try {
-    return certifiedIn(database);
-  } finally {
-    database.close();
-  }
+  return readMirror(mirror, certifiedIn);
 }
 
 /** The mirror, or a copy of it, to be checked by a certificate; undefined where there is none. */

@@ -72,7 +72,12 @@ export function databaseText({ host, port, database, user }: DatabaseAddress): s
   const name = `/${encodeURIComponent(database)}`;
   const by = encodeURIComponent(user);
   if (host.startsWith('/')) return `postgresql://${by}@${name}?host=${host}`;
-  return `postgresql://${by}@${host.includes(':') ? `[${host}]` : host}:${port}${name}`;
+  return `postgresql://${by}@${hostInUrl(host)}:${port}${name}`;
+}
+
+/** As a URL has it: of IPv6 in brackets. */
+export function hostInUrl(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** @param host as a URL has it: of IPv6 in brackets */

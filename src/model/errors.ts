@@ -103,6 +103,11 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** The same with where it was thrown, for what is a bug. */
+export function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
 /** Plain data. `operator` is null for a bug. */
 export interface Failure {
   readonly name: string;

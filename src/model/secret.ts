@@ -1,6 +1,6 @@
 /** Values that must never be printed, and what takes them out of text: those that are known, and passwords by what they are called. */
 import { inspect } from 'node:util';
-import { createHash } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { escapedPattern } from './text.ts';
 
 /**
@@ -44,6 +44,12 @@ export class SecretAddress extends Secret {
   }
 }
 
+/** Whether what was given is the secret word; how long that takes says nothing of where they differ. */
+export function isSameWord(given: string, word: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(word)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
 const mask = '****';
 
 /** A shorter word stands in too many texts to be taken out of them. */
@@ -76,11 +82,11 @@ function inBase64(word: string): string[] {
 type Hide = (text: string) => string;
 
 /** What puts `****` in the place of each form of the words, in capitals or not. Of short words only as they are. */
-export function hiderOf(words: readonly string[], forms: (word: string) => readonly string[] = formsOf): Hide {
+export function hiderOf(words: readonly string[]): Hide {
   const isLong = (word: string): boolean => word.length >= shortestEncoded;
   const patterns = [
-    patternOf(words.filter(isLong).flatMap(forms), 'gi'),
-    patternOf(words.filter((word) => !isLong(word)).flatMap(forms), 'g'),
+    patternOf(words.filter(isLong).flatMap(formsOf), 'gi'),
+    patternOf(words.filter((word) => !isLong(word)).flatMap(formsOf), 'g'),
   ].filter((pattern) => pattern !== undefined);
   return (text) => patterns.reduce((clean, pattern) => clean.replaceAll(pattern, mask), text);
 }

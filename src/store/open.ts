@@ -64,3 +64,13 @@ export function openMirrorForReading(file: string): Database {
   const empty = new FileError(`the mirror ${file} is empty`, { advice: 'Run `admin-mirror sync` first.' });
   return openForReading(mirrorKind, file, absent, empty);
 }
+
+/** Reads what is asked of the mirror, which is closed then. Throws a `FileError` where there is none. */
+export function readMirror<T>(file: string, reading: (database: Database) => T): T {
+  const database = openMirrorForReading(file);
+  try {
+    return reading(database);
+  } finally {
+    database.close();
+  }
+}

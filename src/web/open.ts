@@ -1,12 +1,13 @@
 /** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
 import type { ConsolePorts } from './route.ts';
-import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Sleep } from '../api/rate.ts';
 import { realSleep } from '../api/rate.ts';
 import { openReaders } from '../data/open.ts';
 import { openJournal } from '../journal/open.ts';
 import { hasRole, type Actor } from '../model/actor.ts';
 import { Releases } from '../model/releases.ts';
+import { isSameWord } from '../model/secret.ts';
 import { openPeople } from '../people/open.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { ServerReading, Surroundings } from '../settings/settings.ts';
@@ -106,8 +107,7 @@ export class FirstAccount {
 
   /** Whether the path is that of the link, which may still be used. */
   isOpen(path: string): boolean {
-    const [given, own] = [Buffer.from(path), Buffer.from(this.path)];
-    return !this.#isUsed && given.length === own.length && timingSafeEqual(given, own);
+    return !this.#isUsed && isSameWord(path, this.path);
   }
 
   /** Does it with the link, which cannot be used meanwhile, nor any more unless it fails. */

@@ -9,7 +9,7 @@ import { checkSendable, sendBatch } from '../bulk/send-batch.ts';
 import { defaultMaxErrors } from '../bulk/sending.ts';
 import type { Batch } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
-import { LockHeldError, OperatorError, UsageError } from '../model/errors.ts';
+import { LockHeldError, OperatorError, stackOf, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { withReleases } from '../model/releases.ts';
 import type { Surroundings } from '../settings/settings.ts';
@@ -149,7 +149,7 @@ export class Sendings {
       if (problem !== null) this.#ends.set(batch, problem);
     } catch (error) {
       if (error instanceof OperatorError) this.#ends.set(batch, error);
-      else log.error({ batch, stack: error instanceof Error ? error.stack : String(error) }, 'a sending failed');
+      else log.error({ batch, stack: stackOf(error) }, 'a sending failed');
     } finally {
       this.#running.delete(batch);
     }

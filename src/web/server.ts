@@ -10,9 +10,9 @@ import helmet from '@fastify/helmet';
 import multipart, { type MultipartFile } from '@fastify/multipart';
 import rateLimit from '@fastify/rate-limit';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { OperatorError, UsageError } from '../model/errors.ts';
+import { OperatorError, stackOf, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
-import { isLoopback } from '../model/address.ts';
+import { hostInUrl, isLoopback } from '../model/address.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
 import { anchor, documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
@@ -353,10 +353,7 @@ function failureOf({ id }: FastifyRequest, error: unknown, ports: ConsolePorts) 
   if (error instanceof Refused || (status >= 400 && status < 500)) {
     return { status, title: 'This request is refused', body: problemTag(String(message)) };
   }
-  log.error(
-    { request: id, stack: redact(error instanceof Error ? (error.stack ?? error.message) : String(error)) },
-    'a page failed',
-  );
+  log.error({ request: id, stack: redact(stackOf(error)) }, 'a page failed');
   const body = problemTag('This is a bug in admin-mirror.', `Its log has more, under the request ${id}.`);
   return { status: 500, title: 'This did not work', body };
 }
@@ -492,6 +489,5 @@ async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress)
     throw cannotListen(what, error as NodeJS.ErrnoException, 'Name another address with --listen.');
   }
   const { port: bound } = app.server.address() as AddressInfo;
-  const name = host.includes(':') ? `[${host}]` : host;
-  return { url: `${tls === null ? 'http' : 'https'}://${name}:${bound}`, close: () => app.close() };
+  return { url: `${tls === null ? 'http' : 'https'}://${hostInUrl(host)}:${bound}`, close: () => app.close() };
 }

@@ -1,12 +1,11 @@
 /** The worker's health, readiness and metrics over HTTP. Three pages that are only read need no framework. */
-import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { FileError, UsageError } from '../model/errors.ts';
-import { isLoopback } from '../model/address.ts';
+import { hostInUrl, isLoopback } from '../model/address.ts';
 import type { Log } from '../model/log.ts';
-import type { Secret } from '../model/secret.ts';
+import { isSameWord, type Secret } from '../model/secret.ts';
 import { secondMs } from '../model/time.ts';
 
 interface Response {
@@ -49,7 +48,7 @@ export async function openHealthServer(
   server.on('error', () => {});
   const { port: bound } = server.address() as AddressInfo;
   return {
-    url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    url: `http://${hostInUrl(host)}:${bound}`,
     close: (): Promise<void> =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -90,9 +89,7 @@ function pathOf({ url }: IncomingMessage): string {
 }
 
 function mayRead({ headers }: IncomingMessage, token: Secret | undefined): boolean {
-  if (token === undefined) return true;
-  const [given, expected] = [headers.authorization ?? '', `Bearer ${token.reveal()}`].map((text) => Buffer.from(text));
-  return given?.length === expected?.length && timingSafeEqual(given ?? Buffer.of(), expected ?? Buffer.of());
+  return token === undefined || isSameWord(headers.authorization ?? '', `Bearer ${token.reveal()}`);
 }
 
 /** Whether it was sent to a name of this machine: a web page of elsewhere can lead a browser here by a name of its own. */

@@ -1,7 +1,7 @@
 /** Watches over the worker while it works: serves its health, sends alerts about problems, and pings. */
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';
-import { OperatorError } from '../model/errors.ts';
+import { OperatorError, stackOf } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { Alerts, type Delivery } from './alerts.ts';
@@ -158,8 +158,7 @@ export class Watch {
         if (this.#hasStarted) await this.look();
       } catch (error) {
         // Without a look there are no alerts: better one that fails now and then than none any more.
-        const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-        log.error({}, `the worker's health could not be looked at: ${why}`);
+        log.error({}, `the worker's health could not be looked at: ${stackOf(error)}`);
       }
       const next = this.#alerts.nextTry() ?? Number.POSITIVE_INFINITY;
       const rest = Math.min(restMs, Math.max(secondMs, next - clock.now()));

@@ -6,7 +6,7 @@ import { relationTable, resourceNames, type ResourceName } from '../../model/res
 import type { Timestamp } from '../../model/time.ts';
 import { lateIndices, quoteName } from '../../store/schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';
-import { mirrorVersion, openMirrorFile, openMirrorForReading } from '../../store/open.ts';
+import { mirrorVersion, openMirrorFile, readMirror } from '../../store/open.ts';
 import { type RelatedKey, flatViewSql, makeRelationTable } from '../../store/relations.ts';
 import { restoreBooks, insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
 import { type Database, type Destination, withDatabase } from './database.ts';
@@ -159,17 +159,14 @@ export async function workingCopyOf(file: string, destination: Destination, sign
   const isThere = existsSync(file) && statSync(file).size > 0;
   if (!isThere) return cursor === null ? 'unpublished' : 'absent';
   if (cursor === null) return 'current';
-  const mirror = openMirrorForReading(file);
   try {
-    seqOf(mirror, file, cursor);
+    readMirror(file, (mirror) => seqOf(mirror, file, cursor));
     return 'current';
   } catch (error) {
     if (!(error instanceof CursorError)) throw error;
     // It has gone on so long that it no longer knows the deletions since.
     if (error.reason === 'too old') return 'current';
     return error.reason === 'other copy' ? 'behind' : 'other';
-  } finally {
-    mirror.close();
   }
 }
 
@@ -194,11 +191,6 @@ export async function renewWorkingCopy(ports: RestorePorts): Promise<RestoreRepo
 
 function refuseWriter(file: string, { clock }: Pick<RestorePorts, 'clock'>): void {
   if (!existsSync(file) || statSync(file).size === 0) return;
-  const mirror = openMirrorForReading(file);
-  try {
-    const owner = mirrorLocks(mirror, clock).owner('sync');
-    if (owner !== undefined) throw new LockHeldError(`the mirror ${file} is being written: ${ownerWords(owner)}`);
-  } finally {
-    mirror.close();
-  }
+  const owner = readMirror(file, (mirror) => mirrorLocks(mirror, clock).owner('sync'));
+  if (owner !== undefined) throw new LockHeldError(`the mirror ${file} is being written: ${ownerWords(owner)}`);
 }

@@ -71,7 +71,7 @@ function relatedOf(snapshot: Snapshot, resource: ResourceName, id: bigint): Rela
     .filter((each) => each.resource === resource)
     .flatMap(({ view, parentColumn }) => {
       const relation = named(view);
-      return relation === undefined ? [] : [relatedIn(snapshot, relation, parentColumn, id, undefined)];
+      return relation === undefined ? [] : [relatedIn(snapshot, relation, parentColumn, id)];
     });
   const emails = named('emails');
   if (resource !== 'users' || emails === undefined) return came.filter(({ rows }) => rows.length > 0);

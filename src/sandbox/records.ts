@@ -339,7 +339,8 @@ export class RecordTable {
   }
 
   /** Every record in the order of ids, in pieces, so that millions can be looked at. */
-  *everyBody(piece = 5_000): Generator<string> {
+  *everyBody(): Generator<string> {
+    const piece = 5_000;
     const sql = `SELECT id, body FROM ${this.name} WHERE id > ? ORDER BY id LIMIT ${piece}`;
     for (let last = 0; ;) {
       const rows = this.#prepared(sql).raw().all(last) as [number, string][];

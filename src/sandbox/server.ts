@@ -33,6 +33,7 @@ import {
 import type { SandboxState } from './sandbox.ts';
 import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, updateUser, userOf } from './users.ts';
 import { messageOf } from '../model/errors.ts';
+import { wordsIn } from '../model/text.ts';
 
 interface Kept {
   readonly at: number;
@@ -61,7 +62,7 @@ function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Op
   if (mostBytes > 0 && Buffer.byteLength(response.body) > mostBytes) return true;
   if (most === 0 && poisoned === '') return false;
   const records = recordsIn(response);
-  const bad = new Set(poisoned.split(',').map((each) => each.trim()));
+  const bad = new Set(wordsIn(poisoned));
   return (
     (paginated && most > 0 && records.length > most) || records.some(({ id }) => bad.has(`${resource}:${String(id)}`))
   );
@@ -222,7 +223,7 @@ function authenticate(state: SandboxState, request: FastifyRequest): void {
 }
 
 function checkPermission(state: SandboxState, operation: Operation): void {
-  const refusedNames = state.behaviour.forbidden.split(',').map((each) => each.trim());
+  const refusedNames = wordsIn(state.behaviour.forbidden);
   if (refusedNames.includes(operation.resource) || refusedNames.includes(operation.name)) throw forbidden();
 }
 

@@ -16,7 +16,6 @@ import type { Surroundings } from '../settings/settings.ts';
 
 interface Running {
   readonly actor: Actor;
-  readonly since: number;
   readonly stop: AbortController;
   /** Rows were claimed, and the first may be on its way. */
   readonly begun: Promise<void>;
@@ -46,7 +45,7 @@ export class Sendings {
   }
 
   /** The batch as it is being sent here; undefined where it is not. */
-  running(batch: string): (Pick<Running, 'actor' | 'since' | 'waits'> & { readonly isStopping: boolean }) | undefined {
+  running(batch: string): (Pick<Running, 'actor' | 'waits'> & { readonly isStopping: boolean }) | undefined {
     const found = this.#running.get(batch);
     return found === undefined ? undefined : { ...found, isStopping: found.stop.signal.aborted };
   }
@@ -123,7 +122,7 @@ export class Sendings {
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
     const signal = AbortSignal.any([stop.signal, this.#surroundings.signal]);
     const ended = this.#run(order, signal, begin);
-    const running: Running = { actor, since: this.#surroundings.clock.now(), stop, begun, ended, waits: null };
+    const running: Running = { actor, stop, begun, ended, waits: null };
     this.#ends.delete(batch);
     this.#running.set(batch, running);
     return running;

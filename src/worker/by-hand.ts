@@ -148,7 +148,7 @@ export class ByHand {
       const by = this.#running.get(run)?.stoppedBy ?? null;
       // One that had only just begun is ended by the signal itself, without an exit code.
       const stopped = signal.aborted || this.#isClosing || by !== null;
-      const outcome = outcomeOf(ended.exitCode, { timedOut: false, stopped });
+      const outcome = outcomeOf(ended.exitCode, { stopped });
       const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
       end = { ...ended, outcome, problem };
     } catch (error) {

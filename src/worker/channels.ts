@@ -87,11 +87,7 @@ const commandLimitMs = minuteMs;
 
 const longestOutput = 4_096;
 
-interface CommandPorts {
-  readonly folder: string;
-  /** Given to it besides the alert's own. */
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly log: Log;
+interface CommandPorts extends Omit<ChannelPorts, 'userAgent'> {
   /** One minute where it is left out. */
   readonly limitMs?: number;
 }

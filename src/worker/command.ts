@@ -89,7 +89,7 @@ const outcomes: Readonly<Record<number, RunOutcome>> = {
 /** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
 export function outcomeOf(
   exitCode: number | null,
-  { timedOut, stopped }: { readonly timedOut: boolean; readonly stopped: boolean },
+  { timedOut = false, stopped = false }: { readonly timedOut?: boolean; readonly stopped?: boolean } = {},
 ): RunOutcome {
   if (exitCode === 0) return 'complete';
   if (timedOut) return 'timed_out';

@@ -1,6 +1,7 @@
 /** What the worker keeps from one start to the next: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
+import type { MirrorState } from '../fleet.ts';
 
 /**
  * How a run ended, or why there was none. `complete`: with 0. `partial`: with 5. `locked`: with 7. `failed`: with anything else.
@@ -129,5 +130,5 @@ export interface FleetMember {
   readonly seen_at: Timestamp;
   readonly state: 'works' | 'waits' | 'gone';
   /** Of its machine, compared with what is published. */
-  readonly mirror: 'current' | 'behind' | 'absent';
+  readonly mirror: MirrorState;
 }

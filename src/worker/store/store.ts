@@ -4,18 +4,7 @@ import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
 import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
-import type {
-  Alert,
-  AlertBook,
-  FleetMember,
-  JobProgress,
-  JobRun,
-  JobRunEnd,
-  Message,
-  NewJobRun,
-  RunCause,
-  RunOutcome,
-} from './port.ts';
+import type { Alert, AlertBook, FleetMember, JobProgress, JobRun, JobRunEnd, Message, NewJobRun } from './port.ts';
 
 /** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
 export interface WorkerBackend {
@@ -39,19 +28,9 @@ interface WorkerTables {
     readonly timezone: string;
     readonly handledUntil: Timestamp;
   };
-  readonly worker_runs: {
+  readonly worker_runs: Omit<JobRun, 'occurrence' | 'report' | 'actor'> & {
     readonly number: Generated<number>;
-    readonly run: string;
-    readonly job: string;
-    readonly cause: RunCause;
     readonly occurrence: Timestamp | null;
-    readonly attempt: number;
-    readonly command: string;
-    readonly startedAt: Timestamp;
-    readonly finishedAt: Timestamp | null;
-    readonly outcome: RunOutcome | null;
-    readonly exitCode: number | null;
-    readonly problem: string | null;
     /** JSON text. */
     readonly report: string | null;
     /** JSON text. */

@@ -106,7 +106,7 @@ function statusOf(codes: readonly (number | null)[], isStopped: boolean): string
 }
 
 function wordOf({ exitCode }: CommandEnd, isStopped: boolean): string {
-  return exitCode === 6 ? 'different' : outcomeOf(exitCode, { timedOut: false, stopped: isStopped });
+  return exitCode === 6 ? 'different' : outcomeOf(exitCode, { stopped: isStopped });
 }
 
 function lineOf(context: CliContext, end: ServerEnd, width: number, words: (report: unknown) => string): string {

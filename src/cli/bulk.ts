@@ -107,7 +107,7 @@ function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags,
 async function noteBatch(context: CliContext, journal: Journal, batch: Batch): Promise<void> {
   if (context.json() || !context.stderr.isTTY) return;
   const report = await reportOf(journal, batch);
-  const rows = await firstRows(journal.views(batch.batch), report, context.stderr.columns);
+  const rows = await firstRows(journal, report, context.stderr.columns);
   const looks = lookLines(context, await notedRows(journal, batch.batch));
   const lines = [...looks, ...rows, '', ...reportLines(context, report), ...approvalLines(report)];
   for (const line of lines) printNote(context, line);

@@ -1,6 +1,6 @@
 /** `certify`: a signed statement of what a complete mirror holds; and whether one, or two of them, still hold. */
 import { resolve } from 'node:path';
-import { Argument, type Command, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { type CertificateHead, certificateOf } from '../data/certificate.ts';
 import { checkCertificate, compareCertificates, type DifferingWindow, wordsOf } from '../data/check-certificate.ts';
 import { openMirrorToCheck } from '../data/open.ts';
@@ -13,7 +13,7 @@ import { systemClock } from '../model/time.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import { checkingKey, printCheck, signingKey } from './bulk/receipt.ts';
 import type { CliContext } from './context.ts';
-import { toCount } from './flag-values.ts';
+import { namedOf, resourcesArgument, toCount } from './flag-values.ts';
 import { printJson, printLine, printResult } from './output.ts';
 import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 
@@ -32,9 +32,7 @@ export function define(program: Command, context: CliContext): void {
       'Write a certificate: for each window of the mirror its days, its records, when they were read and a hash over them, in one ' +
         'signed file. Only what is complete is certified; otherwise the command writes nothing and ends with 5. Sends no request.',
     )
-    .addArgument(
-      new Argument('[resource...]', 'what to certify; everything where none is named').choices(resourceNames),
-    )
+    .addArgument(resourcesArgument('certify'))
     .option('-o, --output <file>', 'where to; {date} and {time} stand for now (default: certificate-{date}.json)')
     .option('--keep <n>', 'keep so many files whose names differ by {date}; remove older ones', toCount)
     .addOption(
@@ -70,7 +68,7 @@ Examples:
             advice: 'Name it with --check or --compare.',
           });
         }
-        return write(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+        return write(context, namedOf(resources), flags);
       }
       if (resources.length > 0) {
         throw new UsageError(`a certificate is checked whole, and "${resources.join(' ')}" was named`, {

@@ -3,6 +3,7 @@ import { Argument, type Command, type Option } from 'commander';
 import type { CliContext } from './context.ts';
 import { printLine } from './output.ts';
 import { wholeProgram } from './program.ts';
+import { quoted } from '../model/job.ts';
 import { resourceNames } from '../model/resources.ts';
 
 /** What may follow a flag or stand as an argument: one of some words, or the name of a file. */
@@ -65,10 +66,6 @@ function argumentValues(given: readonly Argument[]): Values | undefined {
 function valuesOf(choices: readonly string[] | undefined, name: string): Values | undefined {
   if (choices !== undefined) return { words: choices };
   return /\b(?:file|folder|path)\b/i.test(name) ? { files: true } : undefined;
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 function offer(values: Values | undefined): string {

@@ -1,6 +1,7 @@
 /** Values of flags, the flags that are given on to other commands, and standard input. */
-import { InvalidArgumentError, Option } from 'commander';
+import { Argument, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
+import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { momentForms, parseMoment, parseDuration, systemClock, type Timestamp } from '../model/time.ts';
 import type { SettingsReading } from '../settings/settings.ts';
 
@@ -33,6 +34,16 @@ export function toMoment(dayEnd = false): (text: string) => number {
 export function checkSpan(since: Timestamp | undefined, until: Timestamp | undefined): void {
   if (since === undefined || until === undefined || since <= until) return;
   throw new UsageError(`--since ${since} lies after --until ${until}`);
+}
+
+/** @param doing what a command does with what is named: `read` */
+export function resourcesArgument(doing: string): Argument {
+  return new Argument('[resource...]', `what to ${doing}; everything where none is named`).choices(resourceNames);
+}
+
+/** Each once; all where none was named. */
+export function namedOf(resources: readonly ResourceName[]): readonly ResourceName[] {
+  return resources.length === 0 ? resourceNames : [...new Set(resources)];
 }
 
 /** @param what is printed, as `rows` */

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
 import { pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
+import { canAsk } from './prompts.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { signingKey } from './bulk/receipt.ts';
 import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
@@ -168,7 +169,7 @@ function addressIn(values: readonly FileValue[] = []): string | undefined {
 /** undefined with --yes. Throws a UsageError where nobody is there to answer. */
 async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
   if (flags.yes === true) return undefined;
-  if (!context.stdin().isTTY || !context.stderr.isTTY) {
+  if (!canAsk(context)) {
     throw new UsageError('init prompts for the server and its key, and there is no terminal here', {
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });

@@ -60,8 +60,7 @@ function recordLines(record: ApiRecord): string[] {
   const size = Math.min(widest, Math.max(0, ...names.map((name) => width(shown(name)))));
   return names.flatMap((name) => {
     const value = record[name];
-    const long = typeof value === 'string' ? value.split(/\r?\n/) : [shown(value)];
-    const [head = '', ...more] = long.map((each) => each.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' '));
+    const [head = '', ...more] = typeof value === 'string' ? value.split(/\r?\n/).map(shown) : [shown(value)];
     return [
       `${padEnd(shown(name), size)}${gap}${head}`.trimEnd(),
       ...more.map((each) => `${' '.repeat(size)}${gap}${each}`),

@@ -18,6 +18,11 @@ interface Terminal {
   readonly signal: AbortSignal;
 }
 
+/** Whether somebody is there to answer, and to see the question. */
+export function canAsk({ stdin, stderr }: Pick<CliContext, 'stdin' | 'stderr'>): boolean {
+  return stdin().isTTY && stderr.isTTY;
+}
+
 /** What is given at a prompt, whose words must be harmless. Throws an InterruptedError where it is broken off, or the input ends. */
 export async function onTerminal<T>(
   context: CliContext,
@@ -52,7 +57,7 @@ export async function promptForConsent(context: CliContext, question: Question, 
   const { typed } = question;
   if (yes) return noteProfile(context, question.doing);
   const doing = `${question.doing}${profileWords(context)}`;
-  if (!context.stdin().isTTY || !context.stderr.isTTY) {
+  if (!canAsk(context)) {
     throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
       advice: 'Run it on a terminal, or add --yes.',
     });

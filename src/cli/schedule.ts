@@ -112,7 +112,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
   const marked = { ...environment, [jobVariable]: job.name };
   const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
   const [exitCode] = (await once(child, 'close')) as [number | null];
-  const outcome = outcomeOf(exitCode, { timedOut: false, stopped: false });
+  const outcome = outcomeOf(exitCode);
   await store.endRun(run, { outcome, exitCode, problem: null, report: null });
   if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
   context.exit(exitCode as ExitCode);

@@ -1,17 +1,17 @@
 /** `sync`: brings the mirror up to date. */
-import { Argument, InvalidArgumentError, Option, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
-import { type ResourceName, resourceNames } from '../model/resources.ts';
+import type { ResourceName } from '../model/resources.ts';
 import { keepHeapSmall } from '../model/memory.ts';
 import { runId } from '../model/program.ts';
 import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { toDuration, toWholeNumber } from './flag-values.ts';
+import { namedOf, resourcesArgument, toDuration, toWholeNumber } from './flag-values.ts';
 import { alignedLines, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
@@ -42,7 +42,7 @@ export function define(program: Command, context: CliContext): void {
       'Bring the mirror up to date: new records, those of the last days, and as many older ones as the budget of requests allows. ' +
         'A run that was stopped is continued.',
     )
-    .addArgument(new Argument('[resource...]', 'what to read; everything where none is named').choices(resourceNames))
+    .addArgument(resourcesArgument('read'))
     .addOption(new Option('--full', 'read every record again').conflicts('quick'))
     .option('--quick', 'read only what can have been added, and compare counts')
     .option('--since <day>', 'only records created on this day or later, YYYY-MM-DD', toDay)
@@ -63,7 +63,7 @@ export function define(program: Command, context: CliContext): void {
       });
     }
     if (flags.all) return runForAll(context, flags, flags.dryRun ? planWords : syncWords);
-    const named = resources.length === 0 ? resourceNames : [...new Set(resources)];
+    const named = namedOf(resources);
     await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
   });
 }

@@ -1,8 +1,9 @@
 /** `verify`: whether the mirror holds what the server has. Changes no record of either. */
-import { Argument, type Command } from 'commander';
+import type { Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
-import { type ResourceName, resourceNames } from '../model/resources.ts';
+import type { ResourceName } from '../model/resources.ts';
+import { namedOf, resourcesArgument } from './flag-values.ts';
 import { runId } from '../model/program.ts';
 import { systemClock } from '../model/time.ts';
 import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from '../mirror/verify.ts';
@@ -26,13 +27,11 @@ export function define(program: Command, context: CliContext): void {
         'where the numbers differ. Changes no record, and may run beside a sync; the next sync compares again what differs.\n' +
         'Ends with 0 where all is equal, 6 where anything differs, 5 where something could not be compared.',
     )
-    .addArgument(
-      new Argument('[resource...]', 'what to compare; everything where none is named').choices(resourceNames),
-    )
+    .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
     if (flags.all) return runForAll(context, flags, verdictWords);
-    await verify(context, resources.length === 0 ? resourceNames : [...new Set(resources)], flags);
+    await verify(context, namedOf(resources), flags);
   });
 }
 

@@ -19,7 +19,7 @@ import { UsageError } from '../../model/errors.ts';
 import { keepHeapSmall } from '../../model/memory.ts';
 import { moneyText } from '../../model/money.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
-import { onTerminal } from '../prompts.ts';
+import { canAsk, onTerminal } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
 import { printJson, printLine, printLines, printNote, printWarning } from '../output.ts';
@@ -35,7 +35,15 @@ import {
   type ReviewFlags,
   wholePlan,
 } from './words.ts';
-import { addAgainFlags, addPlanFlags, againOf, type BulkPorts, openBulk, type PlanFlags } from './shared.ts';
+import {
+  addAgainFlags,
+  addPlanFlags,
+  againOf,
+  type BulkPorts,
+  openBulk,
+  type PlanFlags,
+  type SendFlags,
+} from './shared.ts';
 
 export function definePlanning(bulk: Command, context: CliContext): void {
   const plan = bulk
@@ -44,7 +52,7 @@ export function definePlanning(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
-      plans(context, flags, async (ports) => planNamed(ports, await readFile(context, action, file, flags, false))),
+      plans(context, flags, async (ports) => planNamed(ports, await readFile(context, action, file, flags))),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
   const undo = bulk
@@ -75,13 +83,12 @@ export function planNamed(ports: BulkPorts, wanted: Plannable): Promise<Batch> {
   return planBatch(ports, wanted, name);
 }
 
-/** @param unasked nobody wants to be asked how amounts are meant */
+/** Asks how amounts are meant where that is not clear, unless --yes says that nobody wants to be asked. */
 export async function readFile(
   context: CliContext,
   actionName: string,
   file: string,
-  flags: PlanFlags,
-  unasked: boolean,
+  flags: PlanFlags & Pick<SendFlags, 'yes'>,
 ): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
@@ -94,21 +101,14 @@ export async function readFile(
   const { decimals } = context.settings().bulk;
   const options = { decimals, mark: flags.decimal ?? null, allowForce: flags.allowForce === true };
   const read = readRows(sheet, action, options);
-  const mark = read.question === undefined ? null : await promptMark(context, read.question, unasked);
+  const isAsked = read.question !== undefined && flags.yes !== true && canAsk(context);
+  const mark = isAsked ? await promptMark(context, read.question) : null;
   const rows = mark === null ? read : readRows(sheet, action, { ...options, mark });
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
-/**
- * The decimal mark that the person chose; null where nobody can be asked, or nobody wants to be. Throws a UsageError where none is
- * meant, and an InterruptedError where the question is broken off.
- */
-async function promptMark(
-  context: CliContext,
-  { readings, row, text, count }: MarkQuestion,
-  unasked: boolean,
-): Promise<DecimalMark> {
-  if (unasked || !context.stdin().isTTY || !context.stderr.isTTY) return null;
+/** The decimal mark that the person chose. Throws a UsageError where none is meant, an InterruptedError where broken off. */
+async function promptMark(context: CliContext, { readings, row, text, count }: MarkQuestion): Promise<DecimalMark> {
   const { confirm, select } = await import('@clack/prompts');
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const [only, another] = readings;
@@ -159,7 +159,7 @@ export async function notePlan(context: CliContext, { journal }: BulkPorts, batc
   const { report, look, below } = await planWords(context, journal, batch);
   if (context.json()) return report;
   const { isTTY, columns } = context.stderr;
-  const rows = await firstRows(journal.views(batch.batch), report, isTTY ? columns : undefined);
+  const rows = await firstRows(journal, report, isTTY ? columns : undefined);
   for (const line of [...(await look()), ...rows, '', ...below()]) printNote(context, line);
   return report;
 }

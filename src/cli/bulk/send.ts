@@ -24,7 +24,7 @@ import { Secret } from '../../model/secret.ts';
 import { openSandbox, type Sandbox } from '../../sandbox/sandbox.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/durable-file.ts';
-import { noteProfile, promptForConsent } from '../prompts.ts';
+import { canAsk, noteProfile, promptForConsent } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLines, printNote, printResult } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
@@ -87,7 +87,7 @@ async function runRun(
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
   const ports = await openBulk(context);
-  const read = await readFile(context, actionName, file, flags, flags.yes === true);
+  const read = await readFile(context, actionName, file, flags);
   const batch = await planNamed(ports, read);
   const report = await notePlan(context, ports, batch);
   if (!isValid(report)) {
@@ -156,7 +156,7 @@ async function approve({ context, ports, batch, action, flags }: Job): Promise<s
     });
   }
   if (yes === true) return 'beforehand';
-  if (!context.stdin().isTTY || !context.stderr.isTTY) {
+  if (!canAsk(context)) {
     throw new UsageError(`batch ${batch.batch} must be approved, and nobody can be asked here; nothing was sent`, {
       advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
     });
@@ -225,7 +225,7 @@ async function rehearse(
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
-  const read = await readFile(context, actionName, file, flags, flags.yes === true);
+  const read = await readFile(context, actionName, file, flags);
   checkRowCount(read.rows, context.settings().bulk);
   const { settings, users, freshAsOf } = await stage(context, read);
   const there = { ...context, settings: () => settings };

@@ -199,13 +199,13 @@ async function* cellsOf(rows: AsyncIterable<RowView>, most: number): AsyncGenera
 
 /** The first of the rows, as far as a screen holds them, and how many more there are. */
 export async function firstRows(
-  rows: AsyncIterable<RowView>,
+  journal: Journal,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
 ): Promise<string[]> {
   const more = Math.max(0, count - mostLines);
   const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...(await Array.fromAsync(rowLines(rows, room, mostLines))), ...(more > 0 ? [rest] : [])];
+  return [...(await Array.fromAsync(rowLines(journal.views(batch), room, mostLines))), ...(more > 0 ? [rest] : [])];
 }
 
 export interface ReviewFlags {

@@ -19,7 +19,7 @@ import type { CliContext } from './context.ts';
 import { toCount, toMoment } from './flag-values.ts';
 import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 import { printJson, printOutcome, printWarning } from './output.ts';
-import { drawReport, isReport, reportRequest, toParameter } from './reports.ts';
+import { drawReport, isReport, type ReportFlags, reportRequest, toParameter } from './reports.ts';
 
 /** What says which part of a table or a report is wanted, by commander's names. */
 const partFlags = ['columns', 'where', 'order', 'asOf'];
@@ -242,9 +242,8 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   if (context.json()) printJson(context, manifest);
 }
 
-interface ExportFlags {
+interface ExportFlags extends ReportFlags {
   readonly all?: boolean;
-  readonly sql?: string;
   readonly output?: string;
   readonly keep?: number;
   readonly format?: ExportFormat;
@@ -257,9 +256,7 @@ interface ExportFlags {
   readonly zstd?: boolean;
   readonly raw?: boolean;
   readonly bom?: boolean;
-  readonly meta?: boolean;
   readonly mask?: boolean;
-  readonly param?: ReadonlyMap<string, string>;
   readonly chart?: string;
 }
 

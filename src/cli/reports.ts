@@ -157,7 +157,7 @@ export function toParameter(
   return new Map([...before, [name, value]]);
 }
 
-interface ReportFlags {
+export interface ReportFlags {
   readonly param?: ReadonlyMap<string, string>;
   readonly sql?: string;
   readonly meta?: boolean;

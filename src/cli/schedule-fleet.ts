@@ -5,17 +5,14 @@ import { OperatorError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { minuteMs, systemClock } from '../model/time.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Surroundings } from '../settings/settings.ts';
 import { type FleetEvent, type FleetPlace, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
 import { openFleetPlace } from '../worker/open-store.ts';
 import { sleepFor } from '../worker/sleep.ts';
 
-interface Member {
-  readonly settings: Settings;
+interface Member extends Pick<Surroundings, 'settings' | 'log' | 'signal'> {
   /** By what the other workers know it. */
   readonly id: string;
-  readonly log: Log;
-  readonly signal: AbortSignal;
   /** Called with what keeps it from waiting or working; undefined once that is over. */
   readonly onTrouble: (problem: string | undefined) => void;
 }

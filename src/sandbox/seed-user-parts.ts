@@ -60,7 +60,7 @@ export interface SeedWorld {
   /** Users and packages of the seed; ids beyond them were written later. */
   readonly users: number;
   readonly packages: number;
-  /** The moment of the seeding. */
+  /** The moment of the seeding, up to which things have happened, in ms. */
   readonly now: number;
 }
 

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { dayMs, minuteMs } from '../model/time.ts';
 import { Calendar, stamp } from './calendar.ts';
-import { balanceOf, seedChanges } from './seed-user-parts.ts';
+import { balanceOf, seedChanges, type SeedWorld } from './seed-user-parts.ts';
 import { seedCoupon, seedEmail, seedPackage, spreadTimes } from './seed-records.ts';
 import { mailHosts, mix, people, Random, textHash } from './random.ts';
 import { type Db, walkIndexes, writeMeta } from './records.ts';
@@ -120,14 +120,9 @@ class UserMaker {
   }
 }
 
-export interface SeedPlan {
-  readonly seed: number;
-  readonly users: number;
-  readonly packages: number;
+export interface SeedPlan extends SeedWorld {
   readonly emails: number;
   readonly coupons: number;
-  /** The moment up to which things have happened, in ms. */
-  readonly now: number;
   /** Probability that a record has the creation time of the one before it. */
   readonly ties: number;
   /** Days without a record, as `Calendar` takes them. */

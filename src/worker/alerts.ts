@@ -236,7 +236,7 @@ export function alertsAfter(open: readonly Alert[], steps: readonly AlertStep[])
   return [...after.values()];
 }
 
-interface Sender {
+export interface Sender {
   readonly host: string;
   readonly profile: string | null;
   readonly version: string;

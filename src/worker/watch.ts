@@ -4,7 +4,7 @@ import type { Registry } from 'prom-client';
 import { OperatorError, stackOf } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
-import { Alerts, type Delivery } from './alerts.ts';
+import { Alerts, type Delivery, type Sender } from './alerts.ts';
 import { type ChannelPorts, type ChannelSettings, channelsOf, ping } from './channels.ts';
 import { jsonResponse, type Pages } from './health-server.ts';
 import { type Metrics, openMetrics } from './metrics.ts';
@@ -21,17 +21,14 @@ export interface WatchSettings extends ChannelSettings {
   readonly ping: SecretAddress | undefined;
 }
 
-export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'> {
+export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'>, Omit<Sender, 'host'> {
   readonly view: () => Promise<WorkerView>;
   readonly store: Pick<WorkerStore, 'scheduler' | 'alerts' | 'saveAlerts'>;
   readonly health: HealthStore;
   readonly clock: Clock;
   readonly sleep: Sleep;
-  readonly profile: string | null;
   /** Whether the process has workers for other servers too. */
   readonly isOneOfMany?: boolean;
-  readonly version: string;
-  readonly pasteable?: (text: string) => string;
 }
 
 /** How often it looks, at least: nothing happens when a mirror becomes too old, and files change by other hands. */

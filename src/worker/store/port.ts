@@ -1,6 +1,7 @@
 /** What the worker keeps from one start to the next: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
+import type { CommandEnd } from '../command.ts';
 import type { MirrorState } from '../fleet.ts';
 
 /**
@@ -23,7 +24,7 @@ export type RunOutcome =
   | 'missed';
 
 /** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`, or in the console. */
-export type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
+type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
 
 export interface NewJobRun {
   readonly run: string;
@@ -39,16 +40,12 @@ export interface NewJobRun {
   readonly actor?: Actor;
 }
 
-export interface JobRunEnd {
+export interface JobRunEnd extends CommandEnd {
   readonly outcome: RunOutcome;
-  readonly exitCode: number | null;
-  readonly problem: string | null;
-  /** Its report under --json; null where there was none. */
-  readonly report: unknown;
 }
 
 /** One run, or one that did not come to be: then it began and ended when that was noted. */
-export interface JobRun extends NewJobRun, Omit<JobRunEnd, 'outcome'> {
+export interface JobRun extends NewJobRun, CommandEnd {
   readonly startedAt: Timestamp;
   /** null while it runs. */
   readonly finishedAt: Timestamp | null;

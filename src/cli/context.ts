@@ -1,4 +1,5 @@
 /** What the frame gives to every command: settings, streams, the signal to stop on, and the global flags. */
+import { Option } from 'commander';
 import type { Sleep } from '../api/rate.ts';
 import { type Actor, actorOf } from '../model/actor.ts';
 import { type ExitCode, UsageError } from '../model/errors.ts';
@@ -81,16 +82,11 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
 
 type GlobalFlags = Readonly<Record<string, string | boolean | undefined>>;
 
-/** `--base-url` → `baseUrl`, as commander names it. */
-function attributeOf(flag: string): string {
-  return flag.slice(2).replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
-}
-
 export function flagValues(flags: GlobalFlags): FlagValue[] {
   const values: FlagValue[] = [];
   for (const setting of settingTable) {
     const flag = flagName(setting);
-    const value = flag === undefined ? undefined : flags[attributeOf(flag)];
+    const value = flag === undefined ? undefined : flags[new Option(flag).attributeName()];
     if (flag !== undefined && value !== undefined) values.push({ key: setting.key, flag, value });
   }
   if (flags['quiet'] === true) values.push({ key: 'log.level', flag: '--quiet', value: 'warn' });

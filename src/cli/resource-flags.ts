@@ -100,11 +100,6 @@ function flagOf(parameter: Parameter): string {
   return parameter.name.replaceAll(/[[_]/g, '-').replaceAll(']', '');
 }
 
-/** `address-zip-code` → `addressZipCode`, as commander names it. */
-function attributeOf(parameter: Parameter): string {
-  return flagOf(parameter).replaceAll(/-([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-}
-
 const placeholders = { string: 'text', number: 'amount', code: 'code', icon: 'icon', url: 'url' } as const;
 
 /** Texts that may be long, or that nobody should see: given as `-`, they are read from standard input. */
@@ -155,7 +150,7 @@ export async function bodyOf(
   const body: Record<string, unknown> = {};
   let read = false;
   for (const parameter of operation.parameters) {
-    const given = flags[attributeOf(parameter)];
+    const given = flags[new Option(`--${flagOf(parameter)}`).attributeName()];
     if (given === undefined) continue;
     let value: string | boolean = given;
     if (given === '-' && readable.has(parameter.name)) {

@@ -157,8 +157,14 @@ describe('bulk run --rehearse', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n2,add,5\n');
     const environment = { ADMIN_MIRROR_BULK_MAX_ROWS: '1' };
-    const { code, stderr } = await invoke(['bulk', 'run', 'balance', 'rows.csv', '--rehearse'], { folder, environment });
-    expect([code, stderr]).toEqual([2, expect.stringContaining('there are 2 rows, more than bulk.max_rows allows (1)')]);
+    const { code, stderr } = await invoke(['bulk', 'run', 'balance', 'rows.csv', '--rehearse'], {
+      folder,
+      environment,
+    });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('there are 2 rows, more than bulk.max_rows allows (1)'),
+    ]);
   });
 
   test('without a mirror says how to get one', async () => {

@@ -22,7 +22,15 @@ import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { keyFits } from './row-reader.ts';
-import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import {
+  anotherShown,
+  lookAt,
+  type RowEnd,
+  seenBefore,
+  type SeenAtSending,
+  type Sending,
+  targetOf,
+} from './sending.ts';
 import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
@@ -59,7 +67,8 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
     begun = await move(sending, planned, 'planned', 'sending', {
       sentAt: timestampOf(sentAt),
       body: request.body,
-      seenBefore: seen,
+      // With it, whoever looks later finds out whether the clock of this machine was set in between.
+      seenBefore: { ...seen, serverAheadMs: client.counters.serverAheadMs } satisfies SeenAtSending,
       before: action.shown(seen),
       after: null,
       answerKind: null,

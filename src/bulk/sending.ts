@@ -2,7 +2,7 @@
 import type { Sleep } from '../api/rate.ts';
 import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
-import type { Clock } from '../model/time.ts';
+import { type Clock, minuteMs } from '../model/time.ts';
 import type { Action, LookingClient, Observation, Target } from './action.ts';
 import { withoutCache } from './actions/user-with.ts';
 import type { JournalMemory } from './journal-memory.ts';
@@ -69,6 +69,19 @@ export function lookAt(
 
 /** Such a look says nothing of the row's own user. */
 export const anotherShown = 'the server shows another user in place of this one';
+
+/** As it is kept with the row; by how much the server's clock was ahead then, where its responses said so. */
+export type SeenAtSending = Observation & { readonly serverAheadMs?: number | undefined };
+
+/**
+ * By how much this machine's clock was set forward since the row was sent, by the server's clock, ms: what a clock gains beyond a
+ * minute has not passed. 0 where that is not known.
+ */
+export function setForwardMs({ client }: Pick<Sending, 'client'>, intent: Intent): number {
+  const before = (intent.seenBefore as SeenAtSending | null)?.serverAheadMs;
+  const now = client.counters.serverAheadMs;
+  return before === undefined || now === undefined ? 0 : Math.max(0, before - now - minuteMs);
+}
 
 /** What was seen before the row was sent; of one that never was, what is seen now. */
 export function seenBefore(intent: Intent, now: Observation): Observation {

@@ -12,7 +12,7 @@ import { balance } from './actions/balance.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
-import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, targetOf } from './sending.ts';
+import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, setForwardMs, targetOf } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
 import {
   agree,
@@ -41,7 +41,8 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
     let judgement = await judge(sending, intent);
     // A newer journal may have sent the row since: that has its own time and its own response.
     const unknownAt = parseInstant(await newestUnknownSend(sending));
-    const waited = clock.now() - Math.max(since, unknownAt ?? since) >= options.settleAfterMs;
+    const passed = clock.now() - Math.max(since, unknownAt ?? since) - setForwardMs(sending, intent);
+    const waited = passed >= options.settleAfterMs;
     const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited };
     let agreed = false;
     if (wantsSecondLook(judgement, now)) {

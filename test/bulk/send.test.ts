@@ -339,6 +339,32 @@ describe('a lost response', () => {
     expect(await state()).toBe('not_applied');
   });
 
+  test('while the clock of the machine was behind has its time although the clock is put right', async () => {
+    const sandbox = await startSandbox({
+      users: 5,
+      emails: 5,
+      now: Date.now(),
+      behaviour: { late_commit_ms: 3_600_000 },
+    });
+    let behind = 30 * minuteMs;
+    const clock = { now: () => sandbox.control.clock().now - behind };
+    const { journal } = await newJournal(clock);
+    const client = bulkClient(sandbox, 1_000, clock);
+    onTestFinished(() => client.close());
+    const user = newUser(sandbox, 100);
+    const { batch } = await plan(journal, client, sheetOf([[user, 'add', '12.50', '']]), { clock });
+    failNext(sandbox, user, 'commit_late');
+    const stateAfter = async (minutes: number): Promise<unknown> => {
+      sandbox.control.advanceClock(minutes * minuteMs);
+      await send(journal, client, batch, { clock });
+      return (await intentsOf(journal, batch))[0]?.state;
+    };
+    expect(await stateAfter(0)).toBe('unknown');
+    behind = 0;
+    expect(await stateAfter(8)).toBe('unknown');
+    expect(await stateAfter(4)).toBe('not_applied');
+  });
+
   test('stays unknown while two looks do not agree', async () => {
     const { sandbox, journal, client, batch, users, go, states } = await planned();
     failNext(sandbox, users[0], 'reset_before');

@@ -1,6 +1,7 @@
 /** What becomes of a row once it was sent: looks, a person's word, and what a sync brings later. */
 import { describe, expect, test } from 'vitest';
 import { NotFound, Unreachable } from '../../src/api/errors.ts';
+import type { Counters } from '../../src/api/request.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
@@ -53,7 +54,9 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
   const looks: number[] = [];
   const waits: number[] = [];
   const events: BulkEvent[] = [];
+  const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
   const client = {
+    counters,
     getUser: (user: number) => {
       looks.push(user);
       const shown = users.get(user);
@@ -86,10 +89,28 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
   };
   const show = (row: number, amount: unknown, ...transactions: readonly object[]) =>
     void users.set(row, { balance: amount, balance_transactions: transactions });
-  const settle = async (over: object = {}) => settleRow({ ...sending, ...over }, await intent());
+  const settle = async ({ client: other = client, ...over }: Partial<Record<keyof Sending, unknown>> = {}) =>
+    settleRow(
+      { ...sending, ...over, client: { counters, ...(other as object) } } as unknown as Sending,
+      await intent(),
+    );
   const pass = (ms: number) => void (now += ms);
   const statesNow = async () => (await Array.fromAsync(journal.intents('one'))).map(({ state }) => state);
-  return { journal, sending, batch, intent, show, settle, pass, looks, waits, events, stop, states: statesNow };
+  return {
+    journal,
+    sending,
+    batch,
+    intent,
+    show,
+    settle,
+    pass,
+    counters,
+    looks,
+    waits,
+    events,
+    stop,
+    states: statesNow,
+  };
 }
 
 describe('an open row', () => {
@@ -142,6 +163,28 @@ describe('an open row', () => {
     expect(await settle()).toMatchObject({ state: 'unknown' });
     pass(minuteMs);
     expect(await settle()).toMatchObject({ state: 'not_applied' });
+  });
+
+  test('is given all of its time where the clock was set forward by more than a minute since, as the server shows', async () => {
+    const { intent: sent } = await world(['unknown']);
+    const seenBefore = { ...((await sent()).seenBefore as object), serverAheadMs: 5_000 };
+    for (const [ahead, left] of [
+      [5_000, 0],
+      [5_001 - minuteMs, 0],
+      [4_000 - minuteMs, 1_000],
+      [5_000 - 30 * minuteMs, 29 * minuteMs],
+      // Set back, time has not passed twice.
+      [5_000 + 30 * minuteMs, 0],
+      [undefined, 0],
+    ] as const) {
+      const { show, settle, pass, counters } = await world(['unknown'], { seenBefore });
+      counters.serverAheadMs = ahead;
+      show(2, 100);
+      pass(defaultOptions.settleAfterMs + left - 1);
+      expect([ahead, await settle()]).toEqual([ahead, { state: 'unknown', stop: null }]);
+      pass(1);
+      expect([ahead, await settle()]).toEqual([ahead, { state: 'not_applied', stop: null }]);
+    }
   });
 
   test('stays open where two looks differ, and goes by the second', async () => {
@@ -222,10 +265,13 @@ describe('an open row', () => {
       const { sending, intent } = await world(['unknown'], { answerKind: 'refused' });
       const list = () => Promise.resolve({ records: [], total: 0 });
       const made = { user: null, parameters: { email: 'new@example.com', username: 'new' } };
-      const { state } = await settleRow({ ...sending, action: create, client: { list } } as unknown as Sending, {
-        ...(await intent()),
-        ...made,
-      });
+      const { state } = await settleRow(
+        { ...sending, action: create, client: { counters: {}, list } } as unknown as Sending,
+        {
+          ...(await intent()),
+          ...made,
+        },
+      );
       expect(state).toBe('rejected');
     });
 

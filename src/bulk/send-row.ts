@@ -16,7 +16,7 @@ import {
 import { unsentState } from '../journal/claim-view.ts';
 import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '../journal/port.ts';
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
-import { parseInstant, secondMs, timestampOf } from '../model/time.ts';
+import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
@@ -126,7 +126,7 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
       await journal.setBehind(batch.batch, decided.why);
       return { state: 'planned', stop: journalBehind(batch.batch, decided.why) };
     case 'unknown_mark':
-      return { state: 'planned', stop: unknownMarkError(planned, decided.token) };
+      return { state: 'planned', stop: unknownMarkError(planned, decided.mark) };
     case 'move': {
       const { to, fields, note, judgement } = decided;
       await move(sending, planned, 'planned', to, fields, note);
@@ -140,7 +140,7 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
 const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
 
 interface Beside {
-  /** A token that this journal never sent. */
+  /** A mark by which nobody knew that the row was paid, in words: this journal never sent it, or has it as older than it is. */
   readonly unknown: string | null;
   /** A row of another batch whose token is there, and which counts as not made. */
   readonly late: RowPlace | null;
@@ -148,15 +148,24 @@ interface Beside {
 
 /** What matters among the tokens beside the user of changes like that of the row: the first such. */
 async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Observation): Promise<Beside> {
-  const { action, journal, batch, options, areMarksMeant } = sending;
+  const { action, client, journal, batch, options, areMarksMeant } = sending;
   const since = earlierClock(sending).now() - options.againWithinMs;
+  const aheadMs = Math.max(0, client.counters.serverAheadMs ?? 0);
   for (const { token, at } of action.marks(seen).others) {
-    if ((parseInstant(at) ?? Infinity) < since) continue;
+    const made = parseInstant(at);
+    if ((made ?? Infinity) < since) continue;
     const known = await journal.rowOfToken(fingerprint ?? '', token);
     if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) {
       return { unknown: null, late: known };
     }
-    if (known === undefined && areMarksMeant !== true) return { unknown: token, late: null };
+    if (areMarksMeant === true) continue;
+    if (known === undefined) return { unknown: `${token}, which is not in this journal`, late: null };
+    if (known.batch === batch.batch || made === undefined) continue;
+    // The clock was behind when it was claimed, or it went out long after: the claim of this row did not find it.
+    const claimed = parseInstant(known.claimedAt) ?? Infinity;
+    if (claimed < since && claimed < made - aheadMs - dayMs) {
+      return { unknown: `${token}, which was made later than this journal says`, late: null };
+    }
   }
   return { unknown: null, late: null };
 }
@@ -165,7 +174,7 @@ type SendingDecision =
   | { readonly kind: 'send' }
   /** The row's own token stands there, and it was never sent from here: the journal is not the newest. */
   | { readonly kind: 'behind'; readonly why: string }
-  | { readonly kind: 'unknown_mark'; readonly token: string }
+  | { readonly kind: 'unknown_mark'; readonly mark: string }
   | {
       readonly kind: 'move';
       readonly to: IntentState;
@@ -177,7 +186,7 @@ type SendingDecision =
 
 /**
  * Whether the row goes out, by the look just before that. Pure.
- * @param unknown token of a row like it, of another journal
+ * @param unknown mark of a row like it that the claim did not know of, in words
  * @param late row like it that counts as not made, and was
  */
 export function decideSending(
@@ -191,7 +200,7 @@ export function decideSending(
     const why = `row ${planned.row} stands on the server with its mark ${planned.token}, and was never sent from here`;
     return { kind: 'behind', why };
   }
-  if (unknown !== null) return { kind: 'unknown_mark', token: unknown };
+  if (unknown !== null) return { kind: 'unknown_mark', mark: unknown };
   const again = planned.attempts > 0 ? decideAgain(action, planned, seen) : undefined;
   if (again !== undefined) return again;
   const before = action.shown(seen);
@@ -243,12 +252,12 @@ function differs(planned: string | null, now: string | null): boolean {
   return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
 }
 
-function unknownMarkError({ row }: Intent, token: string): OperatorError {
+function unknownMarkError({ row }: Intent, mark: string): OperatorError {
   return new OutcomeUnknownError(
-    `row ${row} was not sent: the user has the same change already, with the mark ${token}, which is not in this journal`,
+    `row ${row} was not sent: the user has the same change already, with the mark ${mark}`,
     {
       advice:
-        'Another journal has sent it, or this one is older than the server. `admin-mirror bulk reconcile --adopt` records ' +
+        'Another journal has sent it, this one is older than the server, or the clock of this machine was behind. `admin-mirror bulk reconcile --adopt` records ' +
         'what this journal lacks. To send it and the rest all the same: admin-mirror bulk resume with --again --reason "…".',
     },
   );

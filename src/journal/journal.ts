@@ -296,7 +296,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     /** The claimed row of this journal with that fingerprint that carries the token. */
     rowOfToken: (fingerprint: string, token: string) => {
       // By the index on fingerprints: one on tokens would make every plan dearer.
-      const rows = db.selectFrom('journal_intents').select(['batch', 'row', 'state']);
+      const rows = db.selectFrom('journal_intents').select(['batch', 'row', 'state', 'claimedAt']);
       const claimed = rows.where('fingerprint', '=', fingerprint).where('claimedAt', 'is not', null);
       return claimed.where('token', '=', token).limit(1).executeTakeFirst();
     },

@@ -193,3 +193,31 @@ test('a clock that has leapt ahead makes no payment look old, neither in the jou
   expect((await send(journal, ahead, second.batch, { clock })).error).toBeNull();
   expect(made()).toBe(2);
 });
+
+test('a clock that was far behind when something was paid makes it look old to nobody once it is put right', async () => {
+  const { sandbox, client, file, user, made } = await paying();
+  const clock = { now: () => systemClock.now() - 40 * dayMs };
+  const behind = bulkClient(sandbox, 1_000, clock);
+  onTestFinished(() => behind.close());
+  const before = await open(file, clock);
+  const first = await plan(before, behind, sheetOf([[user, 'add', '5', 'Credit']]), { clock });
+  await send(before, behind, first.batch, { clock });
+  const journal = await open(file);
+  const { batch } = await plan(
+    journal,
+    client,
+    sheetOf([
+      [user, 'add', '5'],
+      [newUser(sandbox, 0), 'add', '2'],
+    ]),
+  );
+  const { error } = await send(journal, client, batch);
+  expect(error).toMatchObject({
+    exitCode: 8,
+    message: expect.stringMatching(/^row 2 was not sent: .* was made later than/),
+  });
+  expect(made()).toBe(1);
+  // A person may mean it.
+  expect((await send(journal, client, batch, { againReason: 'the bonus of this month' })).error).toBeNull();
+  expect(made()).toBe(2);
+});

@@ -18,7 +18,7 @@ import { decideSending, sendMarginOf, sendRow } from '../../src/bulk/send-row.ts
 import type { Sending } from '../../src/bulk/sending.ts';
 import type { Intent, Journal, NewIntent } from '../../src/journal/port.ts';
 import { FileError, UsageError } from '../../src/model/errors.ts';
-import { timestampOf } from '../../src/model/time.ts';
+import { dayMs, timestampOf } from '../../src/model/time.ts';
 import { defaultOptions } from '../support/bulk.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { sandboxNow } from '../support/sandbox.ts';
@@ -73,7 +73,7 @@ describe('a row that was never sent', () => {
   });
 
   test('stays where the same change stands there with a mark that nobody here knows', () => {
-    expect(decided(first, {}, 'am:zzzzzzzzzzzz')).toEqual({ kind: 'unknown_mark', token: 'am:zzzzzzzzzzzz' });
+    expect(decided(first, {}, 'am:zzzzzzzzzzzz')).toEqual({ kind: 'unknown_mark', mark: 'am:zzzzzzzzzzzz' });
   });
 
   test('is left out where what the plan relied on is not so any more', () => {
@@ -200,7 +200,12 @@ describe('a row that was sent, and shall go again', () => {
 /** One row of user 7 in a journal, and a server whose user shows these transactions. */
 async function sending(
   user: User = {},
-  more: { readonly againReason?: string; readonly areMarksMeant?: true; readonly row?: Partial<NewIntent> } = {},
+  more: {
+    readonly againReason?: string;
+    readonly areMarksMeant?: true;
+    readonly row?: Partial<NewIntent>;
+    readonly serverAheadMs?: number;
+  } = {},
 ) {
   let now = sandboxNow;
   const clock = { now: () => now };
@@ -215,7 +220,7 @@ async function sending(
     getUser: () => Promise.resolve({ body: body() }),
     list: () => Promise.reject(new Unreachable('no list')),
     redact: (text: string) => text.replaceAll('secret', '…'),
-    counters: {},
+    counters: { serverAheadMs: more.serverAheadMs },
     sendExactly: (...given: readonly unknown[]): Promise<Response> => {
       requests.push(given[0]);
       return Promise.resolve({ status: 200, body: {}, raw: '{"key":"secret"}' });
@@ -408,7 +413,7 @@ describe('the same change with a mark of another journal', () => {
     ] as const) {
       const rowOfToken = (...given: readonly [string, string]) => {
         asked.push(given);
-        return Promise.resolve({ ...known, row: 3 });
+        return Promise.resolve({ ...known, row: 3, claimedAt: at(0) });
       };
       expect(await isHeld(beside(at(1)), {}, { rowOfToken })).toBe(false);
     }
@@ -416,6 +421,27 @@ describe('the same change with a mark of another journal', () => {
       ['print', mark],
       ['print', mark],
     ]);
+  });
+
+  test('holds a row whose payment this journal has as old, though it was made more than a day later, by the clock of the server', async () => {
+    const { againWithinMs } = defaultOptions;
+    const day = dayMs;
+    const held = async (claimed: number, made: number | undefined, batch = 'other', serverAheadMs = 0) => {
+      const rowOfToken = () => Promise.resolve({ batch, row: 3, state: 'applied' as const, claimedAt: at(claimed) });
+      const { within, requests } = await sending(beside(made === undefined ? made : at(made)), { serverAheadMs });
+      const problem = problemOf(await within({ rowOfToken }));
+      expect(requests).toHaveLength(problem.includes(mark) ? 0 : 1);
+      return problem.includes(`with the mark ${mark}, which was made later than this journal says`);
+    };
+    expect(await held(againWithinMs + day + 1, againWithinMs)).toBe(true);
+    expect(await held(againWithinMs + day, againWithinMs)).toBe(false);
+    expect(await held(againWithinMs, againWithinMs - 2 * day)).toBe(false);
+    expect(await held(againWithinMs + 1, againWithinMs - 2 * day)).toBe(true);
+    expect(await held(againWithinMs + day + 1, undefined)).toBe(false);
+    // Another row of the same sheet.
+    expect(await held(againWithinMs + day + 1, againWithinMs, 'one')).toBe(false);
+    // The server stamps what it makes with a clock that is ahead.
+    expect(await held(againWithinMs + 1, againWithinMs - 2 * day, 'other', 3 * day)).toBe(false);
   });
 });
 

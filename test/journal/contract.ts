@@ -469,7 +469,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toBeUndefined();
     await claim(journal);
     const place = { batch: 'one', row: 2, state: 'planned' };
-    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toEqual(place);
+    expect(await journal.rowOfToken('print-2', 'am:abcdefghijkl')).toMatchObject(place);
     expect(await journal.rowOfToken('print-3', 'am:abcdefghijkl')).toBeUndefined();
   });
 

@@ -102,6 +102,11 @@ export function wordsOf(unreadable: readonly Unreadable[]): string {
 /** Places that are named in a message. */
 const mostPlaces = 5;
 
+/** Whether a page is more than half full: one with a few records says nothing of how many a page may have. */
+function isMostly(records: number, size: number): boolean {
+  return 2 * records > size;
+}
+
 class NarrowedPage<P extends ListPage> {
   readonly #reading: PageReading<P>;
   readonly #reach: Reach;
@@ -132,7 +137,7 @@ class NarrowedPage<P extends ListPage> {
     const end = this.#last === undefined ? behind : await this.#endFrom(Math.max(first, this.#last.total), behind);
     const smaller = Math.max(1, Math.ceil((end - first) / 2));
     await this.#cover(first, end, smaller);
-    if (this.#failure !== undefined) await this.#learn(this.#number, size, smaller, 0);
+    if (this.#failure !== undefined && isMostly(end - first, size)) await this.#learn(this.#number, size, smaller, 0);
     const last = this.#last ?? (await this.#findSomePage(this.#problem));
     const { join } = this.#reading;
     return {
@@ -227,7 +232,7 @@ class NarrowedPage<P extends ListPage> {
       await this.#cover(from, end, smaller);
       // Only of a page whose every record was requested: what made it fail may be on the rest of it.
       const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
-      if (isWhole) await this.#learn(number, size, smaller, before);
+      if (isWhole && isMostly(end - from, size)) await this.#learn(number, size, smaller, before);
       return;
     }
     // Offsets count in what the server gives: with another size than requested, places mean nothing.

@@ -5,6 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { measureCapabilities } from '../../src/api/capabilities.ts';
 import { addDays, type Day } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { expectMirrored, sync, testClient } from '../support/mirror.ts';
 import { call } from '../sandbox/call.ts';
 import { runCli } from '../support/cli.ts';
@@ -181,6 +182,19 @@ describe('a host that cannot make large pages', () => {
     expect(code).toBe(5);
     expectMirrored(sandbox, `${folder}/mirror.db`, ['users', 'packages', 'coupons']);
     expect(idsIn(`${folder}/mirror.db`, 'emails')).toHaveLength(449);
+  });
+
+  test.each([1, 3])('that fails on its last page alone, of %i, keeps its page size', async (rest) => {
+    const users = 200 + rest;
+    const sandbox = await startSandbox({ ...shop, users });
+    const proxy = await behindProxy(sandbox, ({ path }) =>
+      /users\?.*paginate=100&page=3/.test(path) ? { status: 500, body: '{"message": "Server Error"}' } : {},
+    );
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(proxy, file, { resources: ['users'], pageSize: 100 });
+    expect(report.resources.users).toMatchObject({ status: 'complete', live: users });
+    expect(pageSizeOf(file, 'users')).toBe(100);
+    expect(eventsOf(file, 'page_size_lowered')).toEqual([]);
   });
 
   test('for a moment only keeps its page size', async () => {

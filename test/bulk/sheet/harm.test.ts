@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { deflateRawSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { header, partsOf, row, text, worksheet } from '../../fixtures/sheets/make/workbook.ts';
+import { credit, header, partsOf, row, text, workbookOf, worksheet } from '../../fixtures/sheets/make/workbook.ts';
 import { zipOf } from '../../fixtures/sheets/make/zip.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { folder } from './fixture.ts';
@@ -142,5 +142,15 @@ describe('A file is read or refused in bounded memory where it', () => {
     const { outcome, megabytes } = await readApart(packed(part, content()));
     expect(outcome).toContain(reason);
     expect(megabytes).toBeLessThan(700);
+  });
+
+  test('has a large part that is not packed', async () => {
+    const padding = `<!--${' '.repeat(60_000)}-->`.repeat(1_300);
+    const file = join(temporaryFolder(), 'stored.xlsx');
+    writeFileSync(file, workbookOf({ sheets: [{ name: 'Credits', rows: header + padding + credit(2, '5') }] }));
+    const { outcome, megabytes } = await readApart(file);
+    expect(outcome).toBe('read 1 rows');
+    // Of which 75 are the file.
+    expect(megabytes).toBeLessThan(300);
   });
 });

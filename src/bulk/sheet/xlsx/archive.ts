@@ -5,6 +5,7 @@
  */
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
+import { PassThrough, pipeline } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
 import { UsageError } from '../../../model/errors.ts';
@@ -104,7 +105,8 @@ export class Archive {
     let crc = 0;
     let size = 0;
     try {
-      for await (const piece of pieces as AsyncIterable<Buffer>) {
+      // Read by itself, a part that is stored comes as one piece.
+      for await (const piece of pipeline(pieces, new PassThrough(), () => {}) as AsyncIterable<Buffer>) {
         crc = crc32(piece, crc);
         size += piece.length;
         if (size > entry.uncompressedSize) throw wrong('is larger than the archive says');

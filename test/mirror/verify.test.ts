@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
-import type { HttpResponse } from '../../src/api/http.ts';
 import type { Source } from '../../src/mirror/source.ts';
 import type { VerifyReport } from '../../src/mirror/verify.ts';
+import { behindProxy, eachUser } from '../support/altering-proxy.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs } from '../../src/model/time.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
@@ -256,14 +256,13 @@ test(
   { tags: 'full' },
   async () => {
     const { sandbox, file } = await mirrored();
-    const alter = (response: HttpResponse) => {
-      const body = JSON.parse(response.body) as { data: Record<string, unknown>[] };
-      const data = body.data.map(({ created_at: createdAt, ...rest }) =>
-        rest['id'] === 5 ? rest : { ...rest, created_at: createdAt },
-      );
-      return { ...response, body: JSON.stringify({ ...body, data }) };
-    };
-    const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], alter });
+    const alter = eachUser((user) => {
+      if (user['id'] === 5) delete user['created_at'];
+    });
+    const { report } = await verifyMirror(await behindProxy(sandbox, alter), file, {
+      deep: true,
+      resources: ['users'],
+    });
     expect(report.resources.users).toMatchObject({
       missing: [],
       extra: [],

@@ -1,6 +1,4 @@
 /** A comparison of a mirror with a sandbox in this process, wired as the command wires it. */
-import type { Client } from '../../src/api/client.ts';
-import type { HttpResponse } from '../../src/api/http.ts';
 import { openVerifyEngine } from '../../src/mirror/open.ts';
 import type { Source } from '../../src/mirror/source.ts';
 import type { VerifyRequest, VerifyResult } from '../../src/mirror/verify.ts';
@@ -12,15 +10,12 @@ export interface VerifyTry extends Partial<VerifyRequest> {
   readonly signal?: AbortSignal;
   /** What stands between the comparison and the server. */
   readonly source?: (source: Source) => Source;
-  /** What becomes of responses on their way. */
-  readonly alter?: (response: HttpResponse) => HttpResponse;
 }
 
 export async function verifyMirror(sandbox: Sandbox, file: string, tried: VerifyTry = {}): Promise<VerifyResult> {
-  const { source: overSource = (source: Source) => source, alter, ...others } = tried;
-  const { signal = new AbortController().signal, ...request } = others;
+  const { source: overSource = (source: Source) => source, signal = new AbortController().signal, ...request } = tried;
   const clock = { now: () => sandbox.control.clock().now };
-  const client = altering(testClient(sandbox), alter);
+  const client = testClient(sandbox);
   const options = { client, file, clock, signal, pageSize: 1_000, progress: () => {} };
   const engine = openVerifyEngine({ ...options, overSource });
   try {
@@ -29,11 +24,4 @@ export async function verifyMirror(sandbox: Sandbox, file: string, tried: Verify
     engine.close();
     await client.close();
   }
-}
-
-function altering(client: Client, alter: VerifyTry['alter']): Client {
-  if (alter === undefined) return client;
-  const listAs: Client['listAs'] = (resource, options, parse, signal, patience) =>
-    client.listAs(resource, options, (response) => parse(alter(response)), signal, patience);
-  return { ...client, listAs };
 }

@@ -92,16 +92,19 @@ export class ServerFailed extends ReadFailed {
   readonly status: number;
   /** How long the server says to wait, ms. */
   readonly waitMs: number | undefined;
+  /** Whether another page came than the one requested. */
+  readonly isOther: boolean;
   declare readonly response: Response | undefined;
 
   constructor(
     message: string,
     status: number,
-    options: ApiErrorOptions & { readonly waitMs?: number | undefined } = {},
+    options: ApiErrorOptions & { readonly waitMs?: number | undefined; readonly isOther?: boolean } = {},
   ) {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
+    this.isOther = options.isOther ?? false;
     hide(this, options);
   }
 }
@@ -129,6 +132,12 @@ export class PageTooLarge extends ReadFailed {
 /** Whether the page could not be made, or not be taken: smaller ones may be. */
 export function isPageFailure(error: unknown): error is ReadFailed {
   return error instanceof ReadFailed && error.smallerMayHelp;
+}
+
+/** Whether the server has no such page, as it may say of one behind a list's end: it refuses it, fails, or gives another one. */
+export function isNoPage(error: unknown): error is Error {
+  const isNo = error instanceof RefusedInput || error instanceof NotFound || isPageFailure(error);
+  return isNo || (error instanceof ServerFailed && error.isOther);
 }
 
 /** A write was sent and its response was lost, or says nothing of what happened. */

@@ -223,6 +223,7 @@ function unreadableError(error: UnreadableResponse, response: HttpResponse, name
   return new ServerFailed(`${name.request}: ${error.message}${words}${tries}`, response.status, {
     response: responseOf(response),
     smallerMayHelp: !error.mistaken,
+    isOther: error.mistaken,
     advice: 'The server has trouble, or is not the API that is expected: try again later.',
   });
 }

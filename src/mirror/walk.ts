@@ -5,7 +5,7 @@
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
-import { isPageFailure, RefusedInput } from '../api/errors.ts';
+import { isNoPage, isPageFailure } from '../api/errors.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -251,19 +251,19 @@ const aims = 3;
  * @param most records beyond which the window is too large to be walked and should be cut
  * @param before where an earlier pass of this run has found the end
  */
-async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<Verdict> {
+async function walkOnce(ports: WalkPorts, portsOf: PortsOf, most: number, before?: End): Promise<Verdict> {
   const { past } = before ?? ports;
   const isSure = past === 0 || before !== undefined;
-  const lastOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - past) / perPage));
-  let end = lastOf(ports.expected ?? 0, ports.pageSize);
+  const pageOf = (records: number, perPage: number) => Math.max(1, Math.ceil((records - past) / perPage));
+  let end = pageOf(ports.expected ?? 0, ports.pageSize);
   let total = 0;
   for (let aim = 0; aim < aims; aim += 1) {
     const startedAt = ports.clock.now();
-    const page = await ports.read(end);
+    const page = await lastByTotal(ports.read, (place) => portsOf(1).read(place, true), end);
     total = page.total;
     if (total - past > most) return { kind: 'large', total };
-    const lastPage = past === 0 ? page.lastPage : lastOf(total, page.perPage);
-    if (lastPage === end) {
+    const lastPage = past === 0 ? page.lastPage : pageOf(total, page.perPage);
+    if (lastPage === end || page.page < end) {
       const last = await lastShown(ports.read, page, most, before?.isSure === false);
       const shown = (last.page - 1) * page.perPage + entriesOn(last).length;
       if (shown > most) return { kind: 'large', total: shown };
@@ -274,6 +274,37 @@ async function walkOnce(ports: WalkPorts, most: number, before?: End): Promise<V
     end = lastPage;
   }
   return { kind: 'unstable', total, problem: 'its last page was another one each time' };
+}
+
+/**
+ * The page with which the list ends by its total; where that does not come, the last one that does. A total may count what no page
+ * shows, and some servers refuse a page behind the end, or fail on it.
+ * @param readOne gives the record at a place of the list, from 1, on a page of its own
+ */
+export async function lastByTotal(
+  read: WalkPorts['read'],
+  readOne: (place: number) => Promise<MirrorPage>,
+  end: number,
+): Promise<MirrorPage> {
+  if (end === 1) return read(end);
+  let failure: Error;
+  try {
+    return await read(end, true);
+  } catch (error) {
+    if (!isNoPage(error)) throw error;
+    failure = error;
+  }
+  const { shown } = await searchBack((at) => readBehind(read, at), undefined, end);
+  // Not two records in a row make every page fail that they are on: where one of the next comes by itself, the list goes on.
+  let goesOn = shown === undefined;
+  for (const more of [1, 2]) {
+    if (shown === undefined || goesOn) break;
+    const page = await readBehind(readOne, shown.page * shown.perPage + more);
+    goesOn = page !== undefined && entriesOn(page).length > 0;
+  }
+  if (shown !== undefined && !goesOn) return shown;
+  if (!isPageFailure(failure)) throw failure;
+  return read(end);
 }
 
 /**
@@ -290,20 +321,59 @@ export async function lastShown(
   isDoubted = false,
 ): Promise<MirrorPage> {
   const entries = entriesOn(page).length;
-  let shown: MirrorPage | undefined = entries > 0 ? page : undefined;
-  let empty = page.page;
-  // A page that is not full ends its list.
-  if (shown !== undefined) {
-    if (entries < page.perPage && !isDoubted) return page;
-    for (let step = 1; ; step *= 2) {
-      const next: MirrorPage | undefined = await readBehind(read, shown.page + step);
-      empty = shown.page + step;
-      if (next === undefined || entriesOn(next).length === 0) break;
-      shown = next;
-      if (shown.page * page.perPage > most) return shown;
-    }
+  if (entries === 0) {
+    const readAt = (at: number, isBehind: boolean) => (isBehind ? readBehind(read, at) : read(at));
+    return lastOf(await searchBack(readAt, undefined, page.page), page);
   }
-  let first = page;
+  // A page that is not full ends its list.
+  if (entries < page.perPage && !isDoubted) return page;
+  let shown = page;
+  for (let step = 1; ; step *= 2) {
+    const next = await readBehind(read, shown.page + step);
+    if (next === undefined || entriesOn(next).length === 0) {
+      return lastOf(await searchBack((at) => readBehind(read, at), shown, shown.page + step), shown);
+    }
+    if (isRepeated(next, shown)) return firstOf(read, shown);
+    shown = next;
+    if (shown.page * page.perPage > most) return shown;
+  }
+}
+
+/** Whether a page shows what another one does: some servers give their last page for each one behind it. */
+function isRepeated(page: MirrorPage, other: MirrorPage): boolean {
+  const known = new Set(entriesOn(other));
+  return entriesOn(page).every((id) => known.has(id));
+}
+
+/** The first of the pages that show what this one does. */
+async function firstOf(read: WalkPorts['read'], page: MirrorPage): Promise<MirrorPage> {
+  const { first } = await searchBack(read, undefined, page.page, (middle) => !isRepeated(middle, page));
+  return first ?? page;
+}
+
+/** What a search for the end of a list has come to. */
+interface Searched {
+  /** The last page that counts. */
+  readonly shown: MirrorPage | undefined;
+  /** The first page that came and does not. */
+  readonly first: MirrorPage | undefined;
+}
+
+function lastOf({ shown, first }: Searched, otherwise: MirrorPage): MirrorPage {
+  return shown ?? first ?? otherwise;
+}
+
+/**
+ * Finds the last page that counts, in about log2 of the pages.
+ * @param read is told whether it reads behind a page that counts @param shown one that does @param empty one behind it that does not
+ */
+async function searchBack(
+  read: (page: number, isBehind: boolean) => Promise<MirrorPage | undefined>,
+  shown: MirrorPage | undefined,
+  empty: number,
+  counts = (page: MirrorPage): boolean => entriesOn(page).length > 0,
+): Promise<Searched> {
+  let first: MirrorPage | undefined;
   const steps = shown === undefined ? [1, 8, 512] : [];
   while ((shown?.page ?? 0) + 1 < empty) {
     // A total is a little too large, or beyond all measure: a few steps back show which, and then sizes are halved.
@@ -311,20 +381,20 @@ export async function lastShown(
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
     const at = back !== undefined && empty - back > least ? empty - back : half;
-    const middle: MirrorPage | undefined = shown === undefined ? await read(at) : await readBehind(read, at);
+    const middle: MirrorPage | undefined = await read(at, shown !== undefined);
     // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
-    if (middle !== undefined && entriesOn(middle).length > 0) shown = middle;
+    if (middle !== undefined && counts(middle)) shown = middle;
     else [empty, first] = [at, middle ?? first];
   }
-  return shown ?? first;
+  return { shown, first };
 }
 
-/** A page behind one that shows records; undefined where it is refused, or fails, which ends the list as an empty page does. */
+/** A page behind one that shows records; undefined where the list ends before it, in whatever way the server says so. */
 async function readBehind(read: WalkPorts['read'], page: number): Promise<MirrorPage | undefined> {
   try {
     return await read(page, true);
   } catch (error) {
-    if (error instanceof RefusedInput || isPageFailure(error)) return undefined;
+    if (isNoPage(error)) return undefined;
     throw error;
   }
 }
@@ -372,14 +442,14 @@ export async function walkWindow(
   passes = attempts,
   before?: Unstable,
 ): Promise<Verdict> {
-  let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), most));
+  let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), portsOf, most));
   for (let pass = 1; pass < passes && verdict.kind === 'unstable'; pass += 1) {
     // Pages that end elsewhere show what hid between two of them.
     const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
     const ports = portsOf(size);
     // Another pass would show nothing else.
     if ((verdict.shown?.idle ?? 0) >= (ports.isOrdered ? idlePasses : idleShuffled)) break;
-    const next = await walkOnce(ports, most, verdict.shown?.end);
+    const next = await walkOnce(ports, portsOf, most, verdict.shown?.end);
     verdict = next.kind === 'unstable' ? unite(verdict, next, ports.isOrdered) : next;
   }
   return verdict;

@@ -20,7 +20,7 @@ import type { Removal, Suspicion } from './reconcile.ts';
 import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
-import { lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
+import { lastByTotal, lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {
@@ -152,9 +152,10 @@ export class WindowVisitor {
     const { capabilities, surplus } = this.#ports;
     const { pageSize: paginate } = capabilities;
     const total = await this.total(null);
-    const read = this.#reader(null);
+    const end = Math.max(1, Math.ceil(total / paginate));
+    const [read, readOne] = [this.#reader(null), this.#reader(null, 1)];
     try {
-      const last = await lastShown(read, await read(Math.max(1, Math.ceil(total / paginate))), Infinity);
+      const last = await lastShown(read, await lastByTotal(read, (place) => readOne(place, true), end), Infinity);
       const shown = (last.page - 1) * last.perPage + entriesOn(last).length;
       if (total - shown > this.#most) surplus.assume(total - shown);
       return shown;
@@ -164,10 +165,10 @@ export class WindowVisitor {
     }
   }
 
-  #reader(range: DayRange | null) {
+  #reader(range: DayRange | null, paginate = this.#ports.capabilities.pageSize) {
     const { source, resource, capabilities } = this.#ports;
-    const { pageSize: paginate } = capabilities;
-    return (page: number) => source.page(resource, { page, paginate, range }, capabilities, this.#signal);
+    return (page: number, isBehind = false) =>
+      source.page(resource, { page, paginate, range }, capabilities, this.#signal, { isBehind });
   }
 
   /** What was taken when it was measured, and is refused now, contradicts the capabilities. */

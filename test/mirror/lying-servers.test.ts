@@ -9,12 +9,20 @@ import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
+import { type Altered, behindProxy } from '../support/altering-proxy.ts';
 import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
+
+/** The envelope of a list, as far as it is altered here. */
+interface List {
+  readonly current_page: number;
+  readonly per_page: number;
+  readonly data: readonly unknown[];
+}
 
 type Report = Awaited<ReturnType<typeof sync>>;
 
@@ -467,6 +475,64 @@ describe('a server whose pages end at a depth', () => {
     expect(report.resources.users).toMatchObject({ status: 'partial', live: behaviour.depth, fresh_as_of: null });
     expect(report.resources.users?.problem).toContain(`its pages end after ${behaviour.depth} records`);
   });
+});
+
+describe('behind the end of a list, a server', () => {
+  const users = 600;
+  const tried = { resources: ['users'], pageSize: 20, requestsPerRun: 100 } as const;
+
+  /** What stands in the place of a page that is empty and not the first. */
+  async function endingWith(behind: (list: List, last: List) => Altered, behaviour: Partial<Behaviour>) {
+    const sandbox = await startSandbox({ users, behaviour: { date_ranges: 'ignored', ...behaviour } });
+    const proxy = await behindProxy(sandbox, ({ path, body }) => {
+      if (!path.startsWith('/api/v1/users?')) return {};
+      const list = JSON.parse(body) as List;
+      if (list.data.length > 0 || list.current_page === 1) return {};
+      const all = sandbox.control
+        .dump('users')
+        .toSorted((a, b) => (String(a['created_at']) < String(b['created_at']) ? -1 : 1));
+      const page = Math.ceil(all.length / list.per_page);
+      return behind(list, { ...list, current_page: page, data: all.slice((page - 1) * list.per_page) });
+    });
+    return { sandbox, proxy };
+  }
+
+  const ends: readonly (readonly [name: string, behind: (list: List, last: List) => Altered])[] = [
+    ['says 404', () => ({ status: 404, body: '{"message": "Not found."}' })],
+    ['refuses', () => ({ status: 422, body: '{"message": "The page is invalid."}' })],
+    ['fails', () => ({ status: 500, body: '{"message": "Server Error"}' })],
+    ['gives its last page', (_, last) => ({ body: JSON.stringify(last) })],
+    [
+      'gives its last page as the one that was requested',
+      ({ current_page }, last) => ({ body: JSON.stringify({ ...last, current_page }) }),
+    ],
+  ];
+
+  test.each(sample(ends, 2))('%s: a list that ends with a full page is read whole', async (_, behind) => {
+    const { sandbox, proxy } = await endingWith(behind, {});
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report } = await sync(proxy, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'complete', live: users, problem: null });
+    expectMirrored(sandbox, file, ['users']);
+  });
+
+  test.each(sample(ends, 2))(
+    '%s: a list that counts 75 records that no page shows is read whole, and on the next night for the requests of its pages',
+    async (_, behind) => {
+      const { sandbox, proxy } = await endingWith(behind, { totals_more: 75 });
+      const file = `${temporaryFolder()}/mirror.db`;
+      const { report } = await sync(proxy, file, tried);
+      const words = 'count 75 records that no page shows';
+      expect(report.resources.users).toMatchObject({ live: users, problem: expect.stringContaining(words) });
+      expectMirrored(sandbox, file, ['users']);
+      sandbox.control.advanceClock(dayMs);
+      sandbox.control.remove('users', 17);
+      const next = await sync(proxy, file, tried);
+      expect(next.report.resources.users).toMatchObject({ deleted: 1, problem: expect.stringContaining(words) });
+      expect(next.report.requests).toBeLessThan(50);
+      expectMirrored(sandbox, file, ['users']);
+    },
+  );
 });
 
 describe('a shop that sleeps over the winter', () => {

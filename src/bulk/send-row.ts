@@ -160,10 +160,10 @@ async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Obser
     }
     if (areMarksMeant === true) continue;
     if (known === undefined) return { unknown: `${token}, which is not in this journal`, late: null };
-    if (known.batch === batch.batch || made === undefined) continue;
+    if (known.batch === batch.batch) continue;
     // The clock was behind when it was claimed, or it went out long after: the claim of this row did not find it.
     const claimed = parseInstant(known.claimedAt) ?? Infinity;
-    if (claimed < since && claimed < made - aheadMs - dayMs) {
+    if (claimed < since && claimed < (made ?? -Infinity) - aheadMs - dayMs) {
       return { unknown: `${token}, which was made later than this journal says`, late: null };
     }
   }

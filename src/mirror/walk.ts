@@ -295,16 +295,21 @@ export async function lastByTotal(
     failure = error;
   }
   const { shown } = await searchBack((at) => readBehind(read, at), undefined, end);
-  // Not two records in a row make every page fail that they are on: where one of the next comes by itself, the list goes on.
-  let goesOn = shown === undefined;
-  for (const more of [1, 2]) {
-    if (shown === undefined || goesOn) break;
-    const page = await readBehind(readOne, shown.page * shown.perPage + more);
-    goesOn = page !== undefined && entriesOn(page).length > 0;
-  }
-  if (shown !== undefined && !goesOn) return shown;
+  if (shown !== undefined && !(await goesOnBehind(shown, readOne))) return shown;
   if (!isPageFailure(failure)) throw failure;
   return read(end);
+}
+
+/** Whether one of the next two records comes by itself: not two in a row make every page fail that they are on. */
+async function goesOnBehind(
+  { page, perPage }: MirrorPage,
+  readOne: (place: number) => Promise<MirrorPage>,
+): Promise<boolean> {
+  for (const more of [1, 2]) {
+    const next = await readBehind(readOne, page * perPage + more);
+    if (next !== undefined && entriesOn(next).length > 0) return true;
+  }
+  return false;
 }
 
 /**

@@ -83,6 +83,17 @@ describe('a page that a host cannot make', () => {
     expect(reach.size).toBe(3);
   });
 
+  test('and that is not more than half full says nothing of sizes', async () => {
+    const failures = { '2×16': tooLarge('2×16') };
+    expect((await read({ total: 24, failures }, 2, 16)).reach.size).toBe(Infinity);
+    expect((await read({ total: 25, failures }, 2, 16)).reach.size).toBe(5);
+    // Nor does a part of one: the list ends with the first of its four places.
+    const parts = Object.fromEntries(['1×32', '2×15', '4×8', '8×4'].map((name) => [name, tooLarge(name)]));
+    const { asked, reach } = await read({ total: 29, failures: parts }, 1, 32);
+    expect(asked.split(' ').filter((each) => each === '8×4!')).toHaveLength(1);
+    expect(reach.size).toBe(4);
+  });
+
   test('of one record is tried again, and says nothing of sizes', async () => {
     const { asked, reach } = await read({ total: 5, moods: new Map([['3×1', 1]]) }, 3, 1);
     expect(asked).toBe('3×1 1×1! 3×1!!');

@@ -1,9 +1,17 @@
 /** Walks over a list that is made up here, page by page: what is requested in which order, and what is said of it. */
 import { describe, expect, test } from 'vitest';
 import type { Unreadable } from '../../src/api/envelope.ts';
-import { RefusedInput, ServerFailed } from '../../src/api/errors.ts';
+import { NotFound, RefusedInput, ServerFailed } from '../../src/api/errors.ts';
 import type { MirrorPage } from '../../src/mirror/page.ts';
-import { lastShown, problemOf, type Verdict, type WalkPorts, walkUncut, walkWindow } from '../../src/mirror/walk.ts';
+import {
+  lastByTotal,
+  lastShown,
+  problemOf,
+  type Verdict,
+  type WalkPorts,
+  walkUncut,
+  walkWindow,
+} from '../../src/mirror/walk.ts';
 import type { RecordKey } from '../../src/model/records.ts';
 import { timestampOf } from '../../src/model/time.ts';
 
@@ -441,6 +449,136 @@ describe('the last page that shows records', () => {
     await expect(foundOver(refused, 25, 12)).rejects.toBe(refused);
     const away = new ServerFailed('come back later', 503, { waitMs: 5 });
     await expect(foundOver(away, 80, 8)).rejects.toBe(away);
+  });
+});
+
+describe('a last page by the total that does not come', () => {
+  const refused = new RefusedInput('too deep', 422, []);
+  const failed = new ServerFailed('broken', 500, { smallerMayHelp: true });
+  const missing = new NotFound('no such page');
+  const other = new ServerFailed('another page came', 200, { isOther: true });
+
+  /**
+   * Pages of ten, of a list of that many records of which only some pages come.
+   * @param comes whether a page does @param single what comes by itself
+   */
+  async function ended(
+    error: Error,
+    end: number,
+    comes: (page: number, isBehind: boolean) => boolean,
+    single: (place: number) => 'comes' | 'empty' | 'fails' = () => 'fails',
+  ) {
+    const list = portsOver({ ids: ids(70) });
+    const [page, one] = [list.portsOf(10).read, list.portsOf(1).read];
+    const pages: string[] = [];
+    const places: number[] = [];
+    const read: WalkPorts['read'] = async (number, isBehind = false) => {
+      pages.push(`${number}${isBehind ? ' behind' : ''}`);
+      if (!comes(number, isBehind)) throw error;
+      return page(number);
+    };
+    const readOne = async (place: number) => {
+      places.push(place);
+      if (single(place) === 'fails') throw failed;
+      return single(place) === 'empty' ? { ...(await one(place)), ids: [] } : one(place);
+    };
+    const found = await lastByTotal(read, readOne, end).then(
+      (each) => each.page,
+      (thrown: unknown) => thrown,
+    );
+    return { found, pages, places };
+  }
+
+  test.each([
+    ['is refused', refused],
+    ['fails', failed],
+    ['is not found', missing],
+    ['is another one', other],
+  ])(
+    'and %s gives way to the last that does, once two records behind that did not come by themselves',
+    async (_, error) => {
+      const upTo = (page: number): boolean => page <= 3;
+      const search = await ended(error, 7, upTo);
+      expect(search).toMatchObject({ found: 3, places: [31, 32] });
+      expect(search.pages.every((each) => each.endsWith('behind'))).toBe(true);
+      expect(await ended(error, 7, upTo, () => 'empty')).toMatchObject({ found: 3, places: [31, 32] });
+    },
+  );
+
+  test('is read in parts where a record behind the last page that comes shows that the list goes on', async () => {
+    const comes = (page: number, isBehind: boolean): boolean => page <= 3 || !isBehind;
+    expect(await ended(failed, 7, comes, () => 'comes')).toMatchObject({ found: 7, places: [31] });
+    const second = await ended(failed, 7, comes, (place) => (place === 32 ? 'comes' : 'fails'));
+    expect(second).toMatchObject({ found: 7, places: [31, 32] });
+    expect(second.pages.at(-1)).toBe('7');
+  });
+
+  test('is an error where the list goes on and the server refuses the page', async () => {
+    expect(
+      await ended(
+        refused,
+        7,
+        (page) => page <= 3,
+        () => 'comes',
+      ),
+    ).toMatchObject({ found: refused, places: [31] });
+    expect(await ended(refused, 7, () => false)).toMatchObject({ found: refused, places: [] });
+    expect(await ended(failed, 7, (_, isBehind) => !isBehind)).toMatchObject({ found: 7, places: [] });
+  });
+
+  test('is the error that it was where the server says nothing of the page', async () => {
+    const away = new ServerFailed('come back later', 503, { waitMs: 5 });
+    expect(await ended(away, 7, () => false)).toEqual({ found: away, pages: ['7 behind'], places: [] });
+  });
+
+  test('is looked for nowhere else where it comes, or is the first', async () => {
+    expect(await ended(failed, 7, () => true)).toEqual({ found: 7, pages: ['7 behind'], places: [] });
+    expect(await ended(failed, 1, () => true)).toEqual({ found: 1, pages: ['1'], places: [] });
+    expect(await ended(failed, 1, () => false)).toEqual({ found: failed, pages: ['1'], places: [] });
+  });
+
+  test('is the end of a walk, and what its total counts beyond it a surplus', async () => {
+    const list = portsOver({ ids: ids(30), more: 20 });
+    const behind: unknown[] = [];
+    const portsOf = (size: number): WalkPorts => {
+      const ports = list.portsOf(size);
+      const read: WalkPorts['read'] = (page, isBehind) => {
+        if ((page - 1) * size < 30) return ports.read(page);
+        behind.push([size, page, isBehind]);
+        return Promise.reject(missing);
+      };
+      return { ...ports, expected: 70, read };
+    };
+    const verdict = await walkWindow(portsOf, 10, Infinity, 2);
+    expect(verdict).toMatchObject({ kind: 'settled', total: 50, surplus: 20 });
+    expect(behind).toContainEqual([1, 31, true]);
+    expect(list.pages).toEqual([2, 3, 2, 1, 2, 3, 2, 1]);
+    expect(behind.every((each) => (each as unknown[])[2] === true)).toBe(true);
+  });
+});
+
+describe('a server that gives its last page for each one behind it', () => {
+  /** Pages of ten records; behind the third comes the third. */
+  async function found(from: number, change: (page: MirrorPage) => Partial<MirrorPage> = () => ({})) {
+    const list = portsOver({
+      ids: ids(30),
+      more: 40,
+      change: (page) => (page.page <= 3 ? {} : { ids: ids(10, 21), ...change(page) }),
+    });
+    const { read } = list.portsOf(10);
+    const last = await lastShown(read, await read(from), Infinity);
+    return { page: last.page, requests: list.pages.length };
+  }
+
+  test.each([3, 4, 7])('shows where that is: from page %i on', async (from) => {
+    const { page, requests } = await found(from);
+    expect(page).toBe(3);
+    expect(requests).toBeLessThan(10);
+  });
+
+  test('is not one whose pages have a record in common', async () => {
+    const { page } = await found(3, (each) => (each.page === 4 ? { ids: ids(10, 30) } : { ids: [] }));
+    expect(page).toBe(4);
   });
 });
 

@@ -463,7 +463,7 @@ describe('a last page by the total that does not come', () => {
    * @param comes whether a page does @param single what comes by itself
    */
   async function ended(
-    error: Error,
+    failure: Error,
     end: number,
     comes: (page: number, isBehind: boolean) => boolean,
     single: (place: number) => 'comes' | 'empty' | 'fails' = () => 'fails',
@@ -474,7 +474,7 @@ describe('a last page by the total that does not come', () => {
     const places: number[] = [];
     const read: WalkPorts['read'] = async (number, isBehind = false) => {
       pages.push(`${number}${isBehind ? ' behind' : ''}`);
-      if (!comes(number, isBehind)) throw error;
+      if (!comes(number, isBehind)) throw failure;
       return page(number);
     };
     const readOne = async (place: number) => {

@@ -1,23 +1,12 @@
-/** `bulk`: many changes from a file, planned, approved, sent once and accounted for. Here are `submit`, `approve` and `deny`: a second pair of eyes. */
+/** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
 import type { Command } from 'commander';
-import { approveBatch, denyBatch, submitBatch } from '../bulk/approval.ts';
-import { batchOf } from '../bulk/claim.ts';
-import { reportOf } from '../bulk/report.ts';
-import { notedRows } from '../bulk/review.ts';
-import type { Batch, Journal } from '../journal/port.ts';
-import { UsageError } from '../model/errors.ts';
-import { systemClock } from '../model/time.ts';
-import { openPeople } from '../people/open.ts';
-import type { CliContext } from './context.ts';
-import { printNote, printOutcome, printResult } from './output.ts';
-import { signIn } from './prompts.ts';
-import { addAgainFlags, type AgainFlags, againOf, openBatch } from './bulk/shared.ts';
-import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './bulk/words.ts';
+import { defineApproving } from './bulk/approve.ts';
 import { defineLooking } from './bulk/look.ts';
 import { defineMaking, definePlanning } from './bulk/plan.ts';
 import { defineReceipt } from './bulk/receipt.ts';
 import { defineReconcile } from './bulk/reconcile.ts';
 import { defineSending } from './bulk/send.ts';
+import type { CliContext } from './context.ts';
 
 export function define(program: Command, context: CliContext): void {
   const bulk = program
@@ -33,88 +22,4 @@ export function define(program: Command, context: CliContext): void {
   defineReconcile(bulk, context);
   defineLooking(bulk, context);
   defineReceipt(bulk, context);
-}
-
-interface SubmitFlags extends AgainFlags {
-  readonly note?: string;
-}
-
-interface ApproveFlags {
-  readonly as?: string;
-  readonly hash?: string;
-}
-
-interface DenyFlags {
-  readonly as?: string;
-  readonly reason: string;
-}
-
-function defineApproving(bulk: Command, context: CliContext): void {
-  const as = 'your account; the password is asked for, or is the one line of standard input';
-  const submit = bulk
-    .command('submit')
-    .description('Hand a planned batch over for approval by another person; send nothing.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .option('--note <text>', 'words for whoever approves it')
-    .action(async (name: string, flags: SubmitFlags) => {
-      const [journal, batch] = await openBatch(context, name);
-      await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
-      await printApproval(context, journal, batch);
-    });
-  addAgainFlags(submit);
-  bulk
-    .command('approve')
-    .description(
-      'Approve a batch that another person made, as an account with the role approver, by its password; send nothing.',
-    )
-    .argument('<batch>', 'as `bulk plan` names it')
-    .option('--as <name>', as)
-    .option('--hash <hash>', 'approve nothing but this: approval.hash of `bulk status --json`')
-    .action((batch: string, flags: ApproveFlags) => runApprove(context, batch, flags));
-  bulk
-    .command('deny')
-    .description('Deny a batch that waits for approval or has it: earlier approvals no longer hold.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .option('--as <name>', as)
-    .requiredOption('--reason <text>', 'why; it stays on record')
-    .action(async (name: string, flags: DenyFlags) => {
-      const [journal, batch] = await openBatch(context, name);
-      await denyBatch(portsFor(context, journal, flags), batch, flags.reason);
-      await printApproval(context, journal, batch);
-    });
-}
-
-async function runApprove(context: CliContext, name: string, flags: ApproveFlags): Promise<void> {
-  const [journal, batch] = await openBatch(context, name);
-  const { approval } = await reportOf(journal, batch);
-  if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
-    throw new UsageError('--hash is not what is to be approved; nothing was approved', {
-      advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it as approval.hash. Look at the plan first.`,
-    });
-  }
-  await noteBatch(context, journal, batch);
-  await approveBatch(portsFor(context, journal, flags), batch, approval?.hash ?? '');
-  await printApproval(context, journal, batch);
-}
-
-function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags, 'as'>) {
-  const actor = context.actor();
-  const people = () => openPeople(context.settings(), actor, systemClock, context.releases);
-  return { journal, actor, signIn: async () => signIn(context, await people(), as) };
-}
-
-/** What is about to be approved, for whoever is asked next for a password. */
-async function noteBatch(context: CliContext, journal: Journal, batch: Batch): Promise<void> {
-  if (context.json() || !context.stderr.isTTY) return;
-  const report = await reportOf(journal, batch);
-  const rows = await firstRows(journal, report, context.stderr.columns);
-  const looks = lookLines(context, await notedRows(journal, batch.batch));
-  const lines = [...looks, ...rows, '', ...reportLines(context, report), ...approvalLines(report)];
-  for (const line of lines) printNote(context, line);
-}
-
-async function printApproval(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
-  const report = await reportOf(journal, await batchOf(journal, batch));
-  printResult(context, report, [...reportLines(context, report), ...approvalLines(report)]);
-  printOutcome(context, nextWords(report));
 }

@@ -3,7 +3,7 @@
  * the envelope is checked; records are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
  */
 import { z } from 'zod';
-import { foreignList } from '../model/records.ts';
+import { foreignList, isRecord } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';
@@ -93,10 +93,9 @@ function textsIn(value: unknown): string[] {
 export function problemsIn(body: unknown): string[] {
   if (typeof body !== 'object' || body === null) return [];
   const { message, errors, error } = body as { message?: unknown; errors?: unknown; error?: unknown };
-  const fields =
-    typeof errors === 'object' && errors !== null && !Array.isArray(errors)
-      ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
-      : textsIn(errors);
+  const fields = isRecord(errors)
+    ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
+    : textsIn(errors);
   const said = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
   return said.filter((text) => text !== '').map(shortLine);
 }
@@ -244,10 +243,6 @@ export function serverAheadOf(
   // The header is cut to whole seconds, half a second is its mean error; it was written halfway through the wait.
   const ahead = Math.round(serverTime + secondMs / 2 - (now - milliseconds / 2));
   return Math.abs(ahead) <= Math.abs(ahead + ageMs) ? ahead : ahead + ageMs;
-}
-
-export function isRecord(value: unknown): value is ApiRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -9,7 +9,7 @@ import { counted } from '../model/text.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile } from '../model/files.ts';
 import type { Client } from '../api/client.ts';
-import { type Clock, dayMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, dayMs, minuteMs, minuteOf, timestampOf } from '../model/time.ts';
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
@@ -176,7 +176,7 @@ export async function doneBefore(
 
 const mostNamed = 20;
 
-/** `row 3: the same for user 42 was applied on 2026-03-11 10:20, row 3 of batch 20260311-102000-k7qa`. */
+/** `row 3: the same for user 42 was applied on 2026-03-11 10:20 UTC, row 3 of batch 20260311-102000-k7qa`. */
 export function repeatLines(view: Pick<ClaimView, 'rows' | 'repeats'>): string[] {
   return repeatsOf(view).map(lineOf);
 }
@@ -210,10 +210,6 @@ const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
   blocked: 'was approved and waits to be sent,',
   not_applied: 'was sent and not found (a late write may still appear)',
 };
-
-function minuteOf(at: Timestamp): string {
-  return at.slice(0, 16).replace('T', ' ');
-}
 
 /** The server shows what this journal never sent: what else it lacks, nobody can tell. */
 export function journalBehind(batch: string, why: string): OutcomeUnknownError {

@@ -7,6 +7,7 @@ import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { explainFileError, makeFolder, refusePlanted } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
+import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 
@@ -130,7 +131,7 @@ async function standardError(context: CliContext): Promise<DestinationStream> {
 function harmlessLine(line: string): string {
   const clean = (value: unknown): unknown => (typeof value === 'string' ? harmless(value) : value);
   const named = (value: unknown): unknown =>
-    typeof value === 'object' && value !== null && !Array.isArray(value)
+    isRecord(value)
       ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [harmless(name), inner]))
       : clean(value);
   return `${JSON.stringify(JSON.parse(line, (_, value: unknown) => named(value)))}\n`;

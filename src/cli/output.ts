@@ -5,7 +5,6 @@ import { stringifyExactly } from '../api/exact-json.ts';
 import { OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
-import type { Timestamp } from '../model/time.ts';
 import { commandName } from '../model/program.ts';
 import { valueOf } from '../settings/settings.ts';
 import { commands } from './commands.ts';
@@ -92,11 +91,6 @@ export function printError(context: CliContext, error: unknown): void {
 /** What is printed of an error that is nobody's mistake but ours. */
 export function bugText(error: unknown): string {
   return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;
-}
-
-/** `2026-03-11 10:20 UTC`. */
-export function minuteOf(at: Timestamp): string {
-  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
 }
 
 /** A server as it is called in lists. */

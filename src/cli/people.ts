@@ -4,13 +4,13 @@ import { namedColumns, tableText } from '../data/text-table.ts';
 import { type Account, type Role, roles, actorText } from '../model/actor.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import { wordsIn } from '../model/text.ts';
-import { systemClock } from '../model/time.ts';
+import { minuteOf, systemClock } from '../model/time.ts';
 import { openPeople, openPeopleForReading } from '../people/open.ts';
 import type { ListedAccount, People } from '../people/people.ts';
 import { accountName, osUserName } from '../people/rules.ts';
 import { addAccount, changePassword } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
-import { minuteOf, printJson, printLines, printNote, printResult, tableRoom } from './output.ts';
+import { printJson, printLines, printNote, printResult, tableRoom } from './output.ts';
 import { newPassword } from './prompts.ts';
 
 interface AddFlags {

@@ -1,5 +1,5 @@
 /** What the server said, printed: as it came under `--json`, else as a table or line by line. */
-import { type ApiRecord, isRecord, type Page, recordIn } from '../api/envelope.ts';
+import { type ApiRecord, type Page, recordIn } from '../api/envelope.ts';
 import type { Response } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
 import type { CliContext } from './context.ts';
@@ -8,6 +8,7 @@ import { writeToStream } from '../data/stream-output.ts';
 import { cut, padEnd, type TableLayout, tableLayout, width } from '../data/text-table.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { IncompleteError } from '../model/errors.ts';
+import { isRecord } from '../model/records.ts';
 import type { Resource } from '../model/resources.ts';
 import { grouped, harmless } from '../model/text.ts';
 

@@ -4,7 +4,7 @@ import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
 import { pieceBytes } from '../model/memory.ts';
 import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, SchemaDrift } from '../model/page-rows.ts';
-import { recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
+import { isRecord, recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
 import {
   relationTable,
   type RelationTable,
@@ -14,7 +14,7 @@ import {
   resourceNames,
   resourceOf,
 } from '../model/resources.ts';
-import { isObject, relatedList, relatedRows } from '../store/cell.ts';
+import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced } from './store/page-rows.ts';
 
@@ -268,9 +268,9 @@ function parted(resource: ResourceName, records: readonly ServedRecord[], { own,
 
 /** Ids of users that a record, of the list of emails or a related one, says it belongs to. */
 export function ownersOf(record: unknown): number[] {
-  if (!isObject(record)) return [];
+  if (!isRecord(record)) return [];
   const { user } = record as { user?: unknown };
-  const owners = [recordId({ id: record['user_id'] }), isObject(user) ? recordId(user) : undefined];
+  const owners = [recordId({ id: record['user_id'] }), isRecord(user) ? recordId(user) : undefined];
   return owners.filter((id) => id !== undefined);
 }
 
@@ -294,7 +294,7 @@ function relatedOf(
 }
 
 function hides({ resource, relation }: RelationTable, related: unknown, { users, emails }: KeptOut): boolean {
-  if (users.length === 0 || !isObject(related)) return false;
+  if (users.length === 0 || !isRecord(related)) return false;
   const id = recordId(related);
   if (relation === 'user' && id !== undefined && users.includes(id)) return true;
   // What is called so elsewhere need not be emails that were sent.

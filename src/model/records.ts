@@ -4,6 +4,10 @@ import { resourceNames, resourceOf, type ResourceName } from './resources.ts';
 /** A record as parsed from JSON, whatever its shape. */
 export type ServedRecord = Readonly<Record<string, unknown>>;
 
+export function isRecord(value: unknown): value is ServedRecord {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
 const canonicalInteger = /^-?(?:0|[1-9]\d{0,15})$/;
 
 /** The record's id; undefined where it has none that could be a key. Some servers send numbers as text. */

@@ -34,6 +34,11 @@ export function timestampOf(ms: number): Timestamp {
   return `${isoOf(ms).slice(0, -1)}000Z` as Timestamp;
 }
 
+/** `2026-03-11 10:20 UTC`. */
+export function minuteOf(at: Timestamp): string {
+  return `${at.slice(0, 16).replace('T', ' ')} UTC`;
+}
+
 export function dayOf(ms: number): Day {
   return isoOf(ms).slice(0, 10) as Day;
 }

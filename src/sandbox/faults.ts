@@ -1,4 +1,5 @@
 /** Which request fails and how - faults that a test sets one by one, then those that are drawn - and the failing on a connection. */
+import { isRecord } from '../model/records.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import type { Resource } from '../model/resources.ts';
@@ -82,7 +83,7 @@ export function requestedId(id: string, behaviour: Behaviour): string {
 }
 
 function isEmptyObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
+  return isRecord(value) && Object.keys(value).length === 0;
 }
 
 /** A draw that is the same on every request, so that a record's fields do not come and go. */

@@ -1,4 +1,5 @@
 /** The four list operations: a query in, a page in its envelope out. */
+import { isRecord } from '../model/records.ts';
 import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 import { wordsIn } from '../model/text.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
@@ -44,7 +45,7 @@ function entriesOf(
   behaviour: Behaviour,
 ): [string, unknown][] {
   if (value === undefined || value === '') return [];
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isRecord(value)) {
     throw invalid({ [name]: [`The ${name} must be an array.`] });
   }
   const entries: [string, unknown][] = Object.entries(value);

@@ -4,6 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import zlib from 'node:zlib';
 import qs from 'qs';
 import { type Operation, operationOf, type OperationName, operations } from '../model/operations.ts';
+import { isRecord } from '../model/records.ts';
 import { resourceOf, userRelations } from '../model/resources.ts';
 import { churnBefore } from './churn.ts';
 import {
@@ -235,8 +236,7 @@ function checkMaintenance(state: SandboxState): void {
 
 function requested({ body, params, query }: FastifyRequest): OperationRequest {
   const { user = '' } = params as { user?: string };
-  const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
-  return { user, query: query as Query, body: isObject ? (body as JsonRecord) : {} };
+  return { user, query: query as Query, body: isRecord(body) ? body : {} };
 }
 
 /** Does the operation in one transaction: a refusal half way leaves nothing behind. */

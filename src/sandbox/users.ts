@@ -1,5 +1,6 @@
 /** What the API does to users: create, update, delete, balance, email, notification. */
 import { Big } from 'big.js';
+import { isRecord } from '../model/records.ts';
 import { type Operation, type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
@@ -33,7 +34,7 @@ function valueOf(body: JsonRecord, name: string): unknown {
   const match = /^(\w+)\[(\w+)\]$/.exec(name);
   if (match === null) return body[name];
   const outer = body[match[1] ?? ''];
-  return typeof outer === 'object' && outer !== null ? (outer as JsonRecord)[match[2] ?? ''] : undefined;
+  return isRecord(outer) ? outer[match[2] ?? ''] : undefined;
 }
 
 function isNumeric(value: unknown): boolean {
@@ -71,7 +72,7 @@ function isBlank(value: unknown): boolean {
 function problemsOf(operation: Operation, body: JsonRecord): Problems {
   const problems: Problems = {};
   const address = body['address'];
-  if (address !== undefined && address !== null && (typeof address !== 'object' || Array.isArray(address))) {
+  if (address !== undefined && address !== null && !isRecord(address)) {
     problems['address'] = ['The address field must be an array.'];
   }
   for (const parameter of operation.parameters) {

@@ -1,5 +1,6 @@
 /** Values as served become cells, and related records rows. A value that its column cannot hold is null there, and whole in `_extra`. */
 import { startsWithDay } from '../model/era.ts';
+import { isRecord } from '../model/records.ts';
 import type { Field, FieldType } from '../model/resources.ts';
 import { firstFree } from '../model/files.ts';
 import type { RelatedRow } from '../model/page-rows.ts';
@@ -120,13 +121,7 @@ export function cellOf(field: Field): (value: unknown) => Converted {
   return (value) => (value === null ? nullCell : convert(value));
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 const idCell = cellOf({ name: 'id', type: 'any', nullable: true, note: '' });
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 const place = /^(?:0|[1-9]\d*)$/;
 
@@ -134,10 +129,10 @@ const place = /^(?:0|[1-9]\d*)$/;
 export function relatedList(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return [];
   if (Array.isArray(value)) return value.filter((each) => each !== null);
-  if (!isObject(value)) return [value];
+  if (!isRecord(value)) return [value];
   const keys = Object.keys(value);
   // PHP writes a list that elements were taken out of as an object of places; an empty one is no record either.
-  if (keys.every((key) => place.test(key) && isObject(value[key]))) return Object.values(value);
+  if (keys.every((key) => place.test(key) && isRecord(value[key]))) return Object.values(value);
   return [value];
 }
 
@@ -154,12 +149,12 @@ export function relatedRows(list: readonly unknown[]): RelatedRow[] {
     return key;
   };
   return list.map((each, index) => {
-    const { cell: id } = idCell(isObject(each) ? (each['id'] ?? null) : null);
+    const { cell: id } = idCell(isRecord(each) ? (each['id'] ?? null) : null);
     return {
       key: freeKey(id === null ? `#${index + 1}` : String(id)),
       id,
       record: jsonText(each),
-      keys: isObject(each) ? Object.keys(each) : [null],
+      keys: isRecord(each) ? Object.keys(each) : [null],
     };
   });
 }

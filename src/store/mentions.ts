@@ -1,6 +1,6 @@
 /** Finding a person in text: names and addresses as whole words, however JSON or a URL spells them. */
+import { isRecord } from '../model/records.ts';
 import { escapedPattern } from '../model/text.ts';
-import { isObject } from './cell.ts';
 
 /** Rows that something was done to, by table; a table with none is left out. */
 export type TableCounts = Readonly<Record<string, number>>;
@@ -55,7 +55,7 @@ export function parsedObject(text: unknown): Readonly<Record<string, unknown>> |
   if (typeof text !== 'string') return undefined;
   try {
     const parsed: unknown = JSON.parse(text);
-    return isObject(parsed) ? parsed : undefined;
+    return isRecord(parsed) ? parsed : undefined;
   } catch {
     return undefined;
   }

@@ -4,7 +4,7 @@ import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
 import { bytesText, harmless } from '../model/text.ts';
 import { LockHeldError, type OperatorError, UsageError } from '../model/errors.ts';
-import { ageText, parseInstant, type Timestamp } from '../model/time.ts';
+import { ageText, minuteOf, parseInstant, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell } from '../store/reading-types.ts';
 import { type ConsolePorts, isAllowed, type Route, type Visit } from './route.ts';
 import { hash } from 'node:crypto';
@@ -52,7 +52,7 @@ export function timeTag(at: Timestamp | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const instant = parseInstant(at);
   if (instant === undefined) return html`${at}`;
-  return instantTag(instant, `${new Date(instant).toISOString().slice(0, 16).replace('T', ' ')} UTC`);
+  return instantTag(instant, minuteOf(timestampOf(instant)));
 }
 
 function instantTag(instant: number, words: string, more: Part = null): Html {

@@ -147,7 +147,7 @@ describe('a claim', () => {
     const other = { batch: 'one', createdAt: at(1), appliedAt: null, fileHash: 'f1' };
     const refused = (like: object, fileHash: string | null = 'f2', rows = [planned]) =>
       refusal(() => decideClaim({ ...clear, rows, like: [batchNamed(like)] }, { ...batch, fileHash }, consent));
-    expect(refused(other)).toMatch(/the same rows were sent before, on 2026-03-11 10:01 as batch one/);
+    expect(refused(other)).toMatch(/the same rows were sent before, on 2026-03-11 10:01 UTC as batch one/);
     expect(refused({ ...other, appliedAt: at(5) })).toMatch(/sent before, on 2026-03-11 10:05/);
     expect(refused({ ...other, fileHash: 'f2' })).toMatch(/\| this file was sent before/);
     expect(refused({ ...other, fileHash: null }, null)).toMatch(/\| the same rows were sent before/);
@@ -162,15 +162,15 @@ describe('rows that were sent before', () => {
     repeatLines({ rows: [{ ...planned, ...row }], repeats: [{ ...sent('one', 1, 2), ...fields }] });
 
   test('are named with what became of them, by the last of several', () => {
-    const where = 'on 2026-03-11 10:02, row 2 of batch one';
+    const where = 'on 2026-03-11 10:02 UTC, row 2 of batch one';
     expect(lineOf({})).toEqual([`row 2: the same for user 7 was applied ${where}`]);
     expect(lineOf({}, { user: null })).toEqual([`row 2: the same for the new user was applied ${where}`]);
     expect(lineOf({ state: 'unknown' })).toEqual([`row 2: the same for user 7 may have been made ${where}`]);
     expect(lineOf({ batch: null, row: null, state: 'done' })).toEqual([
-      'row 2: the same for user 7 was applied on 2026-03-11 10:02, by hand',
+      'row 2: the same for user 7 was applied on 2026-03-11 10:02 UTC, by hand',
     ]);
     const both = { rows: [planned], repeats: [sent('one', 1, 2), sent('three', 1, 7)] };
-    expect(repeatLines(both)[0]).toMatch(/10:07, row 2 of batch three/);
+    expect(repeatLines(both)[0]).toMatch(/10:07 UTC, row 2 of batch three/);
     expect(lineOf({ fingerprint: 'another' })).toEqual([]);
     expect(lineOf({}, { fingerprint: null })).toEqual([]);
   });
@@ -226,7 +226,7 @@ describe('rows that were sent before', () => {
       const write = await journal.beginWrite({ ...body, fingerprint });
       await journal.endWrite(write, { state, httpStatus: 200, answer: '{}', problem: null });
     }
-    expect(await done()).toBe('the same was applied on 2026-03-11 10:04, by hand');
+    expect(await done()).toBe('the same was applied on 2026-03-11 10:04 UTC, by hand');
     expect(await doneBefore(journal, 'another', { againWithinMs: dayMs }, clock)).toBeNull();
   });
 });

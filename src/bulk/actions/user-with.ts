@@ -1,9 +1,9 @@
 /** One user with one kind of related records, as far as the server shows them: what looking at most writes begins with. */
 import { stringifyExactly } from '../../api/exact-json.ts';
-import { isRecord, recordIn, type ApiRecord } from '../../api/envelope.ts';
+import { recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { IncompleteError, OperatorError } from '../../model/errors.ts';
-import { recordId } from '../../model/records.ts';
+import { isRecord, recordId } from '../../model/records.ts';
 import { secondMs } from '../../model/time.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import type { Judgement, LookingClient, Observation, Target } from '../action.ts';

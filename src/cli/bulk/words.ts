@@ -23,7 +23,8 @@ import { type TableFormat, tableFormats } from '../../model/table.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { Row } from '../../store/reading-types.ts';
 import type { CliContext } from '../context.ts';
-import { minuteOf, paint, printNote, printWarning, tableRoom } from '../output.ts';
+import { minuteOf } from '../../model/time.ts';
+import { paint, printNote, printWarning, tableRoom } from '../output.ts';
 import { newFile } from '../files.ts';
 
 /** Rows, problems and warnings that a screen shows; all of them are in the results. */

@@ -1,5 +1,5 @@
 /** One record: all its fields, how they came to be, what belongs to it, and what the server says of it now. */
-import { isRecord, recordIn } from '../../api/envelope.ts';
+import { recordIn } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
 import { withoutCache } from '../../bulk/actions/user-with.ts';
@@ -8,7 +8,7 @@ import { type ColumnType, declaredTypes } from '../../data/column-type.ts';
 import { inventory } from '../../data/inventory.ts';
 import { isPersonal } from '../../data/personal.ts';
 import { recordLimits, recordOf, type RecordField, type RelatedRecords } from '../../data/record.ts';
-import { type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
+import { isRecord, type RecordKey, recordKey, type ServedRecord, writtenId } from '../../model/records.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { startOfDay, timestampOf } from '../../model/time.ts';

@@ -210,7 +210,7 @@ function pageHead(head: ReceiptHead): string {
     ['Why again', head.again_reason],
     ['Planned', `${head.created_at} by ${actors(head.planned_by)}`],
     ['Submitted by', head.submitted_by.length === 0 ? null : actors(head.submitted_by)],
-    ['Approved by', actors(head.approved_by)],
+    [steps.some(({ kind }) => kind === 'approved') ? 'Approved by' : 'Confirmed by', actors(head.approved_by)],
     ['Sent by', actors(head.sent_by)],
     ['Sending began', head.applied_at],
     ['Finished', head.finished_at],

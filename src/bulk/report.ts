@@ -104,15 +104,14 @@ export function factsOf({ file, fileBytes, fileHash, server, undoOf, createdAt, 
   };
 }
 
-export type BatchRecord = Awaited<ReturnType<typeof recordOf>>;
-
 /** Who had a hand in a batch, and how far the journal had come when that was said. */
 export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch) {
-  const { planned, submitted, approved, sent } = await journal.people(batch);
+  const { planned, submitted, approved, confirmed, sent } = await journal.people(batch);
   return {
     planned_by: planned,
     submitted_by: submitted,
-    approved_by: approved,
+    /** Where nobody approved it, whoever consented to its sending. */
+    approved_by: approved.length > 0 ? approved : confirmed,
     sent_by: sent,
     /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
     head: (await journal.head()) ?? null,

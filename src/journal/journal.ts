@@ -201,7 +201,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
       return new Set(rows.flatMap(({ row }) => row ?? []));
     },
-    /** Who added the batch, who approved it, and who sent rows of it, each once. */
+    /** Who added the batch, approved it, consented to its sending, and sent rows of it, each once. */
     people: (batch: string) => peopleOf(db, batch),
     /** Who added the batch: of that alone, the steps of its rows need not be read. */
     plannedBy: async (batch: string) => {
@@ -478,11 +478,11 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
     .execute();
   const of = (...wanted: readonly string[]): Actor[] =>
     rows.flatMap(({ kind, actor }) => (wanted.includes(kind) ? [JSON.parse(actor) as Actor] : []));
-  const [approved, consented] = [of('approved'), of('consented')];
   return {
     planned: of('added', 'adopted'),
     submitted: of('submitted'),
-    approved: approved.length > 0 ? approved : consented,
+    approved: of('approved'),
+    confirmed: of('consented'),
     sent: of('sending'),
   };
 }

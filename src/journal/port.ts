@@ -239,13 +239,10 @@ export interface JournalStep {
   readonly note: string | null;
 }
 
-export interface BatchPeople {
-  readonly planned: readonly Actor[];
-  readonly submitted: readonly Actor[];
-  /** The accounts that approved it; where none did, whoever consented to its sending. */
-  readonly approved: readonly Actor[];
-  readonly sent: readonly Actor[];
-}
+/** `confirmed`: whoever consented to its sending, by the total, by the hash of the plan or beforehand. */
+export type BatchPeople = Readonly<
+  Record<'planned' | 'submitted' | 'approved' | 'confirmed' | 'sent', readonly Actor[]>
+>;
 
 /**
  * A row of another batch, or a write by hand, that does the same and was applied, may have been, or is about to be. A row

@@ -1,5 +1,5 @@
 /** Four eyes on the command line, as a maker, an approver and an admin type it. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hashPassword } from '../../src/people/sign-in.ts';
@@ -62,6 +62,10 @@ describe('a batch under a policy', () => {
     expect(approved.stderr).toContain(`admin-mirror bulk apply ${batch}`);
     const sent = await bulk(['apply', batch, '--approve', hash]);
     expect([sent.code, made(sandbox)]).toEqual([0, 2]);
+    const { stdout: words } = await bulk(['status', batch]);
+    expect(words).toMatch(/^approved {2}by account bert .*\nconfirmed by \w+@/m);
+    expect((await bulk(['receipt', batch, '-o', 'r.html'])).code).toBe(0);
+    expect(readFileSync(join(world.folder, 'r.html'), 'utf8')).toMatch(/>Approved by<[^]*?<td>account bert \(/);
     const status = JSON.parse((await bulk(['status', batch, '--json'])).stdout) as Record<string, unknown>;
     expect(status).toMatchObject({
       approval: { state: 'approved', needed: 1, missing: 0, approvals: [{ by: { account: 'bert' }, problem: null }] },

@@ -179,6 +179,9 @@ describe('A receipt', () => {
     expect(shown).not.toMatch(/\b(?:src|href|on\w+)\s*=|url\(|@import/);
     expect(shown).toContain(`<h1>Receipt for batch ${batch}</h1>`);
     expect(shown).toContain('This batch is not done (stopped): 1 unknown.');
+    // Nobody else had to approve it.
+    expect(shown).toMatch(/<th scope="row">Confirmed by<[^]*?<td>\w+@/);
+    expect(shown).not.toContain('Approved by');
     expect(shown).toContain('&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;Tom&quot;');
     // The same document, signature included.
     const document = data.slice(0, data.indexOf('\n</script>'));

@@ -87,7 +87,11 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
   if (context.json()) return printJson(context, { ...report, ...record, ...whole });
   printLines(context, reportLines(context, report));
   printLine(context, `hash      ${report.hash}`);
-  printLines(context, [...peopleLines(record), ...approvalLines(report), ...problemLines(context, report)]);
+  printLines(context, [
+    ...peopleLines(await journal.people(batch.batch)),
+    ...approvalLines(report),
+    ...problemLines(context, report),
+  ]);
   printWords(context, await openLines(journal, report));
   if (flags.rows !== true) return;
   printLine(context, '');

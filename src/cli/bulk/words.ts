@@ -2,20 +2,13 @@
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { approvalSteps } from '../../bulk/approval.ts';
-import {
-  type BatchRecord,
-  type BatchReport,
-  type BatchSummary,
-  countWords,
-  discrepancyWords,
-  totalWords,
-} from '../../bulk/report.ts';
+import { type BatchReport, type BatchSummary, countWords, discrepancyWords, totalWords } from '../../bulk/report.ts';
 import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
 import { textPieces } from '../../data/text-lines.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
-import type { ApprovalState, Batch, Journal, RowView } from '../../journal/port.ts';
+import type { ApprovalState, Batch, BatchPeople, Journal, RowView } from '../../journal/port.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -57,9 +50,8 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
 }
 
 /** `planned   by anna@office`: a line for each part that somebody had. */
-export function peopleLines({ planned_by, submitted_by, approved_by, sent_by }: BatchRecord): string[] {
-  const parts = { planned: planned_by, submitted: submitted_by, approved: approved_by, sent: sent_by };
-  return Object.entries(parts).flatMap(([what, actors]) =>
+export function peopleLines(people: BatchPeople): string[] {
+  return Object.entries(people).flatMap(([what, actors]) =>
     actors.length === 0 ? [] : [`${what.padEnd(10)}by ${actors.map((each) => onOneLine(actorText(each))).join(', ')}`],
   );
 }

@@ -1,11 +1,11 @@
 /** One batch: its plan, what is wrong with it, what became of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
-import { type BatchRecord, type BatchReport, discrepancyWords, recordOf, totalWords } from '../../bulk/report.ts';
+import { type BatchReport, discrepancyWords, totalWords } from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks } from '../../bulk/results.ts';
 import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
-import type { Batch, Intent } from '../../journal/port.ts';
-import { actorText } from '../../model/actor.ts';
+import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
+import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { tableFormats, type TableFormat } from '../../model/table.ts';
 import {
@@ -40,20 +40,19 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const { journal } = ports;
   const batch = await batchIn(visit, ports);
   const report = await reportNow(ports, batch);
-  const record = await recordOf(journal, batch);
+  const people = await journal.people(batch.batch);
   const last = visit.refusal === null ? ports.sendings.lastProblem(batch.batch) : undefined;
-  const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, record, visit)}
+  const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, people, visit)}
   ${await nextTag(visit, ports, batch, report)} ${approvalTag(report)} ${wrongTag(visit, report)}
   ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${await rowsTag(visit, ports, report)}
   ${filesTag(visit, report)} ${undoTag(visit, report)}`;
   return page(`Batch ${batch.batch}`, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 
-function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link }: Visit): Html {
+function headTag(report: BatchReport, batch: Batch, people: BatchPeople, { link }: Visit): Html {
   const { file, action, net, gross, users, counts } = report;
   const wasSent = report.state !== 'planned';
-  const part = (who: BatchRecord['planned_by']): string | null =>
-    who.length === 0 ? null : who.map(actorText).join(', ');
+  const part = (who: readonly Actor[]): string | null => (who.length === 0 ? null : who.map(actorText).join(', '));
   const facts = factsTag([
     ['State', batchState(report)],
     ['Action', action],
@@ -62,11 +61,11 @@ function headTag(report: BatchReport, batch: Batch, record: BatchRecord, { link 
     ['Planned net', totalWords(net, gross, users)],
     ['Applied net', wasSent ? totalWords(report.applied_net, report.applied_gross, report.applied_users) : null],
     ['Differs', discrepancyWords(report)],
-    ['Planned by', html`${part(record.planned_by)}, ${timeTag(batch.createdAt)}`],
-    ['Submitted by', part(record.submitted_by)],
-    // Where nobody approved it, that is whoever typed the total.
-    [report.approval?.approvals.length ? 'Approved by' : 'Confirmed by', part(record.approved_by)],
-    ['Sent by', part(record.sent_by)],
+    ['Planned by', html`${part(people.planned)}, ${timeTag(batch.createdAt)}`],
+    ['Submitted by', part(people.submitted)],
+    ['Approved by', part(people.approved)],
+    ['Confirmed by', part(people.confirmed)],
+    ['Sent by', part(people.sent)],
     ['Sent again because', batch.againReason],
     ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
   ]);

@@ -17,9 +17,13 @@ export async function approvalOf(journal: Pick<Journal, 'approval'>, { batch }: 
 
 type Standing = NonNullable<Awaited<ReturnType<typeof approvalOf>>>;
 
-/** Who did what, in the order in which it happened: what was denied may have been handed over again, and approved. */
-export function approvalSteps({ submitted, approvals, denied }: Standing) {
-  const counts = (problem: string | null): string => (problem === null ? '' : `, which does not count: ${problem}`);
+/**
+ * Who did what, in the order in which it happened: what was denied may have been handed over again, and approved.
+ * @param isDone whether an approval still counts does not matter any more
+ */
+export function approvalSteps({ submitted, approvals, denied }: Standing, isDone = false) {
+  const counts = (problem: string | null): string =>
+    problem === null || isDone ? '' : `, which does not count: ${problem}`;
   const noted = (note: string | null): string => (note === null ? '' : `: ${note}`);
   return [
     ...(denied === null ? [] : [{ ...denied, what: 'Denied', more: noted(denied.reason) }]),

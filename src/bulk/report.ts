@@ -162,6 +162,11 @@ export function discrepancyWords({ discrepancies }: BatchReport): string | null 
   );
 }
 
+/** It ended before anything of it was sent. */
+export function isDiscarded({ state, appliedAt }: Pick<Batch, 'state' | 'appliedAt'>): boolean {
+  return state === 'done' && appliedAt === null;
+}
+
 /** A batch whose process died is stopped, whatever it wrote last. */
 async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;

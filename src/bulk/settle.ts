@@ -7,6 +7,7 @@ import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Judgement } from './action.ts';
+import { actionOfBatch } from './actions.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
@@ -359,6 +360,29 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
     if (to !== 'planned') await journal.takeUp(batch);
     await journal.setBatchState(batch, (await restOf(journal, batch)) ? 'stopped' : 'done');
     return to;
+  } finally {
+    await journal.releaseLock(batch);
+  }
+}
+
+/**
+ * Ends a batch of which nothing more is to be sent. Throws a UsageError where nothing is left to be sent, and LockHeldError where a
+ * process is at the batch.
+ */
+export async function discardBatch(journal: Journal, { batch, action, state }: Batch, reason: string): Promise<void> {
+  actionOfBatch({ batch, action });
+  const words = reason.trim();
+  if (words === '') {
+    throw new UsageError('a reason is needed', { advice: 'Say why: --reason "…". It stays on record.' });
+  }
+  await journal.acquireLock(batch);
+  try {
+    await journal.takeUp(batch);
+    const { planned = 0, blocked = 0 } = await journal.counts(batch);
+    if (planned + blocked === 0 && state !== 'planned') {
+      throw new UsageError(`batch ${batch} has no row that is still to be sent`);
+    }
+    await journal.discard(batch, words);
   } finally {
     await journal.releaseLock(batch);
   }

@@ -6,7 +6,7 @@ import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { type Acting, approvalIn, lastAccepted, newApproval, submit } from './approval.ts';
 import { appendSteps, newSalt, sealOf, setBatch } from './chain.ts';
-import { canBeClaimed, claimable, laterThan, viewOf } from './claim-view.ts';
+import { canBeClaimed, claimable, isOpen, laterThan, viewOf } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import type {
   AdoptedRow,
@@ -18,7 +18,7 @@ import type {
   NewBatch,
   NewIntent,
 } from './port.ts';
-import { altered, insertIntents, moveRow } from './rows.ts';
+import { altered, discardRows, insertIntents, moveRow } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
@@ -196,6 +196,21 @@ export async function claimDeletions(connection: Connection, batch: string, acti
   if (digest === null) throw altered(`request ${batch}`);
   const claimed = { hash: found.hash, rows: found.rows, ...data };
   await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
+}
+
+/** Nothing more of the batch is sent: it is done, unless the outcome of a row is open. */
+export async function discardBatch(
+  connection: Connection,
+  batch: string,
+  reason: string,
+  acting: Acting,
+): Promise<void> {
+  const { now: at, stepOf } = acting;
+  await discardRows(connection, batch, storable(`a person discarded it: ${reason}`), acting);
+  const open = connection.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isOpen);
+  const state = (await open.limit(1).executeTakeFirst()) === undefined ? 'done' : 'stopped';
+  const digest = await setBatch(connection, batch, stateColumns(state, at));
+  await appendSteps(connection, [stepOf(at, { batch, kind: 'discarded', note: reason, digest })]);
 }
 
 export function stateColumns(

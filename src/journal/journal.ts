@@ -24,7 +24,15 @@ import {
   tellPolicy,
 } from './approval.ts';
 import { type AuditFilter, auditEntries } from './audit.ts';
-import { adoptBatch, claimBatch, claimDeletions, deletionsRequested, stateColumns, storeBatch } from './batches.ts';
+import {
+  adoptBatch,
+  claimBatch,
+  claimDeletions,
+  deletionsRequested,
+  discardBatch,
+  stateColumns,
+  storeBatch,
+} from './batches.ts';
 import { appendSteps, type Head, headOf, type NewStep, setBatch } from './chain.ts';
 import { claimable, isOpen, viewOf } from './claim-view.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from './database.ts';
@@ -201,7 +209,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const rows = await steps.where('step', '>', step).where('row', 'is not', null).execute();
       return new Set(rows.flatMap(({ row }) => row ?? []));
     },
-    /** Who added the batch, approved it, consented to its sending, and sent rows of it, each once. */
+    /** Who added the batch, approved it, consented to its sending, sent rows of it, and discarded it, each once. */
     people: (batch: string) => peopleOf(db, batch),
     /** Who added the batch: of that alone, the steps of its rows need not be read. */
     plannedBy: async (batch: string) => {
@@ -227,6 +235,9 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         const digest = await setBatch(connection, batch, stateColumns(state, at));
         await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
       }),
+
+    /** Skips every row that is still to be sent, and ends the batch. */
+    discard: (batch: string, reason: string) => step((connection) => discardBatch(connection, batch, reason, acting())),
 
     /** In the order of the file; of some states, or all; those after that row. */
     intents: (batch: string, states?: readonly IntentState[], first?: number) =>
@@ -471,7 +482,7 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
   const steps = connection.selectFrom('journal_steps').where('batch', '=', batch);
   const rows = await steps
     .select((eb) => ['kind', 'actor', eb.fn.min('step').as('first')])
-    .where('kind', 'in', ['added', 'adopted', 'submitted', 'approved', 'consented', 'sending'])
+    .where('kind', 'in', ['added', 'adopted', 'submitted', 'approved', 'consented', 'sending', 'discarded'])
     .where((eb) => eb.or([eb('kind', '<>', 'adopted'), eb('row', 'is', null)]))
     .groupBy(['kind', 'actor'])
     .orderBy('first')
@@ -484,5 +495,6 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
     approved: of('approved'),
     confirmed: of('consented'),
     sent: of('sending'),
+    discarded: of('discarded'),
   };
 }

@@ -234,14 +234,14 @@ export interface JournalStep {
   readonly at: Timestamp;
   readonly actor: Actor;
   readonly row: number | null;
-  /** The new state of the row, or of the batch, or what else was done: `added`, `again`, `approved`, `claimed`. */
+  /** The new state of the row, or of the batch, or what else was done: `added`, `again`, `approved`, `claimed`, `discarded`. */
   readonly kind: string;
   readonly note: string | null;
 }
 
 /** `confirmed`: whoever consented to its sending, by the total, by the hash of the plan or beforehand. */
 export type BatchPeople = Readonly<
-  Record<'planned' | 'submitted' | 'approved' | 'confirmed' | 'sent', readonly Actor[]>
+  Record<'planned' | 'submitted' | 'approved' | 'confirmed' | 'sent' | 'discarded', readonly Actor[]>
 >;
 
 /**

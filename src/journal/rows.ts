@@ -4,7 +4,7 @@ import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
 import { type Acting, checkSending, noteResent } from './approval.ts';
 import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
-import { isOpen } from './claim-view.ts';
+import { canBeClaimed, isOpen, unsentState } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import { asForgotten } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
@@ -169,6 +169,31 @@ export async function takeUpRows(connection: Connection, batch: string, { now, s
     }),
   );
   return { interrupted: interrupted.length, freed: freed.length };
+}
+
+/** What is still to be sent of the batch never is. A thousand at once: a batch may have a hundred thousand. */
+export async function discardRows(
+  connection: Connection,
+  batch: string,
+  problem: string,
+  { now, stepOf }: Acting,
+): Promise<void> {
+  const waiting = sealedRows(connection).where('batch', '=', batch).where(canBeClaimed).orderBy('row').limit(chunk);
+  for (let count: number = chunk; count === chunk;) {
+    const found = await waiting.execute();
+    count = found.length;
+    for (const [state, rows] of Map.groupBy(found, unsentState)) {
+      const numbers = rows.map(({ row }) => row);
+      const update = connection.updateTable('journal_intents').set({ state, problem }).where('batch', '=', batch);
+      await update.where('row', 'in', numbers).execute();
+    }
+    const steps = found.map(({ sealed, ...row }) => {
+      const state = unsentState(row);
+      const digest = isSealedRow({ sealed, ...row }) ? sealOf(row.salt, { ...row, state, problem }) : null;
+      return stepOf(now, { batch, row: row.row, kind: state, data: { from: row.state }, digest });
+    });
+    await appendSteps(connection, steps);
+  }
 }
 
 export function altered(what: string): UsageError {

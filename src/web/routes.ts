@@ -7,6 +7,7 @@ import {
   batchEvents,
   approve,
   deny,
+  discard,
   goOn,
   resolve,
   rowPage,
@@ -110,6 +111,7 @@ export const routes: readonly Route[] = [
   change('/batches/:batch/resume', makers, goOn, batchPage),
   change('/batches/:batch/stop', makers, stopSending, batchPage),
   change('/batches/:batch/undo', makers, undo, batchPage),
+  change('/batches/:batch/discard', makers, discard, batchPage),
   change('/batches/:batch/rows/:row/resolve', makers, resolve, rowPage),
 
   get('/audit', auditors, auditPage),

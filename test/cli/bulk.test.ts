@@ -214,6 +214,39 @@ describe('bulk apply', () => {
   });
 });
 
+describe('bulk discard', () => {
+  test('ends a plan, which nothing sends any more, and sets free what it was to take back', async () => {
+    const { sandbox, bulk, file } = await bulkWorld();
+    const user = newUser(sandbox, 10);
+    const sent = (await bulk(['run', 'balance', file(`${csv}${user},add,2.50,x\n`), '--yes', '--json'])).report();
+    const undo = (await bulk(['undo', sent.batch, '--json'])).report();
+    expect((await bulk(['undo', sent.batch])).code).toBe(2);
+    expect((await bulk(['discard', undo.batch, '--reason', ' '])).code).toBe(2);
+    const { code, report } = await bulk(['discard', undo.batch, '--reason', 'it was right', '--json']);
+    expect([code, report().state, report().counts.skipped]).toEqual([0, 'done', 1]);
+    const apply = await bulk(['apply', undo.batch, '--approve', undo.hash]);
+    expect([apply.code, apply.stderr]).toEqual([2, expect.stringContaining('was discarded; nothing was sent')]);
+    const twice = await bulk(['discard', undo.batch, '--reason', 'x']);
+    expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('no row that is still to be sent')]);
+    expect((await bulk(['undo', sent.batch])).code).toBe(0);
+    expect(made(sandbox)).toBe(1);
+  });
+
+  test('leaves what was sent of a batch as it is, and what was not can be sent by another', async () => {
+    const { sandbox, bulk, file } = await bulkWorld({ forbidden: 'users.update-balance' });
+    const [first, second] = [newUser(sandbox, 10), newUser(sandbox, 10)];
+    const name = file(`${csv}${first},add,2.50,x\n${second},add,3,y\n`);
+    const { batch, state } = (await bulk(['run', 'balance', name, '--yes', '--json'])).report();
+    sandbox.control.setBehaviour({ forbidden: '' });
+    const rest = file(`${csv}${second},add,3,y\n`, 'rest.csv');
+    const early = await bulk(['run', 'balance', rest, '--yes']);
+    expect([state, early.code, early.stderr]).toEqual(['stopped', 2, expect.stringContaining('waits to be sent')]);
+    const { stdout } = await bulk(['discard', batch, '--reason', 'Kim pays it']);
+    expect(stdout).toMatch(/^state {5}done$[^]*^rows {6}2: 1 rejected, 1 skipped$/m);
+    expect([(await bulk(['run', 'balance', rest, '--yes'])).code, made(sandbox)]).toEqual([0, 1]);
+  });
+});
+
 describe('bulk run', () => {
   test('sends where every row is valid, and takes it back by undo and apply', async () => {
     const { sandbox, bulk, file } = await bulkWorld();

@@ -86,6 +86,29 @@ export function journalContract(open: () => Promise<Opened>): void {
       ]);
     });
 
+    test('that is discarded is never sent, one that a person wanted sent again is watched, and the batch is done unless one is open', async () => {
+      const { journal } = await open();
+      await journal.addBatch(
+        newBatch(),
+        [2, 3, 4, 5].map((row) => newIntent(row, row)),
+      );
+      await send(journal, 2);
+      await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
+      await journal.move({ batch: 'one', row: 3, from: 'planned', to: 'sending' });
+      await journal.move({ batch: 'one', row: 3, from: 'sending', to: 'unknown' });
+      await journal.move({ batch: 'one', row: 3, from: 'unknown', to: 'planned', fields: { evidence: 'person' } });
+      await journal.move({ batch: 'one', row: 4, from: 'planned', to: 'blocked' });
+      await journal.discard('one', 'wrong month');
+      expect(await statesOf(journal)).toEqual(['unknown', 'not_applied', 'skipped', 'skipped']);
+      expect((await journal.intent('one', 5))?.problem).toBe('a person discarded it: wrong month');
+      expect(await journal.batch('one')).toMatchObject({ state: 'stopped', finishedAt: null });
+      expect((await journal.steps('one')).at(-1)).toMatchObject({ row: null, kind: 'discarded', note: 'wrong month' });
+      await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7)]);
+      await journal.discard('two', 'not wanted');
+      expect(await journal.batch('two')).toMatchObject({ state: 'done', appliedAt: null });
+      expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
+    });
+
     test('keeps what each step brings, and every step with its time', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);

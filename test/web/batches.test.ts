@@ -250,6 +250,35 @@ describe('a finance clerk', () => {
     expect([twice.status, await read(twice)]).toEqual([422, expect.stringContaining('nothing of batch')]);
   });
 
+  test('discards a plan that is not wanted, with a reason, and it waits for nobody any more', async () => {
+    const world = await office({ config: 'bulk:\n  approval:\n    balance: {}\n' });
+    const { clerk, sandbox, browser, people } = world;
+    await browser('bea', ['approver']);
+    await people.setPassword('bea', await hashPassword(password, quickCost));
+    const bea = await browser('bea', []);
+    const place = await plan(clerk, `${usersOf(world, 1)[0]},add,5,x\n`);
+    await ledTo(await clerk.post(`${place}/submit`));
+    expect(await read(await bea.get('/'))).toContain('to be approved');
+    expect(await read(await bea.get(place))).not.toContain('Discard');
+    expect((await bea.post(`${place}/discard`, { why: 'x' })).status).toBe(403);
+    const refused = await clerk.post(`${place}/discard`, { why: ' ' });
+    expect([refused.status, await read(refused)]).toEqual([422, expect.stringMatching(/a reason is needed Say why\./)]);
+    await ledTo(await clerk.post(`${place}/discard`, { why: 'the wrong month' }));
+    const text = await read(await clerk.get(place));
+    expect(text).toContain('· discarded');
+    expect(text).toContain('Discarded by account carla');
+    expect(text).toContain('a person discarded it: the wrong month');
+    expect(text).not.toMatch(/waits|missing|Applied net|Discard this/);
+    for (const who of [bea, clerk]) expect(await read(await who.get('/'))).not.toContain('wait for you');
+    const second = await clerk.post(`${place}/discard`, { why: 'again' });
+    expect([second.status, await read(second)]).toEqual([422, expect.stringContaining('no row that is still to be')]);
+    expect(await read(await bea.post(`${place}/approve`, { hash: 'x', password }))).toContain(
+      'nothing left to approve',
+    );
+    const sent = await clerk.post(`${place}/send`, { typed: '5' });
+    expect([sent.status, await read(sent), made(sandbox)]).toEqual([422, expect.stringContaining('was discarded'), 0]);
+  });
+
   test('can send a row again that was not done, after saying why', async () => {
     const world = await office();
     const { clerk, sandbox } = world;

@@ -1,11 +1,11 @@
-/** `bulk status`, `results` and `resolve`: what became of a batch, and a person's word on it. */
+/** `bulk status`, `results`, `resolve` and `discard`: what became of a batch, and a person's word on it. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
 import { openStates } from '../../bulk/intent.ts';
 import { appliedNetOf, type BatchReport, recordOf, reportOf, summaryOf } from '../../bulk/report.ts';
 import { writeResults } from '../../bulk/results.ts';
-import { resolveRow } from '../../bulk/settle.ts';
+import { discardBatch, resolveRow } from '../../bulk/settle.ts';
 import { tableWriter } from '../../data/export.ts';
 import type { Journal } from '../../journal/port.ts';
 import { counted } from '../../model/text.ts';
@@ -72,6 +72,18 @@ export function defineLooking(bulk: Command, context: CliContext): void {
     .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
     .requiredOption('--reason <text>', 'how that is known; it stays on record')
     .action((batch: string, flags: ResolveFlags) => runResolve(context, batch, flags));
+  bulk
+    .command('discard')
+    .description('End a batch that is not wanted: rows that were not sent never are.')
+    .argument('<batch>', 'as `bulk plan` names it')
+    .requiredOption('--reason <text>', 'why; it stays on record')
+    .action((batch: string, { reason }: Pick<ResolveFlags, 'reason'>) => runDiscard(context, batch, reason));
+}
+
+async function runDiscard(context: CliContext, name: string, reason: string): Promise<void> {
+  const [journal, batch] = await openBatch(context, name);
+  await discardBatch(journal, batch, reason);
+  await printBatch(context, journal, name);
 }
 
 async function runStatus(context: CliContext, name: string | undefined, flags: StatusFlags): Promise<void> {
@@ -164,6 +176,10 @@ async function runResolve(context: CliContext, name: string, flags: ResolveFlags
   if (applied === notApplied) throw new UsageError('say what happened: --applied or --not-applied');
   const [journal, batch] = await openBatch(context, name);
   await resolveRow(journal, batch, { row, outcome: applied ? 'applied' : 'not_applied', resend, reason });
+  await printBatch(context, journal, name);
+}
+
+async function printBatch(context: CliContext, journal: Journal, name: string): Promise<void> {
   const report = await reportOf(journal, await batchOf(journal, name));
   exitOf(context, [report]);
   printResult(context, report, reportLines(context, report));

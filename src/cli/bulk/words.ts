@@ -62,7 +62,7 @@ export function batchLine(summary: BatchSummary, appliedNet: string): string {
   const differs = discrepancies === 0 ? '' : `, ${discrepancies} differs`;
   const from = file === null ? '' : `  ${file}`;
   const waits =
-    approval === null || approval.missing === 0
+    approval === null || approval.missing === 0 || state === 'done'
       ? ''
       : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
   return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${waits}${differs}${from}`;
@@ -82,16 +82,18 @@ export function planLines(context: CliContext, report: BatchReport): string[] {
 }
 
 /** How it stands with the approval: what is needed, who is waited for, who approved or denied it, until when. */
-export function approvalLines({ approval }: Pick<BatchReport, 'approval'>): string[] {
+export function approvalLines({ approval, state: of }: Pick<BatchReport, 'approval' | 'state'>): string[] {
   if (approval === null) return [];
   const { state, needed, missing, reasons, approvers, until } = approval;
   const isOpen = state === 'waiting';
   const who = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
   const good = until === null ? '' : `, good until ${minuteOf(until)}`;
+  const now = `${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${who})` : ''}${good}`;
   return [
-    `approval  ${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${who})` : ''}${good}`,
+    // What is done waits for nobody, and needs nothing that holds still.
+    `approval  ${of === 'done' && missing > 0 ? 'was needed' : now}`,
     ...reasons.map((reason) => `          because ${reason}`),
-    ...approvalSteps(approval).map(
+    ...approvalSteps(approval, of === 'done').map(
       ({ what, by, at, more }) =>
         `          ${what.toLowerCase()} by ${onOneLine(actorText(by))} on ${minuteOf(at)}${onOneLine(more)}`,
     ),

@@ -24,7 +24,7 @@ import { batchIn, summaryNow, userTag } from './batches.ts';
 import { proofTag, provenAccount } from './sign-in.ts';
 import { approvalSteps, approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { reviewRow } from '../../bulk/review.ts';
-import { resolveRow } from '../../bulk/settle.ts';
+import { discardBatch, resolveRow } from '../../bulk/settle.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
 import { nextCommand } from '../../journal/standing.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -37,7 +37,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
   const at = (what: string): string => link(`/batches/${batch.batch}/${what}`);
   const left = counts.planned + counts.blocked;
   const isMaker = may('maker');
-  const waits = approval !== null && approval.missing > 0;
+  const waits = state !== 'done' && approval !== null && approval.missing > 0;
   if (waits && approval.state === 'waiting') {
     return html`<h2>It waits for approval</h2>
       ${may('approver') ? decisionTag(visit, ports, batch, approval.hash) : null}`;
@@ -104,19 +104,38 @@ function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch
     </form>`;
 }
 
-export function approvalTag({ approval }: BatchReport): Html {
+export function approvalTag({ approval, state: of }: BatchReport): Html {
   if (approval === null || approval.state === 'not_needed') return html``;
   const { state, needed, missing, reasons, approvers, until } = approval;
+  const isDone = of === 'done';
+  // What is done waits for nobody, and needs nothing that holds still.
+  const now = html`<p>
+    ${stateTag(state)}
+    ${missing === 0 ? null : html` ${missing} of ${needed} missing; ${approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve it`}.`}
+    ${until === null ? null : html` Good until ${timeTag(until)}.`}
+  </p>`;
   return html`<h2>Approval</h2>
-    <p>
-      ${stateTag(state)}
-      ${missing === 0 ? null : html` ${missing} of ${needed} missing; ${approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve it`}.`}
-      ${until === null ? null : html` Good until ${timeTag(until)}.`}
-    </p>
+    ${isDone && missing > 0 ? null : now}
     <ul>
       ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
-      ${approvalSteps(approval).map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
+      ${approvalSteps(approval, isDone).map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
     </ul>`;
+}
+
+/** For a plan that is not wanted, and for the rest of what was stopped. */
+export function discardTag({ link, may }: Visit, { batch, action, state, counts }: BatchReport): Html {
+  const left = counts.planned + counts.blocked;
+  const isPossible = state === 'planned' || (state === 'stopped' && left > 0);
+  if (!may('maker') || !isPossible || action === 'deletions') return html``;
+  const what = state === 'planned' ? 'this plan' : 'what is left';
+  return html`<details>
+    <summary>Discard ${what}</summary>
+    <p>
+      ${state === 'planned' ? 'Nothing of it is sent.' : `${counted(left, 'row')} will not be sent. What was sent stays as it is.`}
+      The batch stays on record with your reason. This cannot be taken back, but you can plan the sheet again.
+    </p>
+    ${postForm(link(`/batches/${batch}/discard`), html`${reasonField('Why', 'why', true)} <button class="danger">Discard ${what}</button>`)}
+  </details>`;
 }
 
 /** The rows that are behind it, of all. */
@@ -245,6 +264,11 @@ export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
     const reason = visit.form.get('reason') ?? '';
     await resolveRow(journal, batch, { row, outcome, resend: said === 'resend', reason });
   });
+}
+
+export function discard(visit: Visit, ports: ConsolePorts): Promise<Reply> {
+  const journal = ports.journal.by(actorOf(visit, ports));
+  return doing(visit, ports, (batch) => discardBatch(journal, batch, visit.form.get('why') ?? ''));
 }
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -24,7 +24,7 @@ import {
 } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Visit, notFound } from '../route.ts';
 import { problemsTable } from './batch-checks.ts';
-import { approvalTag, nextTag } from './batch-acts.ts';
+import { approvalTag, discardTag, nextTag } from './batch-acts.ts';
 import { batchIn, batchState, reportNow, textChunks, userTag } from './batches.ts';
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -43,18 +43,18 @@ export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const people = await journal.people(batch.batch);
   const last = visit.refusal === null ? ports.sendings.lastProblem(batch.batch) : undefined;
   const body = html`${last === undefined ? null : refusalTag(last, ports)} ${headTag(report, batch, people, visit)}
-  ${await nextTag(visit, ports, batch, report)} ${approvalTag(report)} ${wrongTag(visit, report)}
-  ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)} ${await rowsTag(visit, ports, report)}
-  ${filesTag(visit, report)} ${undoTag(visit, report)}`;
+  ${await nextTag(visit, ports, batch, report)} ${discardTag(visit, report)} ${approvalTag(report)}
+  ${wrongTag(visit, report)} ${await lookTag(visit, ports, report)} ${await openTag(visit, ports, report)}
+  ${await rowsTag(visit, ports, report)} ${filesTag(visit, report)} ${undoTag(visit, report)}`;
   return page(`Batch ${batch.batch}`, body, report.state === 'applying' ? { refresh: 3 } : {});
 }
 
 function headTag(report: BatchReport, batch: Batch, people: BatchPeople, { link }: Visit): Html {
   const { file, action, net, gross, users, counts } = report;
-  const wasSent = report.state !== 'planned';
+  const wasSent = batch.appliedAt !== null;
   const part = (who: readonly Actor[]): string | null => (who.length === 0 ? null : who.map(actorText).join(', '));
   const facts = factsTag([
-    ['State', batchState(report)],
+    ['State', batchState(report, batch)],
     ['Action', action],
     ['Sheet', file],
     ['Takes back', batch.undoOf === null ? null : anchor(link(`/batches/${batch.undoOf}`), batch.undoOf)],
@@ -66,6 +66,7 @@ function headTag(report: BatchReport, batch: Batch, people: BatchPeople, { link 
     ['Approved by', part(people.approved)],
     ['Confirmed by', part(people.confirmed)],
     ['Sent by', part(people.sent)],
+    ['Discarded by', part(people.discarded)],
     ['Sent again because', batch.againReason],
     ['Fingerprint of the plan', html`<code>${report.hash}</code>`],
   ]);

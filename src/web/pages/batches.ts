@@ -1,6 +1,13 @@
 /** Batches: which there are, which wait for whoever looks, and new ones from a sheet. */
 import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
-import { type BatchReport, type BatchSummary, countWords, reportOf, summaryOf } from '../../bulk/report.ts';
+import {
+  type BatchReport,
+  type BatchSummary,
+  countWords,
+  isDiscarded,
+  reportOf,
+  summaryOf,
+} from '../../bulk/report.ts';
 import { templateText } from '../../bulk/select.ts';
 import { shown } from '../../bulk/sheet/rows.ts';
 import type { Batch, Intent } from '../../journal/port.ts';
@@ -114,6 +121,7 @@ function waitsFor(
   isMine: boolean,
 ): string | null {
   const name = caller?.account.name ?? '';
+  if (state === 'done') return null;
   if (may('approver') && approval?.state === 'waiting' && approval.approvers.includes(name)) return 'to be approved';
   if (!may('maker')) return null;
   if (state === 'stopped') return counts.unknown > 0 ? 'outcomes are unknown' : 'stopped, there is more to send';
@@ -131,7 +139,7 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
       ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
       ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
       ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
-      ['State', ({ summary, waits }) => html`${batchState(summary)} ${waits}`],
+      ['State', ({ batch, summary, waits }) => html`${batchState(summary, batch)} ${waits}`],
       ['Net', ({ summary }) => summary.net, 'number'],
       ['Rows', ({ summary }) => countWords(summary)],
     ],
@@ -140,7 +148,8 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
   );
 }
 
-export function batchState({ state, counts, rows, discrepancies }: BatchSummary): Html {
+export function batchState({ state, counts, rows, discrepancies }: BatchSummary, batch: Batch): Html {
+  if (isDiscarded(batch)) return stateTag('discarded', 'plain');
   const isWhole = state === 'done' && counts.applied === rows && discrepancies === 0;
   const kinds = { planned: 'plain', applying: 'wait', stopped: 'bad', done: isWhole ? 'good' : 'bad' } as const;
   const words = {

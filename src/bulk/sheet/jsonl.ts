@@ -1,5 +1,6 @@
 /** JSON lines: an object a line, its names the columns. Numbers are read digit for digit, as from any other sheet. */
 import type { Buffer } from 'node:buffer';
+import { setImmediate } from 'node:timers/promises';
 import { Budget, limits, refusal } from './limits.ts';
 import { decodeText, emptyCell, PackedRows, type SheetContent, SheetRows, shown, textCell, trimmed } from './rows.ts';
 import type { SheetCell } from './sheet.ts';
@@ -18,12 +19,20 @@ function membersOfLine(file: string, line: string, row: number): readonly Member
   return members;
 }
 
+/** Lines that are read before other work gets its turn. */
+const linesATurn = 1_000;
+
 /** Rows are lines, and the first is row 1. Columns are in the order in which names first come up. */
-export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): SheetContent {
+export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): Promise<SheetContent> {
+  const takeTurns = async (line: number): Promise<void> => {
+    if (line % linesATurn !== 0) return;
+    await setImmediate();
+    signal.throwIfAborted();
+  };
   const columns = new Map<string, number>();
   const lines = new PackedRows<{ readonly row: number; readonly members: readonly Member[] }>();
   for (const [at, line] of decodeText(file, bytes).split('\n').entries()) {
-    signal.throwIfAborted();
+    await takeTurns(at);
     if (line.length > limits.rowCharacters) {
       throw refusal(file, `row ${at + 1} has more than ${limits.rowCharacters} characters`, oneAnObject);
     }
@@ -38,6 +47,7 @@ export function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): She
   if (columns.size === 0) throw refusal(file, 'it is empty', oneAnObject);
   const rows = new SheetRows([...columns.keys()], new Budget(file));
   for (const { row, members } of lines) {
+    await takeTurns(row);
     const cells: SheetCell[] = [];
     const seen = new Set<string>();
     for (const { name, cell } of members) {

@@ -29,12 +29,6 @@ export const limits = {
   xmlDepth: 100,
 } as const;
 
-/**
- * For the thread that unpacks and scans an .xlsx. They are the second line: a thread that reaches them may take the whole
- * process with it, so all that it gathers is counted as above.
- */
-export const threadLimits = { maxOldGenerationSizeMb: 384, maxYoungGenerationSizeMb: 32 } as const;
-
 /** `256 MiB`, for messages about the limits above. */
 export const megabytes = (bytes: number): string => `${Math.ceil(bytes / mebibyte)} MiB`;
 

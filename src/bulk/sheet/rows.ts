@@ -15,14 +15,14 @@ export function columnLetters(at: number): string {
 }
 
 /** A cell as few characters of JSON: nearly all are the text that stands in the file. */
-export type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
+type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
 
-export function packedCell({ text, raw, kind }: SheetCell): PackedCell {
+function packedCell({ text, raw, kind }: SheetCell): PackedCell {
   const isPlain = text === raw && kind === (text === '' ? 'empty' : 'text');
   return isPlain ? text : [text, raw, kind];
 }
 
-export function cellOf(cell: PackedCell): SheetCell {
+function cellOf(cell: PackedCell): SheetCell {
   if (cell === '') return emptyCell;
   if (typeof cell === 'string') return { text: cell, raw: cell, kind: 'text' };
   const [text, raw, kind] = cell;

@@ -107,7 +107,6 @@ export async function readSheet(file: string, options: ReadOptions): Promise<She
   const format = formatOf(file);
   const bytes = readBytes(file);
   options.signal.throwIfAborted();
-  // Before they are read: those of an .xlsx go to another thread.
   const known = { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format };
   return { ...known, ...(await readContent(file, bytes, format, options)) };
 }

@@ -56,6 +56,9 @@ describe('A file is refused, with its name and the reason, where it', () => {
     ['has rows out of order', 'row-out-of-order.xlsx', 'in the sheet "Credits", row 2 follows row 3'],
     ['has a row twice', 'row-twice.xlsx', 'in the sheet "Credits", row 2 follows row 2'],
     ['has a cell twice', 'cell-twice.xlsx', 'in the sheet "Credits", the cell C2 is out of place in row 2'],
+    ['has a row within a row', 'row-in-row.xlsx', 'in the sheet "Credits", a <row> is out of place behind row 1'],
+    ['has a cell within a cell', 'cell-in-cell.xlsx', 'in the sheet "Credits", a <c> is out of place behind row 2'],
+    ['has a cell without a row', 'cell-without-row.xlsx', 'in the sheet "Credits", a <c> is out of place behind row 2'],
     ['has a cell in another row', 'cell-in-another-row.xlsx', 'the cell A3 is out of place in row 2'],
     ['has a cell without its format', 'format-missing.xlsx', 'the cell C2 has the format "7", which is not there'],
     ['has a cell without its text', 'shared-text-missing.xlsx', 'the cell A1 is of type "s" and has the value "0"'],
@@ -91,9 +94,9 @@ describe('A file is refused, with its name and the reason, where it', () => {
 });
 
 test('Reading stops when it is told to, with the reason given', async () => {
-  const stop = new AbortController();
   const reason = new Error('stopped');
   for (const name of ['plain.csv', 'plain.jsonl', 'plain.xlsx']) {
+    const stop = new AbortController();
     const reading = readSheet(folder + name, { signal: stop.signal });
     stop.abort(reason);
     await expect(reading).rejects.toBe(reason);

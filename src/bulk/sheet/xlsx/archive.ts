@@ -6,6 +6,7 @@
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
 import { PassThrough, pipeline } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
 import { UsageError } from '../../../model/errors.ts';
@@ -26,7 +27,7 @@ const stored = 0;
 const deflated = 8;
 
 /** @throws UsageError where it is no archive that can be read: damaged, encrypted, with a part twice, or too large for a sheet */
-export async function openArchive(file: string, bytes: Buffer): Promise<Archive> {
+export async function openArchive(file: string, bytes: Buffer, signal: AbortSignal): Promise<Archive> {
   // Names stay as they are written: an archive can give a part two, one for each kind of reader. Sizes are counted below,
   // where it can be said which part is wrong.
   const options = { lazyEntries: true, decodeStrings: false, validateEntrySizes: false } as const;
@@ -53,7 +54,7 @@ export async function openArchive(file: string, bytes: Buffer): Promise<Archive>
     const most = megabytes(limits.unpackedBytes);
     throw refusal(file, `it unpacks to ${megabytes(unpacked)}, more than the ${most} that a sheet may have`);
   }
-  return new Archive(file, zip, entries);
+  return new Archive(file, zip, entries, signal);
 }
 
 const nameOf = ({ fileNameRaw }: Entry): string => fileNameRaw.toString('utf8');
@@ -62,11 +63,13 @@ export class Archive {
   readonly file: string;
   readonly #zip: ZipFile;
   readonly #entries: ReadonlyMap<string, Entry>;
+  readonly #signal: AbortSignal;
 
-  constructor(file: string, zip: ZipFile, entries: ReadonlyMap<string, Entry>) {
+  constructor(file: string, zip: ZipFile, entries: ReadonlyMap<string, Entry>, signal: AbortSignal) {
     this.file = file;
     this.#zip = zip;
     this.#entries = entries;
+    this.#signal = signal;
   }
 
   /** @throws UsageError where the part is missing, damaged or not plain XML */
@@ -111,6 +114,9 @@ export class Archive {
         size += piece.length;
         if (size > entry.uncompressedSize) throw wrong('is larger than the archive says');
         yield piece;
+        // Other work gets its turn, and who waits can stop it.
+        await setImmediate();
+        this.#signal.throwIfAborted();
       }
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? String(error.code) : '';

@@ -1,46 +1,14 @@
-/** Reads an .xlsx in a thread of its own; src/bulk/sheet/xlsx/thread.ts is its other side. */
+/** Reads an .xlsx: which of its sheets, and the rows of that one. */
 import { Buffer } from 'node:buffer';
-import { type UsageError, errorOf } from '../../../model/errors.ts';
-import { unlessAborted } from '../../../model/time.ts';
-import { Budget, refusal, threadLimits } from '../limits.ts';
-import { cellOf, headersOf, type SheetContent, SheetRows } from '../rows.ts';
-import type { FromThread, ThreadRow, ThreadTask } from './thread.ts';
-import { Worker } from 'node:worker_threads';
-import { moduleBeside } from '../../../model/program.ts';
+import type { UsageError } from '../../../model/errors.ts';
+import { counted } from '../../../model/text.ts';
+import { Budget, refusal } from '../limits.ts';
+import { headersOf, type SheetContent, SheetRows, shown } from '../rows.ts';
+import { openArchive } from './archive.ts';
+import { readSharedTexts, readStyles } from './cells.ts';
+import { chooseSheet, readWorkbook, readWorksheet } from './worksheet.ts';
 
-class Rows {
-  readonly #file: string;
-  readonly #budget: Budget;
-  rows: SheetRows | undefined;
-  #last = 1;
-
-  constructor(file: string) {
-    this.#file = file;
-    this.#budget = new Budget(file);
-  }
-
-  add(rows: readonly ThreadRow[]): void {
-    for (const [row, packed] of rows) {
-      const cells = packed.map(cellOf);
-      if (this.rows === undefined) {
-        if (row !== 1) {
-          throw refusal(
-            this.#file,
-            `its first row is empty; the first with cells is row ${row}`,
-            'Move the headers to row 1.',
-          );
-        }
-        this.rows = new SheetRows(headersOf(cells), this.#budget);
-        continue;
-      }
-      this.rows.addBlank(row - this.#last - 1);
-      this.#last = row;
-      this.rows.add(row, cells);
-    }
-  }
-}
-
-/** @param bytes gone afterwards: they are handed over to the thread */
+/** @throws UsageError where no sheet of it can be read */
 export async function readXlsx(
   file: string,
   bytes: Buffer,
@@ -48,40 +16,35 @@ export async function readXlsx(
   signal: AbortSignal,
 ): Promise<SheetContent> {
   refuseOldFormats(file, bytes);
-  // A small file shares its memory with others, and is copied out of it.
-  const own = bytes.length === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
-  const task: ThreadTask = { file, bytes: own, sheet: wanted };
-  const thread = new Worker(new URL(moduleBeside('./thread', import.meta.url)), {
-    workerData: task,
-    transferList: [task.bytes.buffer as ArrayBuffer],
-    resourceLimits: threadLimits,
+  const archive = await openArchive(file, bytes, signal);
+  const { sheets, sharedTexts, styles, from1904, uncalculated } = await readWorkbook(archive);
+  const { sheet, notes } = chooseSheet(file, sheets, wanted);
+  const source = {
+    sharedTexts: sharedTexts === undefined ? [] : await readSharedTexts(archive, sharedTexts),
+    styles: styles === undefined ? [] : await readStyles(archive, styles),
+    from1904,
+    uncalculated,
+  };
+  let [rows, last] = [undefined as SheetRows | undefined, 1];
+  const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet, source, (row, cells) => {
+    if (rows !== undefined) {
+      rows.addBlank(row - last - 1);
+      last = row;
+      rows.add(row, cells);
+    } else if (row === 1) {
+      rows = new SheetRows(headersOf(cells), new Budget(file));
+    } else {
+      const reason = `its first row is empty; the first with cells is row ${row}`;
+      throw refusal(file, reason, 'Move the headers to row 1.');
+    }
   });
-  const content = new Rows(file);
-  const read = new Promise<SheetContent>((resolve, reject) => {
-    thread.on('message', (message: FromThread) => {
-      try {
-        if (message.kind === 'rows') content.add(JSON.parse(message.rows) as ThreadRow[]);
-        else if (message.kind === 'failed') reject(errorOf(message.failure));
-        else if (content.rows === undefined)
-          throw refusal(file, `its sheet "${message.sheet}" is empty`, 'Name another with --sheet.');
-        else resolve(content.rows.finish({ delimiter: null, sheet: message.sheet, notes: message.notes }));
-      } catch (error) {
-        reject(error);
-      }
-    });
-    thread.on('error', (error) => {
-      const spent = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      reject(
-        spent ? refusal(file, 'it takes more memory than a sheet may', 'Split it into smaller files.', error) : error,
-      );
-    });
-    thread.on('exit', () => reject(new Error('the thread of an .xlsx ended before its work')));
-  });
-  try {
-    return await unlessAborted(read, signal);
-  } finally {
-    await thread.terminate();
+  if (rows === undefined) throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with --sheet.');
+  // Who filters a sheet and hands it in may think that only what is shown counts.
+  if (hiddenRows > 0) {
+    notes.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
   }
+  if (hiddenColumns) notes.push('columns are hidden in the sheet, and read like the others');
+  return rows.finish({ delimiter: null, sheet: sheet.name, notes });
 }
 
 /** The container of old .xls files; newer ones are put into it to protect them with a password. */

@@ -1,5 +1,5 @@
 /** What a workbook is made of, which of its sheets to read, and the rows of that sheet, as they come by. */
-import { columnLetters, shown } from '../rows.ts';
+import { columnLetters, emptyCell, shown } from '../rows.ts';
 import { Budget, limits, refusal } from '../limits.ts';
 import type { SheetCell } from '../sheet.ts';
 import type { Archive } from './archive.ts';
@@ -68,12 +68,6 @@ export function chooseSheet(file: string, sheets: readonly WorkbookSheet[], want
   return { sheet, notes };
 }
 
-interface PlacedCell {
-  /** From 0. */
-  readonly column: number;
-  readonly cell: SheetCell;
-}
-
 const reference = /^([A-Z]{1,3})([1-9]\d{0,6})$/;
 
 function columnOf(letters: string): number {
@@ -82,17 +76,22 @@ function columnOf(letters: string): number {
   return column - 1;
 }
 
+/** Each of them stands in the one before it, and nowhere else among the data. */
+const levels = ['sheetData', 'row', 'c'];
+/** How many of them are open there. */
+const [outside, inRow, inCell] = [0, 2, 3];
+
 /** @throws UsageError where rows or cells are out of order: which of them counts would be a guess */
 export async function readWorksheet(
   archive: Archive,
   sheet: WorkbookSheet,
   source: CellSource,
-  give: (row: number, cells: readonly PlacedCell[]) => void,
+  give: (row: number, cells: readonly SheetCell[]) => void,
 ) {
-  let inside = false;
+  let level = outside;
   let row = 0;
   let column = -1;
-  let cells: PlacedCell[] = [];
+  let cells: SheetCell[] = [];
   let raw: RawCell = { type: undefined, style: undefined, value: undefined, formula: undefined, inline: undefined };
   let taking: 'value' | 'formula' | undefined;
   let inline = false;
@@ -116,8 +115,8 @@ export async function readWorksheet(
   const openCell = ({ r: place, t: type, s: style }: Readonly<Record<string, string>>): void => {
     const [, letters, digits] = place === undefined ? [] : (reference.exec(place) ?? ['', '', '']);
     const next = letters === undefined ? column + 1 : columnOf(letters);
-    const inRow = digits === undefined || Number(digits) === row;
-    if (!(next > column && next < limits.columns && inRow))
+    const inOrder = next > column && (digits === undefined || Number(digits) === row);
+    if (!(inOrder && next < limits.columns))
       damaged(`the cell ${place ?? columnLetters(next)} is out of place in row ${row}`);
     column = next;
     raw = { type, style, value: undefined, formula: undefined, inline: undefined };
@@ -126,7 +125,9 @@ export async function readWorksheet(
     try {
       const cell = resolveCell(raw, source);
       budget.spendText(cell.raw, row);
-      if (cell.kind !== 'empty' || cell.raw !== '') cells.push({ column, cell });
+      if (cell.kind === 'empty' && cell.raw === '') return;
+      while (cells.length < column) cells.push(emptyCell);
+      cells.push(cell);
     } catch (error) {
       if (error instanceof CellFault) damaged(`the cell ${columnLetters(column)}${row} ${error.message}`);
       throw error;
@@ -137,10 +138,13 @@ export async function readWorksheet(
     sheet.part,
     {
       open: (tag, attributes) => {
-        if (tag === 'sheetData') inside = true;
-        else if (!inside) hiddenColumns ||= tag === 'col' && attributes()['hidden'] === '1';
-        else if (tag === 'row') openRow(attributes());
-        else if (tag === 'c') openCell(attributes());
+        const opened = levels.indexOf(tag);
+        if (opened === level) level += 1;
+        else if (opened !== -1 && level !== outside) damaged(`a <${tag}> is out of place behind row ${row}`);
+        if (tag === 'col') hiddenColumns ||= attributes()['hidden'] === '1';
+        else if (tag === 'row' && level === inRow) openRow(attributes());
+        else if (tag === 'c' && level === inCell) openCell(attributes());
+        else if (level !== inCell) return;
         else if (tag === 'v') {
           taking = 'value';
           raw.value = '';
@@ -153,9 +157,9 @@ export async function readWorksheet(
         } else if (inline) runs.open(tag);
       },
       close: (tag) => {
-        if (!inside) return;
-        if (tag === 'sheetData') inside = false;
-        else if (tag === 'row' && cells.length > 0) {
+        if (level === outside) return;
+        if (levels.includes(tag)) level -= 1;
+        if (tag === 'row' && cells.length > 0) {
           budget.spendRow(row, cells.length);
           give(row, cells);
         } else if (tag === 'c') closeCell();

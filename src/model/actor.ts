@@ -68,6 +68,16 @@ export function actorText({ name, host, sudoUser, job, account }: Actor): string
 export const roles = ['reader', 'analyst', 'maker', 'approver', 'operator', 'admin'] as const;
 export type Role = (typeof roles)[number];
 
+/** What each may do, as the console lets them; somebody may have several. */
+export const roleWords: Readonly<Record<Role, string>> = {
+  reader: 'sees how fresh the mirror is, the runs, the data and the saved reports, with everything about people masked',
+  analyst: 'sees the data and the reports whole, and writes SQL',
+  maker: 'makes batches and sends them, as far as one person may; sees people’s data',
+  approver: 'approves or denies the batches of others; sees people’s data and the audit',
+  operator: 'starts and stops runs; sees people’s data, batches and the audit, and writes SQL',
+  admin: 'adds and changes accounts, and may do what an operator may',
+};
+
 export function isRole(text: string): text is Role {
   return (roles as readonly string[]).includes(text);
 }

@@ -87,9 +87,10 @@ export function textField(label: Part, name: string, more: Part = null): Html {
   </p>`;
 }
 
-/** What is typed to stay on record. */
-export function reasonField(label: string, name: string, isRequired = false): Html {
-  return textField(label, name, html`maxlength="500" ${isRequired ? html`required` : null}`);
+/** What is typed to stay on record. @param required where it must be, with what was typed in a form that was refused */
+export function reasonField(label: string, name: string, required?: { readonly typed: string | null }): Html {
+  const value = required === undefined ? null : html`required value="${required.typed}"`;
+  return textField(label, name, html`maxlength="500" ${value}`);
 }
 
 export function selectTag(label: string, name: string, options: readonly Html[]): Html {
@@ -150,15 +151,22 @@ export function tableTag<Row>(
   </div>`;
 }
 
-/** A box to tick for each value. */
-export function choiceTags(field: string, values: readonly string[], chosen: readonly string[]): Html[] {
-  return values.map(
-    (value) =>
-      html`<label class="choice"
-        ><input type="checkbox" name="${field}" value="${value}" ${chosen.includes(value) ? html`checked` : null} />
-        ${value}</label
-      >`,
-  );
+/** A box to tick for each value. @param meanings what is said of each, which then has a line of its own */
+export function choiceTags(
+  field: string,
+  values: readonly string[],
+  chosen: readonly string[],
+  meanings: Readonly<Record<string, string>> = {},
+): Html[] {
+  return values.map((value) => {
+    const meaning = meanings[value];
+    const id = `${field}-${value}`;
+    const marks = [chosen.includes(value) ? html`checked` : null, meaning && html` aria-describedby="${id}"`];
+    const box = html`<label class="choice"
+      ><input type="checkbox" name="${field}" value="${value}" ${marks} /> ${value}</label
+    >`;
+    return meaning === undefined ? box : html`<div>${box} <span class="soft" id="${id}">${meaning}</span></div>`;
+  });
 }
 
 /** A message in which `commands` and names stand as code. */

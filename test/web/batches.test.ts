@@ -563,6 +563,9 @@ describe('a second pair of eyes', () => {
     const [a] = usersOf(world, 1);
     const place = await plan(clerk, `${a},add,5,x\n`);
     await ledTo(await clerk.post(`${place}/submit`));
+    const refused = await bea.post(`${place}/deny`, { reason: 'not this month', password: 'wrong' });
+    // What was typed stays, but for the password.
+    expect(await refused.text()).toMatch(/name="reason"[^>]* value="not this month"/);
     await ledTo(await bea.post(`${place}/deny`, { reason: 'not this month', password }));
     const told = await read(await clerk.get(place));
     expect(told).toContain('not this month');

@@ -1,5 +1,6 @@
 // @module-tag full
 import { expect, test } from 'vitest';
+import { roles, roleWords } from '../../src/model/actor.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import { startConsole } from '../support/console.ts';
 import { newAccount, quickCost } from '../support/people.ts';
@@ -35,6 +36,23 @@ test('an account that waits after wrong passwords says so on its own page, too',
       shown: expect.stringMatching(/waits<\/span>\s+until/) as string,
     });
   }
+});
+
+test('what each role may do stands beside it, and on the page of whoever has it', async () => {
+  const { browser } = await startConsole();
+  const root = await browser('root');
+  for (const path of ['/people', '/people/root']) {
+    const shown = await (await root.get(path)).text();
+    for (const role of roles) {
+      expect(shown).toContain(`aria-describedby="role-${role}"`);
+      expect(shown).toContain(`id="role-${role}">${roleWords[role]}<`);
+    }
+  }
+  const carla = await browser('carla', ['maker']);
+  const own = await (await carla.get('/me')).text();
+  expect(own).toContain(roleWords.maker);
+  expect(own).not.toContain(roleWords.admin);
+  expect(await (await (await browser('nora')).get('/me')).text()).toContain('You have none.');
 });
 
 test('a change that there is not is no page, also where it is called as what every object has', async () => {

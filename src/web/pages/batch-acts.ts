@@ -98,7 +98,7 @@ function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch
       <button>Approve</button>
     </form>
     <form method="post" action="${at('deny')}">
-      ${reasonField('Why not', 'reason', true)}
+      ${reasonField('Why not', 'reason', { typed: visit.form.get('reason') })}
       <p>${proof}</p>
       <button class="danger">Deny</button>
     </form>`;
@@ -123,7 +123,7 @@ export function approvalTag({ approval, state: of }: BatchReport): Html {
 }
 
 /** For a plan that is not wanted, and for the rest of what was stopped. */
-export function discardTag({ link, may }: Visit, { batch, action, state, counts }: BatchReport): Html {
+export function discardTag({ link, may, form }: Visit, { batch, action, state, counts }: BatchReport): Html {
   const left = counts.planned + counts.blocked;
   const isPossible = state === 'planned' || (state === 'stopped' && left > 0);
   if (!may('maker') || !isPossible || action === 'deletions') return html``;
@@ -134,7 +134,7 @@ export function discardTag({ link, may }: Visit, { batch, action, state, counts 
       ${state === 'planned' ? 'Nothing of it is sent.' : `${counted(left, 'row')} will not be sent. What was sent stays as it is.`}
       The batch stays on record with your reason. This cannot be taken back, but you can plan the sheet again.
     </p>
-    ${postForm(link(`/batches/${batch}/discard`), html`${reasonField('Why', 'why', true)} <button class="danger">Discard ${what}</button>`)}
+    ${postForm(link(`/batches/${batch}/discard`), html`${reasonField('Why', 'why', { typed: form.get('why') })} <button class="danger">Discard ${what}</button>`)}
   </details>`;
 }
 
@@ -335,7 +335,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
         : null
     }
     <form method="post" action="${visit.link(`/batches/${batch}/rows/${intent.row}/resolve`)}">
-      ${reasonField('How you know', 'reason', true)}
+      ${reasonField('How you know', 'reason', { typed: visit.form.get('reason') })}
       <p>
         ${
           open

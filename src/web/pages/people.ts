@@ -1,5 +1,5 @@
 /** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
-import { type Account, isRole, type Role, roles, actorText } from '../../model/actor.ts';
+import { type Account, isRole, type Role, roles, roleWords, actorText } from '../../model/actor.ts';
 import { wordsIn } from '../../model/text.ts';
 import type { ListedAccount } from '../../people/people.ts';
 import { accountName, osUserName } from '../../people/rules.ts';
@@ -26,7 +26,7 @@ export async function peoplePage({ link, form }: Visit, ports: ConsolePorts): Pr
       ${textField('Name', 'name', html`required value="${form.get('name')}"`)}
       <fieldset>
         <legend>Roles</legend>
-        ${choiceTags('role', roles, form.getAll('role'))}
+        ${choiceTags('role', roles, form.getAll('role'), roleWords)}
       </fieldset>
       ${textField('Accounts of the system that the person uses, separated by commas; empty where there are none', 'os_users', html`value="${form.get('os_users')}"`)}
       <p>${newPasswordField('First password')}</p>
@@ -52,7 +52,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>
-        ${choiceTags('role', roles, own)}
+        ${choiceTags('role', roles, own, roleWords)}
       </fieldset>
       <button>Set the roles</button>
     </form>

@@ -1,11 +1,11 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
-import { type Account, hasRole, type Role } from '../../model/actor.ts';
+import { type Account, hasRole, type Role, roleWords } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, leastPassword, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { Session } from '../../people/sessions.ts';
 import type { FirstAccount } from '../open.ts';
-import { buttonForm, type Column, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
+import { buttonForm, type Column, factsTag, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';
 import { actorOf, callerOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
@@ -72,7 +72,8 @@ export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const { link } = visit;
   const { account, session } = callerOf(visit);
   const sessions = await ports.sessions.list(account.name);
-  const body = html`<p>Your roles are ${account.roles.join(', ')}.</p>
+  const body = html`<h2>Your roles</h2>
+    ${account.roles.length === 0 ? html`<p>You have none. An admin can give you one on the page People.</p>` : factsTag(account.roles.map((role) => [role, roleWords[role]]))}
     <h2>Where you are signed in</h2>
     ${tableTag('Your sessions', [...sessionColumns, ['Browser', ({ id }) => (id === session.id ? 'this one' : 'another')]], sessions)}
     ${buttonForm(link('/me/sign-out-others'), 'End all but this one', 'quiet')}

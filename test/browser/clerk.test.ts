@@ -378,3 +378,24 @@ test('a clerk without scripts goes from the sheet to the results', { timeout: st
   expect([made(sandbox), balancesOf(world, users)]).toEqual([3, [10.5, 11.5, 12.5]]);
   expect(problems).toEqual([]);
 });
+
+test('on a phone the state of each batch, row and run is seen without moving the list', async () => {
+  const world = await startConsole({ sandbox: { users: 5, emails: 5 } });
+  const { cookie, upload } = await world.browser('carla', ['maker']);
+  const planned = await upload(
+    '/batches',
+    { action: 'balance' },
+    'credit.csv',
+    `${csv}${newUser(world.sandbox, 10)},add,5,x\n`,
+  );
+  const width = 390;
+  const { page } = await open(world.url, { cookie, viewport: { width, height: 844 } });
+  for (const path of ['/', '/batches', planned.headers.get('location') ?? '', '/runs']) {
+    await page.goto(path);
+    const ends = await page
+      .locator('td .state')
+      .evaluateAll((states) => states.map((each) => each.getBoundingClientRect().right));
+    expect({ path, count: ends.length }).not.toEqual({ path, count: 0 });
+    expect({ path, hidden: ends.filter((end) => end > width) }).toEqual({ path, hidden: [] });
+  }
+});

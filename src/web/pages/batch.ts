@@ -189,6 +189,13 @@ async function rowsTag(
       'Rows of the batch',
       [
         ['Row', ({ row }) => anchor(link(`${here}/rows/${row}`), row), 'number'],
+        [
+          'State',
+          ({ state, evidence }) => [
+            stateTag(state),
+            evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
+          ],
+        ],
         ['User', (intent) => userTag(visit, intent)],
         [
           'Name',
@@ -197,13 +204,6 @@ async function rowsTag(
         ['What', ({ parameters }) => (parameters === null ? null : parameterWords(parameters))],
         ['Before', (intent) => balancesOf(intent).before, 'number'],
         ['After', (intent) => balancesOf(intent).after, 'number'],
-        [
-          'State',
-          ({ state, evidence }) => [
-            stateTag(state),
-            evidence === null ? null : html` <span class="soft">by ${evidence}</span>`,
-          ],
-        ],
         [
           'Note',
           ({ notes, problem }) => prose(inBrowser([...notes, ...(problem === null ? [] : [problem])].join('; '))),

@@ -137,9 +137,13 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
     caption,
     [
       ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
+      // A phone shows the first two columns.
+      [
+        'State',
+        ({ batch, summary, waits }) => [batchState(summary, batch), waits === null ? null : html`<div>${waits}</div>`],
+      ],
       ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
       ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
-      ['State', ({ batch, summary, waits }) => html`${batchState(summary, batch)} ${waits}`],
       ['Net', ({ summary }) => summary.net, 'number'],
       ['Rows', ({ summary }) => countWords(summary)],
     ],

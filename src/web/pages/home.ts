@@ -116,9 +116,9 @@ function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit:
     ${tableTag(
       'Last runs',
       [
-        ['Began', ({ started_at }) => timeTag(started_at)],
         ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
         ['Outcome', ({ status }) => stateTag(status)],
+        ['Began', ({ started_at }) => timeTag(started_at)],
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       runs,

@@ -154,14 +154,14 @@ function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
     ${tableTag<UserRow>(
       'Rows of batches, open and past',
       [
-        ['Planned', ({ createdAt }) => timeTag(createdAt)],
         ['Batch', ({ batch }) => (offers('GET', '/batches/:batch') ? anchor(link(`/batches/${batch}`), batch) : batch)],
+        ['State', ({ state }) => stateTag(state)],
+        ['Planned', ({ createdAt }) => timeTag(createdAt)],
         ['Row', ({ row }) => row, 'number'],
         ['Action', ({ action }) => action],
         ['What', ({ parameters }) => (parameters === null ? null : cellTag(parameterWords(parameters), 'text'))],
         ['Before', ({ before }) => before, 'number'],
         ['After', ({ after }) => after, 'number'],
-        ['State', ({ state }) => stateTag(state)],
       ],
       rows,
       'No batch has a row for this user.',

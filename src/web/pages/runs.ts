@@ -70,11 +70,11 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     ${tableTag<RunReport>(
       `Syncs, the newest first, ${shownRuns} at the most`,
       [
+        ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
+        ['Outcome', ({ status }) => stateTag(status)],
         ['Began', ({ started_at }) => timeTag(started_at)],
         ['Ended', ({ finished_at }) => timeTag(finished_at)],
-        ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
         ['By', ({ actor }) => whoRan(actor)],
-        ['Outcome', ({ status }) => stateTag(status)],
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       shown.slice(0, shownRuns),
@@ -84,11 +84,11 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
     ${tableTag<JobRun>(
       'Jobs, comparisons and what was started here, the newest first',
       [
+        ['Run', ({ run, command }) => anchor(link(`/runs/${run}`), command)],
+        ['Outcome', jobState],
         ['Began', ({ startedAt }) => timeTag(startedAt)],
         ['Ended', ({ finishedAt }) => timeTag(finishedAt)],
-        ['Run', ({ run, command }) => anchor(link(`/runs/${run}`), command)],
         ['By', whoBegan],
-        ['Outcome', jobState],
         ['Problem', ({ problem }) => problem],
       ],
       shownJobs.slice(0, shownRuns),

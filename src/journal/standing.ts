@@ -159,7 +159,7 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
   const { state, needed, missing, reasons, approvers, denied } = found;
   const what = `${nameOf(batch)} ${name}`;
   const next = nextCommand(batch);
-  const by = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
+  const by = approversWords(found);
   const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
   switch (state) {
     case 'waiting':
@@ -191,6 +191,11 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
         { advice: `Hand it over: ${submitCommand(name)}.` },
       );
   }
+}
+
+/** Who can approve it now. */
+export function approversWords({ approvers }: Pick<Approval, 'approvers'>): string {
+  return approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
 }
 
 function submitCommand(name: string): string {

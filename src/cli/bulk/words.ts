@@ -9,6 +9,7 @@ import { tableWriter } from '../../data/export.ts';
 import { textPieces } from '../../data/text-lines.ts';
 import { asyncTableText, namedColumns } from '../../data/text-table.ts';
 import type { ApprovalState, Batch, BatchPeople, Journal, RowView } from '../../journal/port.ts';
+import { approversWords } from '../../journal/standing.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped, onOneLine } from '../../model/text.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -84,11 +85,10 @@ export function planLines(context: CliContext, report: BatchReport): string[] {
 /** How it stands with the approval: what is needed, who is waited for, who approved or denied it, until when. */
 export function approvalLines({ approval, state: of }: Pick<BatchReport, 'approval' | 'state'>): string[] {
   if (approval === null) return [];
-  const { state, needed, missing, reasons, approvers, until } = approval;
+  const { state, needed, missing, reasons, until } = approval;
   const isOpen = state === 'waiting';
-  const who = approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
   const good = until === null ? '' : `, good until ${minuteOf(until)}`;
-  const now = `${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${who})` : ''}${good}`;
+  const now = `${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${approversWords(approval)})` : ''}${good}`;
   return [
     // What is done waits for nobody, and needs nothing that holds still.
     `approval  ${of === 'done' && missing > 0 ? 'was needed' : now}`,

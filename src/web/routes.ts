@@ -114,7 +114,7 @@ export const routes: readonly Route[] = [
   change('/batches/:batch/discard', makers, discard, batchPage),
   change('/batches/:batch/rows/:row/resolve', makers, resolve, rowPage),
 
-  get('/audit', auditors, auditPage),
+  get('/audit', auditors, auditPage, auditPage),
   get('/audit/verify', auditors, chainPage),
 
   get('/people', admins, peoplePage),

@@ -50,10 +50,10 @@ async function world(approvers = 1) {
 describe('a batch', () => {
   test('tells who did what in the order in which it happened, with why it does not count', async () => {
     const { report, submit, approve, as, batch, pass } = await world(2);
-    const told = async () => {
+    const told = async (isDone = false) => {
       const standing = await report();
       if (standing === null) throw new Error('no policy is about it');
-      return approvalSteps(standing).map(({ what, by, more }) => `${what} by ${by.account ?? by.name}${more}`);
+      return approvalSteps(standing, isDone).map(({ what, by, more }) => `${what} by ${by.account ?? by.name}${more}`);
     };
     expect(await told()).toEqual([]);
     await submit();
@@ -61,6 +61,8 @@ describe('a batch', () => {
     expect(await told()).toEqual(['Submitted by anna', 'Approved by bert']);
     pass(73 * hourMs);
     expect((await told()).at(-1)).toMatch(/^Approved by bert, which does not count: \S/);
+    // What is done was approved when it went out.
+    expect((await told(true)).at(-1)).toBe('Approved by bert');
     await submit({ note: 'once more' });
     pass(hourMs);
     await denyBatch(as('carla'), await batch(), 'the wrong month');

@@ -74,6 +74,17 @@ describe('a batch under a policy', () => {
     });
   });
 
+  test('that is discarded waits for nobody', async () => {
+    const world = await worldUnder(always);
+    const { bulk } = world;
+    const batch = await planned(world, creditFile(world, 2).name);
+    await bulk(['submit', batch]);
+    expect((await bulk(['discard', batch, '--reason', 'not wanted'])).code).toBe(0);
+    expect((await bulk(['status'])).stdout).not.toContain('approval:');
+    expect((await bulk(['status', batch])).stdout).toMatch(/^discarded by \w+@[^]*^approval {2}was needed$/m);
+    expect((await approve(world, batch)).stderr).toContain('there is nothing left to approve');
+  });
+
   test('is handed over by run, which says who is waited for and goes on once it is approved', async () => {
     const world = await worldUnder(always);
     const { name } = creditFile(world, 2);

@@ -163,6 +163,10 @@ describe('the audit', () => {
       const response = await anna.get(`/audit?${query}`);
       expect([query, response.status, (await response.text()).includes(words)]).toEqual([query, 422, true]);
     }
+    // It is put right in the form that was sent.
+    expect(await (await anna.get('/audit?user=abc&person=kim')).text()).toMatch(
+      /value="kim"[^]*name="user"[^>]* value="abc"/,
+    );
     expect(await (await anna.get('/audit?until=9999-12-31')).text()).toContain('account-added');
     expect(await (await anna.get('/audit?since=&until=&user=&person=&batch=')).text()).toContain('account-added');
   });

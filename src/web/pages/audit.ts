@@ -12,8 +12,17 @@ import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route
 const mostShown = 500;
 
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { query, link } = visit;
+  const { query, link, refusal } = visit;
   const text = (name: string): string => query.get(name)?.trim() ?? '';
+  const form = html`<form method="get" action="${link('/audit')}" class="fields">
+    <label>From <input type="date" name="since" value="${text('since')}" /></label>
+    <label>Until <input type="date" name="until" value="${text('until')}" /></label>
+    <label>Person <input name="person" value="${text('person')}" /></label>
+    <label>Batch <input name="batch" value="${text('batch')}" /></label>
+    <label>User <input name="user" inputmode="numeric" value="${text('user')}" /></label>
+    <button>Show</button>
+  </form>`;
+  if (refusal !== null) return page('Audit', form);
   const [since, until] = [dayIn(query, 'since'), dayIn(query, 'until')];
   const user = text('user') === '' ? undefined : userIn(text('user'));
   const filter: AuditFilter = {
@@ -32,14 +41,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
     entries.push(each);
   }
   const head = await ports.journal.head();
-  const body = html`<form method="get" action="${link('/audit')}" class="fields">
-      <label>From <input type="date" name="since" value="${since}" /></label>
-      <label>Until <input type="date" name="until" value="${until}" /></label>
-      <label>Person <input name="person" value="${text('person')}" /></label>
-      <label>Batch <input name="batch" value="${text('batch')}" /></label>
-      <label>User <input name="user" inputmode="numeric" value="${text('user')}" /></label>
-      <button>Show</button>
-    </form>
+  const body = html`${form}
     ${isMore ? html`<p class="note">These are the newest ${mostShown}; older ones are not shown. Take a smaller span.</p>` : null}
     ${tableTag<AuditEntry>(
       'Steps, the newest first',

@@ -91,7 +91,7 @@ describe('audit', () => {
     expect((await command(['audit', '--verify'])).stdout).toContain(`head      step ${head.step}, ${head.hash}`);
     expect((await command(['audit', '--verify', '--head', head.hash])).code).toBe(0);
     expect(JSON.parse((await bulk(['status', batch, '--json'])).stdout)).toMatchObject({ head });
-    expect((await bulk(['status', batch])).stdout).toMatch(new RegExp(`^approved +by ${me}$`, 'm'));
+    expect((await bulk(['status', batch])).stdout).toMatch(new RegExp(`^confirmed +by ${me}$`, 'm'));
     await bulk(['results', batch, '-o', 'results']);
     const manifest = JSON.parse(readFileSync(join(folder, 'results/manifest.json'), 'utf8')) as Manifest;
     const [by] = manifest.sent_by;

@@ -138,8 +138,10 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
 
   function readPolicies(node: unknown, into: WrittenPolicy[]): void {
     for (const { word, value, origin } of pairsOf(node, '"bulk.approval"')) {
-      if (isMap(value)) into.push({ subject: word, origin, entries: entriesOf(value) });
-      else if (!isEmpty(value)) {
+      const entries = isMap(value) ? entriesOf(value) : undefined;
+      // Elsewhere nothing after the colon is a setting that is left out; here that would be a guard that nobody misses.
+      if (isMap(value) && entries?.size === value.items.length) into.push({ subject: word, origin, entries });
+      else {
         const advice = 'Write its thresholds below it, such as "net: 500"; {} where it always needs approval.';
         problems.push(
           new UsageError(`${origin}: "bulk.approval.${word}" must hold settings as "name: value"`, { advice }),

@@ -17,8 +17,9 @@ import {
   existsSync,
   mkdirSync,
 } from 'node:fs';
-import { FileError, messageOf, OperatorError } from './errors.ts';
 import { dirname, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { FileError, messageOf, OperatorError, UsageError } from './errors.ts';
 
 /** Far above any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
@@ -71,6 +72,42 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
   }
 }
 
+/**
+ * The same of a file that says what is done, as settings do, or what numbers mean, as reports do: only where nobody else wrote it.
+ * @param what as in `the config file config/admin-mirror.yaml`
+ * @throws UsageError where somebody else can have written it, and as `readRegularFile`
+ */
+export function readTrustedFile(path: string, what: string): ReadFile {
+  refusePlanted(path);
+  const file = readRegularFile(path);
+  const problem = distrust(what, file);
+  if (problem !== undefined) throw problem;
+  return file;
+}
+
+/**
+ * Why what the file says must not be taken; undefined where it may. The owner of the program's own files is trusted like this
+ * user and root: whoever can change the program can do worse. @param name as in `the config file config/admin-mirror.yaml`
+ */
+export function distrust(
+  name: string,
+  { mode, uid, gid }: Pick<ReadFile, 'mode' | 'uid' | 'gid'>,
+): UsageError | undefined {
+  const user = process.getuid?.();
+  if (user === undefined) return undefined;
+  if (![user, 0, statSync(fileURLToPath(import.meta.url)).uid].includes(uid)) {
+    return new UsageError(`${name} belongs to another user (${uid}), so what it says is not taken`, {
+      advice: `If it is what you want, make it yours: chown ${user} on it. Else work in another folder.`,
+    });
+  }
+  // A group that is called by its user's number is that user's alone: so do many systems make them.
+  const byGroup = (mode & 0o020) !== 0 && gid !== uid;
+  if (!byGroup && (mode & 0o002) === 0) return undefined;
+  return new UsageError(`${name} can be changed by other users, so what it says is not taken`, {
+    advice: 'See that it is as you want it, and run: chmod go-w on it.',
+  });
+}
+
 /** For those who have the file opened by others, who would wait. @throws UnfitFile */
 export function refuseUnfit(path: string): void {
   const stats = statSync(path, { throwIfNoEntry: false });
@@ -78,8 +115,8 @@ export function refuseUnfit(path: string): void {
 }
 
 /**
- * For what is to be written. Where everybody may make files, as in /tmp, another user may have put a link there that leads to a file of
- * ours, a file that they can read and change, or a folder in which they can replace files. Linux can refuse such links
+ * For what is to be written or believed. Where everybody may make files, as in /tmp, another user may have put a link there that leads to
+ * a file of ours, a file that they can read and change, or a folder in which they can replace files. Linux can refuse such links
  * (fs.protected_symlinks), but not to whoever follows them by themselves, as we do. @throws UnfitFile
  */
 export function refusePlanted(path: string): void {

@@ -1,10 +1,9 @@
 /** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
-import { fileReason, type ReadFile, readRegularFile } from '../model/files.ts';
+import { fileReason, type ReadFile, readTrustedFile } from '../model/files.ts';
 import type { WrittenPolicy } from './approval.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
@@ -243,34 +242,11 @@ export function readConfigFile(folder: string, name: string, required: boolean):
 
 function readTrusted(folder: string, name: string, what: string, advice: string): ReadFile | UsageError {
   try {
-    const file = readRegularFile(resolve(folder, name));
-    return distrust(what, file) ?? file;
+    return readTrustedFile(resolve(folder, name), what);
   } catch (error) {
+    if (error instanceof UsageError) return error;
     return new UsageError(`${what} cannot be read: ${fileReason(error)}`, { advice, cause: error });
   }
-}
-
-/**
- * Why settings must not be taken from the file; undefined where they may. The owner of the program's own files is trusted like this
- * user and root: whoever can change the program can do worse. @param name as in `the config file config/admin-mirror.yaml`
- */
-export function distrust(
-  name: string,
-  { mode, uid, gid }: Pick<ReadFile, 'mode' | 'uid' | 'gid'>,
-): UsageError | undefined {
-  const user = process.getuid?.();
-  if (user === undefined) return undefined;
-  if (![user, 0, statSync(fileURLToPath(import.meta.url)).uid].includes(uid)) {
-    return new UsageError(`${name} belongs to another user (${uid}), so its settings are not taken`, {
-      advice: `If it is what you want, make it yours: chown ${user} on it. Else work in another folder.`,
-    });
-  }
-  // A group that is called by its user's number is that user's alone: so do many systems make them.
-  const byGroup = (mode & 0o020) !== 0 && gid !== uid;
-  if (!byGroup && (mode & 0o002) === 0) return undefined;
-  return new UsageError(`${name} can be changed by other users, so its settings are not taken`, {
-    advice: 'See that it is as you want it, and run: chmod go-w on it.',
-  });
 }
 
 const profileFile = /^(.+)\.ya?ml$/;

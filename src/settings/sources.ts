@@ -2,8 +2,8 @@
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { nearestNames, UsageError } from '../model/errors.ts';
-import { fileReason, readRegularFile } from '../model/files.ts';
-import { type FileProfile, type FileValue, distrust } from './config-file.ts';
+import { fileReason, readTrustedFile } from '../model/files.ts';
+import { type FileProfile, type FileValue } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
 import {
   forProfile,
@@ -146,16 +146,15 @@ export function readDotenv(folder: string) {
     problems: [],
     isOpen: false,
   };
+  const what = 'the file .env in the working folder';
   try {
-    const file = readRegularFile(resolve(folder, '.env'));
-    const problem = distrust('the file .env in the working folder', file);
-    if (problem !== undefined) return { ...none, problems: [problem] };
+    const file = readTrustedFile(resolve(folder, '.env'), what);
     const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
     return { ...none, variables: parseEnv(text), warnings: unread(text), isOpen: (file.mode & 0o044) !== 0 };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'EISDIR') return none;
-    const problem = new UsageError(`the file .env in the working folder cannot be read: ${fileReason(error)}`);
-    return { ...none, problems: [problem] };
+    const cannot = () => new UsageError(`${what} cannot be read: ${fileReason(error)}`);
+    return { ...none, problems: [error instanceof UsageError ? error : cannot()] };
   }
 }

@@ -4,10 +4,12 @@ import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
+  copyFileSync,
   lchownSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -16,10 +18,12 @@ import type { IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { loadReports, reportNamed } from '../../src/data/reports/reports.ts';
+import { distrust } from '../../src/model/files.ts';
 import { keyOf as sandboxKeyOf } from '../../src/sandbox/sandbox.ts';
 import { keyOf } from '../../src/settings/server.ts';
 import { readSettings } from '../../src/settings/settings.ts';
-import { distrust } from '../../src/settings/config-file.ts';
+
 import { spawnCli, startCli } from '../support/cli.ts';
 import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
@@ -177,6 +181,26 @@ describe('settings', () => {
     expect(problems.map(({ message }) => message).join()).toMatch(/belongs to another user \(65534\)/);
   });
 
+  test.runIf(isRoot).each([config, '.env'])(
+    'are not taken from a link %s that somebody else put where everybody can',
+    (name) => {
+      const { file: ours } = stage(name);
+      const shared = temporaryFolder();
+      chmodSync(shared, 0o1777);
+      mkdirSync(dirname(join(shared, name)), { recursive: true });
+      for (const link of [name, dirname(name)].filter((each) => each !== '.')) {
+        const at = join(shared, link);
+        rmSync(at, { recursive: true, force: true });
+        symlinkSync(link === name ? ours : dirname(ours), at);
+        lchownSync(at, stranger, stranger);
+        chmodSync(dirname(at), 0o1777);
+        const { rest, problems } = read(shared);
+        expect(rest.api.baseUrl).toBeUndefined();
+        expect(problems.map(({ message }) => message).join()).toMatch(/cannot be read: this belongs to another user/);
+      }
+    },
+  );
+
   test.runIf(isRoot)('are taken from root’s files, and from those that only the user’s own group can write', () => {
     expect(distrust('the file', { mode: 0o644, uid: 0, gid: 0 })).toBeUndefined();
     expect(distrust('the file', { mode: 0o664, uid: 0, gid: 0 })).toBeUndefined();
@@ -190,6 +214,25 @@ describe('settings', () => {
     chmodSync(join(folder, '.env'), 0o600);
     expect(keyOf(read(folder).rest).warnings).toEqual([]);
   });
+});
+
+describe('a saved report', () => {
+  const shipped = join(import.meta.dirname, '../../reports');
+
+  test.each(['can be changed by other users', ...(isRoot ? ['belongs to another user'] : [])])(
+    'that %s is not run, nor is the one that it stands in place of',
+    (why) => {
+      const own = temporaryFolder();
+      const name = 'signups-by-month';
+      const file = join(own, `${name}.sql`);
+      copyFileSync(join(shipped, `${name}.sql`), file);
+      chmodSync(file, 0o644);
+      expect(reportNamed(loadReports({ shipped, own }), name).file).toBe(file);
+      if (why.startsWith('can')) chmodSync(file, 0o646);
+      else chownSync(file, stranger, stranger);
+      expect(() => reportNamed(loadReports({ shipped, own }), name)).toThrow(why);
+    },
+  );
 });
 
 describe('what is written for the operator', () => {

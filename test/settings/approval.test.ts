@@ -84,15 +84,20 @@ describe('bulk.approval', () => {
     expect(read('bulk:\n  aproval:\n    balance: {}\n').words[0]).toContain('Did you mean "bulk.approval"?');
   });
 
-  test.each(['balance:', 'balance: # always', 'balance: ~', 'balance:\n      net:', 'balance:\n      net: 5\n      row_amount:'])(
-    'with nothing after a colon is refused, since no policy would stand where one was meant: %j',
-    (policy) => {
-      const { words } = read(`bulk:\n  approval:\n    ${policy}\n`);
-      expect(words).toEqual([
-        expect.stringMatching(/yaml:3: "bulk\.approval\.balance" must hold settings as "name: value"\. .+ {} where it always/),
-      ]);
-    },
-  );
+  test.each([
+    'balance:',
+    'balance: # always',
+    'balance: ~',
+    'balance:\n      net:',
+    'balance:\n      net: 5\n      row_amount:',
+  ])('with nothing after a colon is refused, since no policy would stand where one was meant: %j', (policy) => {
+    const { words } = read(`bulk:\n  approval:\n    ${policy}\n`);
+    expect(words).toEqual([
+      expect.stringMatching(
+        /yaml:3: "bulk\.approval\.balance" must hold settings as "name: value"\. .+ {} where it always/,
+      ),
+    ]);
+  });
 
   test('is changed by no variable', () => {
     const set = { ADMIN_MIRROR_BULK_APPROVAL: 'none', ADMIN_MIRROR_BULK_APPROVAL_BALANCE: 'off' };

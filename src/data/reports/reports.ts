@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';
 import { FileError, nearestNames, suggestion, UsageError } from '../../model/errors.ts';
 import { wordsIn } from '../../model/text.ts';
-import { explainFileError, fileReason, readRegularFile } from '../../model/files.ts';
+import { explainFileError, fileReason, readRegularFile, readTrustedFile } from '../../model/files.ts';
 import { type RelationTable, relationTable, isResourceName, resourceNames, resourceOf } from '../../model/resources.ts';
 
 export const parameterTypes = ['date', 'time', 'integer', 'number', 'text', 'flag'] as const;
@@ -285,7 +285,9 @@ function readReport(folder: string, base: string, origin: ReportOrigin): Report 
   }
   let text: string;
   try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(readRegularFile(file).bytes);
+    // Whoever can write to those of the program can change the program itself.
+    const { bytes } = origin === 'own' ? readTrustedFile(file, 'it') : readRegularFile(file);
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (error) {
     const why = error instanceof TypeError ? 'it is not UTF-8' : fileReason(error);
     return { name, file, origin, problems: [`the file cannot be read: ${why}`] };

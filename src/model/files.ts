@@ -130,6 +130,13 @@ export function refusePlanted(path: string): void {
   throw new UnfitFile('PLANTED', `${planted}: ${path}`, path);
 }
 
+/** Both, for a file that SQLite is to write. @throws UnfitFile */
+export function refuseUnfitDatabase(path: string): void {
+  refuseUnfit(path);
+  // SQLite takes what stands in those for a part of the file.
+  for (const end of ['', '-wal', '-shm', '-journal']) refusePlanted(`${path}${end}`);
+}
+
 const planted = 'this belongs to another user and lies in a folder that everybody can write to';
 
 function checkKind(stats: Stats, path: string): void {

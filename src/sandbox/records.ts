@@ -7,8 +7,9 @@ import Database, { type Statement } from 'better-sqlite3';
 import type { OperationName } from '../model/operations.ts';
 import { type ResourceName, resourceOf, resourceNames, sqlTypeOf } from '../model/resources.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
-import { rmSync } from 'node:fs';
-import { FileError, messageOf } from '../model/errors.ts';
+import { closeSync, openSync, rmSync } from 'node:fs';
+import { FileError } from '../model/errors.ts';
+import { fileReason, refuseUnfitDatabase } from '../model/files.ts';
 
 /** With a name of its own, by which the types of the package can name it. */
 export interface Db extends Database.Database {}
@@ -91,17 +92,31 @@ export function writeMeta(db: Db, name: string, value: string): void {
 
 function fileError(file: string, error: unknown): FileError {
   if (error instanceof FileError) return error;
-  const why = messageOf(error);
+  const why = fileReason(error);
   return new FileError(`the sandbox cannot use ${file}: ${why}`, {
     advice: 'Name a file in a folder that exists and can be written to, and that no other sandbox is using.',
     cause: error,
   });
 }
 
+/** Throws FileError where the file is a pipe, or another user's in a folder for all. */
+export function checkPlace(file: string): void {
+  try {
+    refuseUnfitDatabase(file);
+  } catch (error) {
+    throw fileError(file, error);
+  }
+}
+
 /** A new database with empty tables, in memory or in a file, whatever was there before. Throws FileError. */
 export function createDatabase(file: string): Db {
   try {
-    if (file !== ':memory:') rmSync(file, { force: true });
+    if (file !== ':memory:') {
+      refuseUnfitDatabase(file);
+      rmSync(file, { force: true });
+      // What is written to the sandbox may be about people, too.
+      closeSync(openSync(file, 'wx', 0o600));
+    }
     const db = new Database(file);
     // Nothing is lost with a file that is half made: it has a temporary name, and is made anew.
     db.pragma('journal_mode = OFF');

@@ -8,7 +8,7 @@ import { behaviourOf, type Chaos } from './churn.ts';
 import { SandboxClock } from './calendar.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults, LateWrites } from './faults.ts';
-import { Ledger, RecordTable, createDatabase, type Db, openDatabase, readMeta } from './records.ts';
+import { checkPlace, Ledger, RecordTable, createDatabase, type Db, openDatabase, readMeta } from './records.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
 import { RateLimit, RequestLog } from './request-log.ts';
@@ -95,8 +95,9 @@ function planOf(options: SandboxOptions, { ties, quiet_days: quiet }: Behaviour,
 
 /** The database with its data; a file appears under its name when all of its data is in it. */
 async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | undefined): Promise<Db> {
-  if (file !== ':memory:' && existsSync(file)) return openDatabase(file);
   const made = file === ':memory:' ? file : `${file}.seeding`;
+  if (made !== file) checkPlace(file);
+  if (made !== file && existsSync(file)) return openDatabase(file);
   const db = createDatabase(made);
   try {
     await seedDatabase(db, plan, signal);

@@ -3,7 +3,7 @@ import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { explainFileError, makeFolder, refusePlanted, refuseUnfit } from '../model/files.ts';
+import { explainFileError, makeFolder, refuseUnfitDatabase } from '../model/files.ts';
 import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 
 export type Migration = readonly string[] | ((database: Database) => void);
@@ -185,9 +185,7 @@ function makeFile(file: string): void {
 
 function guarded<T>(kind: FileKind, file: string, open: () => T): T {
   try {
-    refuseUnfit(file);
-    // SQLite takes what stands in those for a part of the file.
-    for (const end of ['', '-wal', '-shm', '-journal']) refusePlanted(`${file}${end}`);
+    refuseUnfitDatabase(file);
     return open();
   } catch (error) {
     throw damageIn(kind, file, error) ?? explainFileError(error, `open the ${kind.name}`, file) ?? error;

@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -56,6 +57,21 @@ describe('a sandbox in a file', () => {
     expect(readdirSync(path)).toEqual([]);
   });
 
+  test('is for its owner alone, whatever the umask', async () => {
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
+    const path = folder();
+    const sandbox = await startSandbox({ file: join(path, 'sandbox.db') });
+    await call(sandbox, '/api/v1/users');
+    for (const name of readdirSync(path)) expect(statSync(join(path, name)).mode & 0o077).toBe(0);
+  });
+
+  test('is refused at once where the file is a pipe', async () => {
+    const file = join(folder(), 'pipe');
+    execFileSync('mkfifo', [file]);
+    await expect(openSandbox({ file })).rejects.toThrow('it is a pipe, not a file');
+  });
+
   test('is refused where the file is something else, which stays as it was', async () => {
     const path = folder();
     const other = join(path, 'other.db');
@@ -73,7 +89,7 @@ describe('a sandbox in a file', () => {
   test('is refused while another sandbox uses it', async () => {
     const file = join(folder(), 'sandbox.db');
     await startSandbox({ file });
-    await expect(openSandbox({ file })).rejects.toThrow('locked');
+    await expect(openSandbox({ file })).rejects.toThrow('another process is writing to it');
   });
 });
 

@@ -275,6 +275,8 @@ describe('what is written for the operator', () => {
         ['bulk', 'results', 'last', '-o', at('theirs')],
         ['sync', '--quick', '--db', at('theirs/new.db')],
         ['backup', at('theirs')],
+        ['sandbox', '--users', '1', '--port', '0', '--file', at('a.db')],
+        ['sandbox', '--users', '1', '--port', '0', '--file', at('theirs/sandbox.db')],
         ['export', '--all', '-o', at('theirs')],
       ];
       for (const argv of written) {

@@ -13,6 +13,7 @@ import {
   readSync,
   type Stats,
   rmdirSync,
+  statfsSync,
   statSync,
   existsSync,
   mkdirSync,
@@ -20,6 +21,7 @@ import {
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FileError, messageOf, OperatorError, UsageError } from './errors.ts';
+import { bytesText } from './text.ts';
 
 /** Far above any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
@@ -184,6 +186,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   SQLITE_READONLY: ['it cannot be written', 'Check the permissions of the file and its folder.'],
   SQLITE_FULL: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_IOERR: ['the disk reported an error', 'Check the disk and its free space.'],
+  // Whoever reads needs a few pages, too, in the -shm beside the file.
+  SQLITE_IOERR_SHMSIZE: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_BUSY: ['another process is writing to it', 'Try again when the other process has ended.'],
 };
 
@@ -193,7 +197,7 @@ function explanationOf(error: unknown): { readonly reason: string; readonly advi
   if (error instanceof UnfitFile) return { reason: error.message, advice: reasons[code]?.[1] ?? 'Check the path.' };
   // Extended codes refine a basic one: SQLITE_IOERR_WRITE is an SQLITE_IOERR.
   const basic = code.startsWith('SQLITE_') ? code.split('_').slice(0, 2).join('_') : code;
-  const [reason, advice] = reasons[basic] ?? [];
+  const [reason, advice] = reasons[code] ?? reasons[basic] ?? [];
   if (reason !== undefined && advice !== undefined) return { reason: `${reason} (${code})`, advice };
   // There are more reasons than anybody lists, and none of them is a bug of this program.
   const ofFile = error instanceof Error && 'path' in error && 'syscall' in error && /^E[A-Z0-9]+$/.test(code);
@@ -214,7 +218,35 @@ export function explainFileError(error: unknown, doing: string, file: string): O
   if (error instanceof OperatorError) return error;
   const known = explanationOf(error);
   if (known === undefined) return undefined;
-  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice, cause: error });
+  const where = (error as NodeJS.ErrnoException).code === 'SQLITE_FULL' ? whichDisk(dirname(resolve(file))) : '';
+  return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice + where, cause: error });
+}
+
+/** SQLite says alike that the disk of the file is full, and that of the files that it sorts in, which may be another one. */
+function whichDisk(folder: string): string {
+  const { SQLITE_TMPDIR, TMPDIR } = process.env;
+  const candidates = [SQLITE_TMPDIR, TMPDIR, '/var/tmp', '/usr/tmp', '/tmp'];
+  const temporary = candidates.find((each) => each && mayAccess(each, constants.W_OK | constants.X_OK));
+  if (temporary === undefined || statSync(temporary).dev === statSync(folder, { throwIfNoEntry: false })?.dev)
+    return '';
+  const [here, there] = [folder, temporary].map((each) => bytesText(freeSpace(each) ?? 0));
+  return ` The disk of ${folder} has ${here} free, that of temporary files, ${temporary}, ${there}: SQLITE_TMPDIR names another folder for those.`;
+}
+
+/**
+ * Bytes that this user may still write to the disk of the folder, as the system says; of a folder that is not there yet, of the nearest
+ * one that is. Undefined where that is not known.
+ */
+export function freeSpace(folder: string): number | undefined {
+  for (let at = folder; ; at = dirname(at)) {
+    try {
+      const { bavail, bsize } = statfsSync(at);
+      return bavail * bsize;
+    } catch {
+      // Not there, or its system does not say.
+      if (dirname(at) === at) return undefined;
+    }
+  }
 }
 
 const ownerAlone = 0o700;

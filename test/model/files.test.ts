@@ -1,7 +1,9 @@
 import { appendFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
-import { makeFolder, readRegularFile } from '../../src/model/files.ts';
+import SqliteDatabase from 'better-sqlite3';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { explainFileError, makeFolder, readRegularFile } from '../../src/model/files.ts';
 import { filesUnder, textOf } from '../support/documents.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -58,3 +60,29 @@ test('a folder that cannot be made is an error at once, also where the system ma
   expect(() => makeFolder(file)).toThrow('EEXIST');
   expect(() => makeFolder(join(file, 'below'))).toThrow('ENOTDIR');
 });
+
+/** Often on another disk than temporary folders of tests are. */
+const elsewhere = import.meta.dirname;
+
+test.skipIf(statSync(tmpdir()).dev === statSync(elsewhere).dev)(
+  'Where SQLite finds a disk full, both that it writes to are named, if there are two',
+  () => {
+    const folder = temporaryFolder();
+    const database = new SqliteDatabase(join(folder, 'full.db'));
+    onTestFinished(() => void database.close());
+    onTestFinished(() => void vi.unstubAllEnvs());
+    database.pragma('max_page_count = 2');
+    const explained = (error: unknown) => explainFileError(error, 'write to', join(folder, 'full.db'));
+    try {
+      database.exec('CREATE TABLE a (b); CREATE TABLE c (d)');
+      expect.unreachable();
+    } catch (error) {
+      vi.stubEnv('SQLITE_TMPDIR', folder);
+      expect(explained(error)?.advice).toBe('Make room; what was committed is unharmed.');
+      vi.stubEnv('SQLITE_TMPDIR', elsewhere);
+      expect(explained(error)?.message).toMatch(/full\.db: the disk is full \(SQLITE_FULL\)$/);
+      const [, free] = / that of temporary files, (.+ [KMGT]?B)/i.exec(explained(error)?.advice ?? '') ?? [];
+      expect(free).toMatch(new RegExp(`^${elsewhere}, \\d`));
+    }
+  },
+);

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { bytesText } from '../../src/model/text.ts';
 import { FileError } from '../../src/model/errors.ts';
-import { freeSpace, requireSpace } from '../../src/store/files/durable-file.ts';
+import { freeSpace } from '../../src/model/files.ts';
+import { requireSpace } from '../../src/store/files/durable-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 test('a disk that is too full is reported with what is needed, what is there and where', () => {

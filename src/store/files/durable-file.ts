@@ -5,9 +5,9 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { FileError } from '../../model/errors.ts';
-import { explainFileError, inFolder, refusePlanted } from '../../model/files.ts';
+import { explainFileError, freeSpace, inFolder, refusePlanted } from '../../model/files.ts';
 import { dayMs } from '../../model/time.ts';
-import { type Stats, statfsSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { bytesText } from '../../model/text.ts';
 
 /** The mode of what holds records. */
@@ -223,21 +223,8 @@ async function isOld(path: string): Promise<boolean> {
   return Date.now() - mtimeMs > dayMs;
 }
 
-/** Bytes that this user may still write to the disk of the folder; undefined where that is not known. */
-export type FreeSpace = (folder: string) => number | undefined;
-
-/** As the system says; of a folder that is not there yet, that of the nearest one that is. */
-export const freeSpace: FreeSpace = (folder) => {
-  for (let at = folder; ; at = dirname(at)) {
-    try {
-      const { bavail, bsize } = statfsSync(at);
-      return bavail * bsize;
-    } catch {
-      // Not there, or its system does not say.
-      if (dirname(at) === at) return undefined;
-    }
-  }
-};
+/** As `freeSpace` of model/files.ts. */
+export type FreeSpace = typeof freeSpace;
 
 /** What is smaller is not checked: any disk that works at all has it. */
 const worthChecking = 32e6;

@@ -110,14 +110,17 @@ describe('A workbook', () => {
     expect(sheet.blankRows).toBe(6);
   });
 
-  test('with hidden rows or columns has them read, and reports it', async () => {
-    const sheet = await readFixture('hidden-rows.xlsx');
-    expect(grid(sheet)).toEqual(plain);
-    expect(sheet.notes).toEqual([
-      '1 row is hidden in the sheet, and read like the others',
-      'columns are hidden in the sheet, and read like the others',
-    ]);
-  });
+  test.each(['hidden-rows', 'rows-without-height'])(
+    'with rows or columns that nobody sees has them read, and reports it: %s',
+    async (name) => {
+      const sheet = await readFixture(`${name}.xlsx`);
+      expect(grid(sheet)).toEqual(plain);
+      expect(sheet.notes).toEqual([
+        '1 row is hidden in the sheet, and read like the others',
+        'columns are hidden in the sheet, and read like the others',
+      ]);
+    },
+  );
 
   test('reports a cell without a header, however far away', async () => {
     const sheet = await readFixture('cell-without-header.xlsx');

@@ -110,7 +110,7 @@ export async function readWorksheet(
     row = next;
     column = -1;
     cells = [];
-    if (attributes['hidden'] === '1' || attributes['hidden'] === 'true') hiddenRows += 1;
+    if (isHidden(attributes, 'ht')) hiddenRows += 1;
   };
   const openCell = ({ r: place, t: type, s: style }: Readonly<Record<string, string>>): void => {
     const [, letters, digits] = place === undefined ? [] : (reference.exec(place) ?? ['', '', '']);
@@ -141,7 +141,7 @@ export async function readWorksheet(
         const opened = levels.indexOf(tag);
         if (opened === level) level += 1;
         else if (opened !== -1 && level !== outside) damaged(`a <${tag}> is out of place behind row ${row}`);
-        if (tag === 'col') hiddenColumns ||= attributes()['hidden'] === '1';
+        if (tag === 'col') hiddenColumns ||= isHidden(attributes(), 'width');
         else if (tag === 'row' && level === inRow) openRow(attributes());
         else if (tag === 'c' && level === inCell) openCell(attributes());
         else if (level !== inCell) return;
@@ -177,4 +177,10 @@ export async function readWorksheet(
     'large',
   );
   return { hiddenRows, hiddenColumns };
+}
+
+/** Whether nobody sees the row or the column: what is pulled together until nothing is left of it is not called hidden. */
+function isHidden(attributes: Readonly<Record<string, string>>, size: 'ht' | 'width'): boolean {
+  const { hidden = '', [size]: shown = '1' } = attributes;
+  return ['1', 'true'].includes(hidden) || Number(shown) === 0;
 }

@@ -1,6 +1,6 @@
 /** The frame: argv in, exit code out. It loads the named command, and every failure becomes one message and its exit code. */
 import { Command, CommanderError, Option } from 'commander';
-import { explainFileError } from '../model/files.ts';
+import { systemError } from '../model/files.ts';
 import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
@@ -157,17 +157,7 @@ function explain(context: CliContext, error: unknown): unknown {
   const reason: unknown = context.signal.reason;
   // Whatever an interrupted part throws, the interruption is what happened.
   if (context.signal.aborted && reason instanceof InterruptedError) return reason;
-  return fileError(error) ?? error;
-}
-
-/** A file problem that no room has explained: at least what was called on which file, and what to do. */
-function fileError(error: unknown): OperatorError | undefined {
-  if (!(error instanceof Error)) return undefined;
-  // A thread that could not be started says why in words alone.
-  const lacking = /^Worker initialization failure: (E[A-Z]+)/.exec(error.message)?.[1];
-  if (lacking !== undefined) return explainFileError(Object.assign(error, { code: lacking }), 'start', 'a thread');
-  if (!('syscall' in error)) return undefined;
-  return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
+  return systemError(error) ?? error;
 }
 
 /** Commander's message: what is wrong, then what is nearest. @param path the command given, such as `bulk plan`; empty where unknown */

@@ -222,6 +222,16 @@ export function explainFileError(error: unknown, doing: string, file: string): O
   return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice + where, cause: error });
 }
 
+/** A file problem that no room has explained: at least what was called on which file, and what to do. */
+export function systemError(error: unknown): OperatorError | undefined {
+  if (!(error instanceof Error)) return undefined;
+  // A thread that could not be started says why in words alone.
+  const lacking = /^Worker initialization failure: (E[A-Z]+)/.exec(error.message)?.[1];
+  if (lacking !== undefined) return explainFileError(Object.assign(error, { code: lacking }), 'start', 'a thread');
+  if (!('syscall' in error)) return undefined;
+  return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
+}
+
 /** SQLite says alike that the disk of the file is full, and that of the files that it sorts in, which may be another one. */
 function whichDisk(folder: string): string {
   const { SQLITE_TMPDIR, TMPDIR } = process.env;
@@ -229,8 +239,10 @@ function whichDisk(folder: string): string {
   const temporary = candidates.find((each) => each && mayAccess(each, constants.W_OK | constants.X_OK));
   if (temporary === undefined || statSync(temporary).dev === statSync(folder, { throwIfNoEntry: false })?.dev)
     return '';
-  const [here, there] = [folder, temporary].map((each) => bytesText(freeSpace(each) ?? 0));
-  return ` The disk of ${folder} has ${here} free, that of temporary files, ${temporary}, ${there}: SQLITE_TMPDIR names another folder for those.`;
+  const [here = 0, there = 0] = [folder, temporary].map(freeSpace);
+  // No page of it fits: then that is the one.
+  if (here < 4096) return '';
+  return ` The disk of ${folder} has ${bytesText(here)} free, that of temporary files, ${temporary}, ${bytesText(there)}: SQLITE_TMPDIR names another folder for those.`;
 }
 
 /**

@@ -30,7 +30,7 @@ import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Action } from '../bulk/action.ts';
-import { makeFolder } from '../model/files.ts';
+import { explainFileError, makeFolder } from '../model/files.ts';
 import { hourMs, systemClock } from '../model/time.ts';
 
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
@@ -262,7 +262,7 @@ export class Uploads {
       await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
     } catch (error) {
       await rm(file, { force: true });
-      throw error;
+      throw explainFileError(error, 'keep the sheet in', this.#folder) ?? error;
     }
     return { id, file };
   }

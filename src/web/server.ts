@@ -11,7 +11,7 @@ import multipart, { type MultipartFile } from '@fastify/multipart';
 import rateLimit from '@fastify/rate-limit';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { OperatorError, stackOf, UsageError } from '../model/errors.ts';
-import { explainFileError, readRegularFile } from '../model/files.ts';
+import { explainFileError, readRegularFile, systemError } from '../model/files.ts';
 import { hostInUrl, isLoopback } from '../model/address.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
 import { cannotListen, keepRoom } from '../worker/health-server.ts';
@@ -341,8 +341,9 @@ const bareHeaders = {
 };
 
 /** What is told of an error: an operator's words and advice; of a bug that it is one, and where to look. */
-function failureOf({ id }: FastifyRequest, error: unknown, ports: ConsolePorts) {
+function failureOf({ id }: FastifyRequest, thrown: unknown, ports: ConsolePorts) {
   const { log, redact } = ports;
+  const error = systemError(thrown) ?? thrown;
   if (error instanceof NotFoundError) {
     return { status: 404, title: 'Not found', body: problemTag(error.message, error.advice) };
   }

@@ -1,6 +1,6 @@
 // @module-tag full
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
@@ -151,6 +151,14 @@ describe('a finance clerk', () => {
     expect([refused.status, text]).toEqual([422, expect.stringContaining(why)]);
     expect(text).not.toMatch(/uploads\/|admin-mirror bulk| --[a-z]/);
     expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
+  });
+
+  test('is told where a sheet cannot be kept, and why: the disk is no bug', async () => {
+    const { clerk, folder } = await office();
+    rmSync(`${folder}/data/uploads`, { recursive: true });
+    const refused = await clerk.upload('/batches', balance, 'credit.csv', `${csv}1,add,5,x\n`);
+    const why = /could not keep the sheet in \S+uploads: it does not exist \(ENOENT\) Check the path/;
+    expect([refused.status, await read(refused)]).toEqual([503, expect.stringMatching(why)]);
   });
 
   test('is told at once of a form whose file nobody asked for', async () => {

@@ -80,8 +80,8 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
  * @throws UsageError where somebody else can have written it, and as `readRegularFile`
  */
 export function readTrustedFile(path: string, what: string): ReadFile {
-  refusePlanted(path);
   const file = readRegularFile(path);
+  refusePlanted(path);
   const problem = distrust(what, file);
   if (problem !== undefined) throw problem;
   return file;

@@ -62,7 +62,7 @@ export class Allowance {
     throw new SpentError(
       `this run has sent the ${this.#sent} requests that it may send, and leaves the rest to the next`,
       {
-        advice: `Run \`admin-mirror sync\` again; with a larger sync.requests_per_run (${this.#budget}) a run may send more.`,
+        advice: `Run \`admin-mirror sync\` again. If that ends in the same way, the same is read each time: give sync.requests_per_run more than ${this.#budget}.`,
       },
     );
   }

@@ -11,7 +11,7 @@ import { freeSpace } from '../model/files.ts';
 import { type FreeSpace, requireSpace } from '../store/files/durable-file.ts';
 import type { RunReport, RunStatus, SyncProgress } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { Allowance } from './allowance.ts';
+import { Allowance, SpentError } from './allowance.ts';
 import { endedBy, type ResourceEnd, type ResourcePorts, type SyncOptions, syncResource } from './resource-run.ts';
 import { checkServer, noteClockDifference, OtherServerError } from './server-check.ts';
 import { sharedFailure } from './failures.ts';
@@ -190,8 +190,10 @@ function errorOf(ends: readonly ResourceEnd[], signal: AbortSignal): OperatorErr
   const shared = ofFile ?? sharedFailure(ends.map(({ error, status }) => ({ error, reached: status !== 'failed' })));
   if (shared !== undefined) return shared;
   const problems = ends.flatMap(({ problem }) => (problem === null ? [] : [problem]));
+  const spent = ends.map(({ error }) => error).find((error) => error instanceof SpentError);
+  const advice = spent?.advice ?? 'Run `admin-mirror sync` again, and `admin-mirror status` to see what is open.';
   return new IncompleteError(`the mirror is not complete: ${[...new Set(problems)].join('; ')}`, {
-    advice: 'What was read is kept. Run `admin-mirror sync` again, and `admin-mirror status` to see what is open.',
+    advice: `What was read is kept. ${advice}`,
   });
 }
 

@@ -68,6 +68,12 @@ export class Surplus {
     return this.#windows.get(keyOf(window)) ?? (this.#common() || this.#guess);
   }
 
+  /** Of a window, where nothing else can look like it: a page that leaves out a few, in a window that is not known to count too many. */
+  sureOf(window: DayRange, most: number): number {
+    const surplus = this.of(window);
+    return this.#windows.has(keyOf(window)) || surplus > most ? surplus : 0;
+  }
+
   /** How many records the total of a window counts past the last page that shows any. */
   pastEndOf(window: DayRange): number {
     return this.#past.get(keyOf(window)) ?? this.of(window);

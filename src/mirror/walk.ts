@@ -5,8 +5,8 @@
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
-import { isNoPage, isPageFailure } from '../api/errors.ts';
 import { countOf, wordsOf } from '../api/narrow.ts';
+import { lastByTotal, lastShown, type ReadPageAt } from './list-end.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 
@@ -17,14 +17,13 @@ export interface WalkPorts {
   readonly pageSize: number;
   /** What the server counted in the window when it was last counted; null where it never was. */
   readonly expected: number | null;
-  /** By how much totals are too large, as far as is known, below 0 too small; 0 where they are right. */
+  /** By how much the total was too large when the window was last settled, below 0 too small; 0 where it was right. */
   readonly surplus: number;
   /** How many records totals count past the last page that shows any, as far as is known. */
   readonly past: number;
   /** Whether the server keeps to the order requested. */
   readonly isOrdered: boolean;
-  /** @param isBehind whether it may lie behind the end: then a page that fails is not looked through for the record that it fails by */
-  readonly read: (page: number, isBehind?: boolean) => Promise<MirrorPage>;
+  readonly read: ReadPageAt;
   /** Keeps a page's records and the window's progress in one step. */
   readonly record: (page: MirrorPage, seen: ReadonlySet<RecordKey>) => RecordedPage;
   /** Takes note of how many records this way through the pages has shown so far. */
@@ -44,8 +43,14 @@ interface Shown {
   readonly seen: ReadonlySet<RecordKey>;
   readonly startedAt: Timestamp;
   readonly perPage: number;
+  /** Records on the fullest page. */
+  readonly fullest: number;
+  readonly passes: number;
+  /** Whether the passes have shown different records, none of them all, and that not for a record that came twice. */
+  readonly isCut: boolean;
   /** Whether a record came on two pages of one pass: then the order may have hidden another. */
   readonly crossing: boolean;
+  readonly isOrdered: boolean;
   /** Passes in a row that have shown nothing new. */
   readonly idle: number;
   /** Where the list was found to end by the latest of them. */
@@ -64,7 +69,7 @@ export type Verdict =
   /**
    * Every record that the server shows in the window was seen, unless it was deleted after `startedAt`. `surplus`: how
    * many more its total counts than its pages show, however often they are read; below 0 where it counts fewer. `past`:
-   * how many of these it counts past the list's end.
+   * how many of these it counts past the list's end. `isCut`: whether each way through its pages left out others.
    */
   | {
       readonly kind: 'settled';
@@ -73,6 +78,7 @@ export type Verdict =
       readonly startedAt: Timestamp;
       readonly surplus: number;
       readonly past: number;
+      readonly isCut: boolean;
     }
   /** The same but for records that no page shows: all others were seen. */
   | {
@@ -92,11 +98,16 @@ export type Verdict =
       readonly total: number;
       readonly problem: string;
       readonly shown?: Shown;
+      /** Records on the smaller page, where pages of two sizes came. */
+      readonly perPage?: number;
       /** Ids under which two records came; the windows that cutting makes would each show one and seem settled. */
       readonly twins?: readonly RecordKey[];
     };
 
 type Unstable = Extract<Verdict, { kind: 'unstable' }>;
+
+/** What `isCut` means, in words. */
+export const cutWords = 'its pages leave out records, others at each size of page';
 
 /** Why a window is not settled, in words. */
 export function problemOf(verdict: Exclude<Verdict, { kind: 'settled' }>): string {
@@ -123,6 +134,8 @@ class Pass {
   /** The list's end when it was read first: the total, and the creation time of the last record. */
   #edge: { readonly total: number; readonly createdAt: unknown } | undefined;
   #total = 0;
+  /** Records on the fullest page. */
+  #fullest = 0;
   /** How many of the seen were created after the edge. */
   #added = 0;
   #constant = true;
@@ -153,7 +166,9 @@ class Pass {
     for (const part of page.parts ?? [page]) this.#keepPart(part);
     this.#ports.show?.(this.#seen.size);
     const { total, lastPage, perPage } = page;
-    return { total, lastPage, perPage, entries: entriesOn(page).length };
+    const entries = entriesOn(page).length;
+    this.#fullest = Math.max(this.#fullest, entries);
+    return { total, lastPage, perPage, entries };
   }
 
   #keepPart(page: MirrorPage): void {
@@ -218,11 +233,22 @@ class Pass {
     const asBefore = missing === surplus && !this.#crossing;
     if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
       if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
-      return { kind: 'settled', total, seen, startedAt, surplus: missing, past: this.#end.past };
+      return { kind: 'settled', total, seen, startedAt, surplus: missing, past: this.#end.past, isCut: false };
     }
     if (this.#constant && unreadable.length === 0) {
       const problem = `the server counts ${counted(total, 'record')}, its pages showed ${seen.size}`;
-      const shown = { seen, startedAt, perPage, crossing: this.#crossing, idle: 0, end: this.#end };
+      const shown = {
+        seen,
+        startedAt,
+        perPage,
+        fullest: this.#fullest,
+        passes: 1,
+        isCut: false,
+        crossing: this.#crossing,
+        isOrdered: this.#ports.isOrdered,
+        idle: 0,
+        end: this.#end,
+      };
       return { kind: 'unstable', total, problem, shown };
     }
     const problem = `records came or went while it was read (${total} at the end, ${seen.size} seen)`;
@@ -276,134 +302,6 @@ async function walkOnce(ports: WalkPorts, portsOf: PortsOf, most: number, before
   return { kind: 'unstable', total, problem: 'its last page was another one each time' };
 }
 
-/**
- * The page with which the list ends by its total; where that does not come, the last one that does. A total may count what no page
- * shows, and some servers refuse a page behind the end, or fail on it.
- * @param readOne gives the record at a place of the list, from 1, on a page of its own
- */
-export async function lastByTotal(
-  read: WalkPorts['read'],
-  readOne: (place: number) => Promise<MirrorPage>,
-  end: number,
-): Promise<MirrorPage> {
-  if (end === 1) return read(end);
-  let failure: Error;
-  try {
-    return await read(end, true);
-  } catch (error) {
-    if (!isNoPage(error)) throw error;
-    failure = error;
-  }
-  const { shown } = await searchBack((at) => readBehind(read, at), undefined, end);
-  if (shown !== undefined && !(await goesOnBehind(shown, readOne))) return shown;
-  if (!isPageFailure(failure)) throw failure;
-  return read(end);
-}
-
-/** Whether one of the next two records comes by itself: not two in a row make every page fail that they are on. */
-async function goesOnBehind(
-  { page, perPage }: MirrorPage,
-  readOne: (place: number) => Promise<MirrorPage>,
-): Promise<boolean> {
-  for (const more of [1, 2]) {
-    const next = await readBehind(readOne, page * perPage + more);
-    if (next !== undefined && entriesOn(next).length > 0) return true;
-  }
-  return false;
-}
-
-/**
- * The last page that shows records, which a wrong total does not show. One request more where
- * the page is full, and about log2 of the pages where the total is wrong.
- * @param page the last one by the total
- * @param most records beyond which the list is not looked through any further
- * @param isDoubted whether the page may not be the last one though it is not full
- */
-export async function lastShown(
-  read: WalkPorts['read'],
-  page: MirrorPage,
-  most: number,
-  isDoubted = false,
-): Promise<MirrorPage> {
-  const entries = entriesOn(page).length;
-  if (entries === 0) {
-    const readAt = (at: number, isBehind: boolean) => (isBehind ? readBehind(read, at) : read(at));
-    return lastOf(await searchBack(readAt, undefined, page.page), page);
-  }
-  // A page that is not full ends its list.
-  if (entries < page.perPage && !isDoubted) return page;
-  let shown = page;
-  for (let step = 1; ; step *= 2) {
-    const next = await readBehind(read, shown.page + step);
-    if (next === undefined || entriesOn(next).length === 0) {
-      return lastOf(await searchBack((at) => readBehind(read, at), shown, shown.page + step), shown);
-    }
-    if (isRepeated(next, shown)) return firstOf(read, shown);
-    shown = next;
-    if (shown.page * page.perPage > most) return shown;
-  }
-}
-
-/** Whether a page shows what another one does: some servers give their last page for each one behind it. */
-function isRepeated(page: MirrorPage, other: MirrorPage): boolean {
-  const known = new Set(entriesOn(other));
-  return entriesOn(page).every((id) => known.has(id));
-}
-
-/** The first of the pages that show what this one does. */
-async function firstOf(read: WalkPorts['read'], page: MirrorPage): Promise<MirrorPage> {
-  const { first } = await searchBack(read, undefined, page.page, (middle) => !isRepeated(middle, page));
-  return first ?? page;
-}
-
-/** What a search for the end of a list has come to. */
-interface Searched {
-  /** The last page that counts. */
-  readonly shown: MirrorPage | undefined;
-  /** The first page that came and does not. */
-  readonly first: MirrorPage | undefined;
-}
-
-function lastOf({ shown, first }: Searched, otherwise: MirrorPage): MirrorPage {
-  return shown ?? first ?? otherwise;
-}
-
-/**
- * Finds the last page that counts, in about log2 of the pages.
- * @param read is told whether it reads behind a page that counts @param shown one that does @param empty one behind it that does not
- */
-async function searchBack(
-  read: (page: number, isBehind: boolean) => Promise<MirrorPage | undefined>,
-  shown: MirrorPage | undefined,
-  empty: number,
-  counts = (page: MirrorPage): boolean => entriesOn(page).length > 0,
-): Promise<Searched> {
-  let first: MirrorPage | undefined;
-  const steps = shown === undefined ? [1, 8, 512] : [];
-  while ((shown?.page ?? 0) + 1 < empty) {
-    // A total is a little too large, or beyond all measure: a few steps back show which, and then sizes are halved.
-    const back: number | undefined = steps.shift();
-    const least = Math.max(1, shown?.page ?? 0);
-    const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
-    const at = back !== undefined && empty - back > least ? empty - back : half;
-    const middle: MirrorPage | undefined = await read(at, shown !== undefined);
-    // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
-    if (middle !== undefined && counts(middle)) shown = middle;
-    else [empty, first] = [at, middle ?? first];
-  }
-  return { shown, first };
-}
-
-/** A page behind one that shows records; undefined where the list ends before it, in whatever way the server says so. */
-async function readBehind(read: WalkPorts['read'], page: number): Promise<MirrorPage | undefined> {
-  try {
-    return await read(page, true);
-  } catch (error) {
-    if (isNoPage(error)) return undefined;
-    throw error;
-  }
-}
-
 /** Goes on from the list's end, which was taken, to its beginning. */
 async function walkBack(pass: Pass, end: number, perPage: number): Promise<Verdict> {
   let lastPage = end;
@@ -412,7 +310,7 @@ async function walkBack(pass: Pass, end: number, perPage: number): Promise<Verdi
     const page = await pass.take(number);
     if (page.perPage !== perPage) {
       const problem = `the page size changed from ${perPage} to ${page.perPage} during the walk`;
-      return { kind: 'unstable', total: page.total, problem };
+      return { kind: 'unstable', total: page.total, problem, perPage: Math.min(perPage, page.perPage) };
     }
     lastPage = page.lastPage;
   }
@@ -434,10 +332,23 @@ const idleShuffled = 8;
 
 type PortsOf = (pageSize: number) => WalkPorts;
 
+/** How full pages are requested, of the fullest that came, in turns: what hides where one page ends shows on another. */
+const shares = [1, 0.7, 0.5];
+
+/** Records to be requested on a page after what earlier passes have shown. @param pageSize where that is nothing to go on with */
+function sizeAfter({ shown, perPage = Infinity }: Unstable, pageSize: number): number {
+  if (shown === undefined) return Math.min(pageSize, perPage);
+  const { seen, fullest, passes, isOrdered } = shown;
+  // What one page shows in no order, another one may not.
+  const isOnePage = !isOrdered && seen.size <= fullest;
+  return Math.max(1, Math.floor(fullest * (isOnePage ? 1 : (shares[passes % shares.length] ?? 1))));
+}
+
 /**
  * Walks the window until a walk is consistent, so many times at the most. Passes over a list that holds still are united:
  * where its order changes from request to request, each of them has the same chance to miss a record, so a few dozen
- * find the last one; and where two of them show the same records in an order that is kept, there are no others to be shown.
+ * find the last one; and where two of them, on pages that end elsewhere, show the same records in an order that is kept, there are no
+ * others to be shown: a server whose pages leave some out would have left out others.
  * @param before what earlier passes have shown, to go on from
  */
 export async function walkWindow(
@@ -449,33 +360,37 @@ export async function walkWindow(
 ): Promise<Verdict> {
   let verdict: Verdict = before ?? (await walkOnce(portsOf(pageSize), portsOf, most));
   for (let pass = 1; pass < passes && verdict.kind === 'unstable'; pass += 1) {
-    // Pages that end elsewhere show what hid between two of them.
-    const size: number = verdict.shown?.crossing && pass % 2 === 1 ? Math.max(1, Math.floor(pageSize * 0.7)) : pageSize;
-    const ports = portsOf(size);
+    const { shown } = verdict;
     // Another pass would show nothing else.
-    if ((verdict.shown?.idle ?? 0) >= (ports.isOrdered ? idlePasses : idleShuffled)) break;
-    const next = await walkOnce(ports, portsOf, most, verdict.shown?.end);
-    verdict = next.kind === 'unstable' ? unite(verdict, next, ports.isOrdered) : next;
+    if (shown !== undefined && shown.idle >= (shown.isOrdered ? idlePasses : idleShuffled)) break;
+    const next = await walkOnce(portsOf(sizeAfter(verdict, pageSize)), portsOf, most, shown?.end);
+    verdict = next.kind === 'unstable' ? unite(verdict, next) : next;
   }
   return verdict;
 }
 
-function unite(before: Unstable, now: Unstable, isOrdered: boolean): Verdict {
+function unite(before: Unstable, now: Unstable): Verdict {
   const [a, b] = [before.shown, now.shown];
   // Where records came or went, what was seen before no longer adds up with what is seen now.
   if (a === undefined || b === undefined || before.total !== now.total) return now;
   const { startedAt } = a;
   const { total } = now;
+  const { isOrdered } = b;
   const seen = a.seen.union(b.seen);
   const isSame = seen.size === a.seen.size && seen.size === b.seen.size;
   const crossing = a.crossing || b.crossing;
+  const isCut = a.isCut || !(isSame || crossing);
   const idle = seen.size > a.seen.size ? 0 : a.idle + 1;
   // By chance, two passes in different orders may miss the same record.
   const isAll = isOrdered || !crossing ? isSame && (!b.crossing || a.perPage !== b.perPage) : idle >= idleShuffled;
   if (seen.size === total || isAll) {
-    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.end.past };
+    return { kind: 'settled', total, seen, startedAt, surplus: total - seen.size, past: b.end.past, isCut };
   }
-  return { ...now, shown: { ...b, seen, startedAt, crossing, idle } };
+  const counts = `the server counts ${counted(total, 'record')}, its pages showed ${seen.size}`;
+  const problem = isCut ? `${counts}: ${cutWords}` : counts;
+  const fullest = Math.max(a.fullest, b.fullest);
+  const shown = { ...b, seen, startedAt, fullest, passes: a.passes + 1, isCut, crossing, idle };
+  return { kind: 'unstable', total, problem, shown };
 }
 
 /** Passes over a window that cannot be cut and whose order changes with every request, before it is left as it is. */

@@ -121,14 +121,14 @@ export class WindowPages {
   }
 
   walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
-    const { source, store, run, resource, capabilities, clock, progress, surplus, allowance } = this.#ports;
+    const { source, store, run, resource, capabilities, clock, progress, surplus, allowance, most } = this.#ports;
     const range = requestedRange(window, capabilities);
     const request = (page: number): PageRequest => ({ page, paginate, range });
     return {
       clock,
       pageSize: paginate,
       expected: window.serverTotal,
-      surplus: surplus.of(window),
+      surplus: surplus.sureOf(window, most),
       past: surplus.pastEndOf(window),
       isOrdered: capabilities.sorts === 'kept',
       show: (records) => allowance.show(resource, window, records),

@@ -12,6 +12,7 @@ import type { SyncProgress, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { ContradictionError, noteForeign } from './failures.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
+import { lastByTotal, lastShown } from './list-end.ts';
 import { entriesOn } from './page.ts';
 import { type PageMemory, WindowPages } from './window-pages.ts';
 import { requestedRange, type Source } from './source.ts';
@@ -20,7 +21,7 @@ import type { Removal, Suspicion } from './reconcile.ts';
 import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import { surplusWords, type Surplus } from './surplus.ts';
-import { lastByTotal, lastShown, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
+import { cutWords, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
 export interface VisitPorts {
@@ -290,7 +291,10 @@ export class WindowVisitor {
     const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
-      let verdict = await this.#unlessTooDeep(window, await walkWindow(portsOf, capabilities.pageSize, most));
+      const walked = await walkWindow(portsOf, capabilities.pageSize, most);
+      const isCut = walked.kind === 'settled' ? walked.isCut : walked.kind === 'unstable' && walked.shown?.isCut;
+      if (isCut) this.#reportCut(window);
+      let verdict = await this.#unlessTooDeep(window, walked);
       if (verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined)) {
         const pieces = await this.#cut(window, verdict.total);
         if (pieces !== undefined) return pieces;
@@ -305,6 +309,14 @@ export class WindowVisitor {
     } finally {
       this.#pages.countSame(memory);
     }
+  }
+
+  /** Puts on record, once, that pages leave out records: whoever else reads this list by its pages lacks them. */
+  #reportCut({ from, to }: Window): void {
+    const { store, run, resource, progress } = this.#ports;
+    const detail = `${from}..${to}: ${cutWords}`;
+    progress({ kind: 'notice', resource, text: detail });
+    store.recordEvent(run, { resource, kind: 'pages_cut', subject: run, detail });
   }
 
   /** The verdict, unless the list goes on behind the last page that is shown: some servers show none beyond a depth. */
@@ -328,7 +340,8 @@ export class WindowVisitor {
       // Some may have been added since.
       if (unseen === 0 || unseen <= (await this.total(window)) - total) return verdict;
     }
-    this.#most = Math.min(this.#most, size);
+    // A list that ends before its first page is full has no depth: that page leaves some out.
+    if (size >= pageSize) this.#most = Math.min(this.#most, size);
     return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, and there are others` };
   }
 
@@ -378,8 +391,9 @@ export class WindowVisitor {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus, verdict.past);
       if (this.#seal(window, end, verdict.surplus)) {
-        // Whichever of the pieces it is of: the other is read once more to see that it has none.
-        for (const piece of this.#sealedPieces(window)) surplus.note(piece, verdict.surplus);
+        // Whichever of the pieces it is of: the other is read once more to see that it has none. The open one is read anyway.
+        const [sealed] = this.#sealedPieces(window);
+        surplus.note(sealed, verdict.surplus);
       }
       if (verdict.surplus === 0) return;
       const text = `${window.from}..${window.to}: ${surplusWords(verdict.surplus)}`;
@@ -402,7 +416,7 @@ export class WindowVisitor {
     return true;
   }
 
-  #sealedPieces({ from, to }: Window): DayRange[] {
+  #sealedPieces({ from, to }: Window): [sealed: DayRange, open: DayRange] {
     const { seal } = this.#ports;
     return [
       { from, to: seal },

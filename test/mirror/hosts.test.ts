@@ -208,6 +208,42 @@ describe('a host that cannot make large pages', () => {
   });
 });
 
+describe('a host that makes smaller pages than it is asked for', () => {
+  test.each([
+    ['further in', (page: number, size: number) => ((page - 1) * size < 100 ? size : 10)],
+    // Every third of them, whichever that is.
+    [
+      'now and then',
+      (
+        (requests) =>
+        (_: number, size: number): number =>
+          (requests += 1) % 3 === 0 ? 25 : size
+      )(0),
+    ],
+  ] as const)('%s is mirrored whole in these', async (_, sizeOf) => {
+    const sandbox = await startSandbox(shop);
+    let isSmaller = false;
+    const proxy = await behindProxy(
+      sandbox,
+      () => ({}),
+      (path) =>
+        path.replace(/paginate=(\d+)&page=(\d+)/, (_whole, size, page) => {
+          const served = isSmaller ? Math.min(Number(size), sizeOf(Number(page), Number(size))) : size;
+          return `paginate=${served}&page=${page}`;
+        }),
+    );
+    const file = `${temporaryFolder()}/mirror.db`;
+    for (let night = 0; night < 3; night += 1) {
+      const { report } = await sync(proxy, file, { pageSize: 50, windowPages: 6 });
+      expect(report.status).toBe('complete');
+      expectMirrored(sandbox, file);
+      sandbox.control.insert('users');
+      sandbox.control.remove('users', 100 + night);
+      isSmaller = true;
+    }
+  });
+});
+
 describe('a record that makes every page fail that it is on', () => {
   const bad = [17, 301, 302, 640];
 

@@ -72,6 +72,14 @@ describe('what is known of totals', () => {
     expect([surplus.searchedAt(second), store.capability('surplus', 'users')]).toEqual([undefined, undefined]);
   });
 
+  test('of other windows is believed of one only where it is more than a window may have', () => {
+    const { surplus } = opened();
+    surplus.note(first, 3);
+    surplus.note(second, 3);
+    expect([surplus.of(third), surplus.sureOf(third, 2), surplus.sureOf(third, 3)]).toEqual([3, 3, 0]);
+    expect(surplus.sureOf(first, 3)).toBe(3);
+  });
+
   test('of what is counted past the end goes by the last look', () => {
     const { surplus, again } = opened();
     surplus.note(first, 5, 2);

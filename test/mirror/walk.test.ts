@@ -1,37 +1,12 @@
 /** Walks over a list that is made up here, page by page: what is requested in which order, and what is said of it. */
 import { describe, expect, test } from 'vitest';
 import type { Unreadable } from '../../src/api/envelope.ts';
-import { NotFound, RefusedInput, ServerFailed } from '../../src/api/errors.ts';
+import { NotFound } from '../../src/api/errors.ts';
 import type { MirrorPage } from '../../src/mirror/page.ts';
-import {
-  lastByTotal,
-  lastShown,
-  problemOf,
-  type Verdict,
-  type WalkPorts,
-  walkUncut,
-  walkWindow,
-} from '../../src/mirror/walk.ts';
+import { problemOf, type Verdict, type WalkPorts, walkUncut, walkWindow } from '../../src/mirror/walk.ts';
 import type { RecordKey } from '../../src/model/records.ts';
 import { timestampOf } from '../../src/model/time.ts';
-
-const start = Date.UTC(2026, 2, 11);
-const createdAt = (id: RecordKey) => timestampOf(Date.UTC(2026, 0, 1) + Number(id) * 1_000);
-const ids = (count: number, first = 1) => Array.from({ length: count }, (_, at) => first + at);
-
-interface List {
-  /** In the order of the list. */
-  ids: RecordKey[];
-  /** How many more the total counts. */
-  more?: number;
-  /** On a page, whatever is requested. */
-  readonly perPage?: number;
-  /** Called before each page is made. */
-  readonly before?: (requests: number, list: List) => void;
-  /** What is otherwise of a page than the list makes it. */
-  readonly change?: (page: MirrorPage, requests: number) => Partial<MirrorPage>;
-  readonly ports?: Partial<WalkPorts>;
-}
+import { createdAt, ids, type List, portsOver, start } from '../support/walked-list.ts';
 
 interface Walked {
   readonly verdict: Verdict;
@@ -41,46 +16,6 @@ interface Walked {
   readonly sizes: readonly number[];
   /** As whoever watches was shown. */
   readonly shown: readonly number[];
-}
-
-/** The list behind the ports of a walk, and what was requested of it. */
-function portsOver(list: List) {
-  const [pages, sizes, shown]: number[][] = [[], [], []];
-  const read = (requested: number) => (page: number) => {
-    const pageSize = list.perPage ?? requested;
-    pages?.push(page);
-    list.before?.(pages?.length ?? 0, list);
-    const on = list.ids.slice((page - 1) * pageSize, page * pageSize);
-    const total = list.ids.length + (list.more ?? 0);
-    const lastPage = Math.max(1, Math.ceil(total / pageSize));
-    const none = { field: [], rows: [], hash: '', milliseconds: 0 };
-    const made: MirrorPage = {
-      page,
-      perPage: pageSize,
-      lastPage,
-      total,
-      ids: on,
-      createdAt: on.map(createdAt),
-      ...none,
-    };
-    return Promise.resolve({ ...made, ...list.change?.(made, pages?.length ?? 0) });
-  };
-  const portsOf = (pageSize: number): WalkPorts => {
-    sizes?.push(pageSize);
-    return {
-      clock: { now: () => start },
-      pageSize,
-      expected: list.ids.length + (list.more ?? 0),
-      surplus: 0,
-      past: 0,
-      isOrdered: true,
-      read: read(pageSize),
-      record: () => ({ unusable: 0, twins: [] }),
-      show: (records) => shown?.push(records),
-      ...list.ports,
-    };
-  };
-  return { portsOf, pages: pages ?? [], sizes: sizes ?? [], shown: shown ?? [] };
 }
 
 async function walked(list: List, passes = 1, most = Infinity, before?: Verdict): Promise<Walked> {
@@ -101,6 +36,7 @@ const settled = (seen: readonly RecordKey[], more: object = {}) => ({
   startedAt: timestampOf(start),
   surplus: 0,
   past: 0,
+  isCut: false,
   ...more,
 });
 
@@ -162,6 +98,7 @@ describe('a walk', () => {
       kind: 'unstable',
       total: 25,
       problem: 'the page size changed from 10 to 5 during the walk',
+      perPage: 5,
     });
   });
 });
@@ -363,7 +300,11 @@ describe('a total that counts what no page shows', () => {
         seen: new Set(ids(15)),
         startedAt: timestampOf(start),
         perPage: 10,
+        fullest: 10,
+        passes: 1,
+        isCut: false,
         crossing: false,
+        isOrdered: true,
         idle: 0,
         end: { past: 10, isSure: true },
       },
@@ -377,7 +318,7 @@ describe('a total that counts what no page shows', () => {
     expect([verdict.kind, pages]).toEqual(['settled', [2, 1]]);
     // What was known of it is doubted by the next pass.
     const twice = await walked({ ids: ids(15), more: 10, ports: { past: 10 } }, 2);
-    expect(twice.pages).toEqual([2, 1, 2, 3, 1]);
+    expect(twice.pages).toEqual([2, 1, 3, 4, 2, 1]);
     expect(twice.verdict).toMatchObject({ kind: 'settled', surplus: 10, past: 10 });
   });
 
@@ -389,151 +330,8 @@ describe('a total that counts what no page shows', () => {
   });
 });
 
-describe('the last page that shows records', () => {
-  /** What is found from that page on, and what was requested for it. */
-  async function found(count: number, from: number, most = Infinity, isDoubted?: boolean) {
-    const { portsOf, pages } = portsOver({ ids: ids(count) });
-    const { read } = portsOf(10);
-    const page = await read(from);
-    pages.length = 0;
-    const last = await lastShown(read, page, most, isDoubted);
-    return [last.page, pages];
-  }
-
-  test.each([
-    ['is the last one by the total where that is not full', 25, 3, [3, []]],
-    ['is found one request behind it where it is full', 30, 3, [3, [4]]],
-    ['is found in ever longer steps forward, and then by halves', 155, 3, [16, [4, 6, 10, 18, 14, 16, 17]]],
-    ['is one step back where the total is a little too large', 25, 4, [3, [3]]],
-    ['is found in a few steps back, and then by halves', 25, 12, [3, [11, 3, 7, 5, 4]]],
-    ['is found by halves where a step back would lead to the first page', 15, 10, [2, [9, 3, 2]]],
-    ['is the first page where none shows any', 0, 1, [1, []]],
-    ['is the first page of which none shows any, after a look at each half', 0, 6, [1, [5, 2, 1]]],
-    ['is found in a few dozen requests where the total is beyond all measure', 25, 1e9, [3, expect.any(Array)]],
-  ] as const)('%s', async (_, count, from, expected) => {
-    expect(await found(count, from)).toEqual(expected);
-  });
-
-  test('is not sought further than may be read, and is behind a page that is doubted', async () => {
-    expect(await found(1_000, 3, 45)).toEqual([6, [4, 6]]);
-    expect(await found(25, 3, Infinity, true)).toEqual([3, [4]]);
-    const [, pages] = await found(25, 1e9);
-    expect((pages as number[]).length).toBeLessThan(40);
-  });
-
-  /** Of a server that shows no page behind the eighth; `behind`: pages that may lie behind the end, as they were requested. */
-  async function foundOver(error: Error, count: number, from: number) {
-    const list = portsOver({ ids: ids(count) }).portsOf(10);
-    const behind: number[] = [];
-    const page = await list.read(from);
-    const read: WalkPorts['read'] = async (number, isBehind) => {
-      if (isBehind === true) behind.push(number);
-      if (number > 8) throw error;
-      return list.read(number);
-    };
-    return [(await lastShown(read, page, Infinity)).page, behind];
-  }
-  const refused = new RefusedInput('too deep', 422, []);
-
-  test.each([
-    ['is refused', refused],
-    ['fails', new ServerFailed('broken', 500, { smallerMayHelp: true })],
-  ])('is the one before a page that %s', async (_, error) => {
-    expect(await foundOver(error, 80, 8)).toEqual([8, [9]]);
-    expect(await foundOver(error, 300, 5)).toEqual([8, [6, 8, 12, 10, 9]]);
-    // A few steps back, of which the first show nothing and the others may be behind the end.
-    expect(await foundOver(error, 25, 7)).toEqual([3, [4, 3]]);
-  });
-
-  test('is not known where a page is refused and none has shown any, or the server is away', async () => {
-    await expect(foundOver(refused, 25, 12)).rejects.toBe(refused);
-    const away = new ServerFailed('come back later', 503, { waitMs: 5 });
-    await expect(foundOver(away, 80, 8)).rejects.toBe(away);
-  });
-});
-
 describe('a last page by the total that does not come', () => {
-  const refused = new RefusedInput('too deep', 422, []);
-  const failed = new ServerFailed('broken', 500, { smallerMayHelp: true });
-  const missing = new NotFound('no such page');
-  const other = new ServerFailed('another page came', 200, { isOther: true });
-
-  /**
-   * Pages of ten, of a list of that many records of which only some pages come.
-   * @param comes whether a page does @param single what comes by itself
-   */
-  async function ended(
-    failure: Error,
-    end: number,
-    comes: (page: number, isBehind: boolean) => boolean,
-    single: (place: number) => 'comes' | 'empty' | 'fails' = () => 'fails',
-  ) {
-    const list = portsOver({ ids: ids(70) });
-    const [page, one] = [list.portsOf(10).read, list.portsOf(1).read];
-    const pages: string[] = [];
-    const places: number[] = [];
-    const read: WalkPorts['read'] = async (number, isBehind = false) => {
-      pages.push(`${number}${isBehind ? ' behind' : ''}`);
-      if (!comes(number, isBehind)) throw failure;
-      return page(number);
-    };
-    const readOne = async (place: number) => {
-      places.push(place);
-      if (single(place) === 'fails') throw failed;
-      return single(place) === 'empty' ? { ...(await one(place)), ids: [] } : one(place);
-    };
-    const found = await lastByTotal(read, readOne, end).then(
-      (each) => each.page,
-      (thrown: unknown) => thrown,
-    );
-    return { found, pages, places };
-  }
-
-  test.each([
-    ['is refused', refused],
-    ['fails', failed],
-    ['is not found', missing],
-    ['is another one', other],
-  ])(
-    'and %s gives way to the last that does, once two records behind that did not come by themselves',
-    async (_, error) => {
-      const upTo = (page: number): boolean => page <= 3;
-      const search = await ended(error, 7, upTo);
-      expect(search).toMatchObject({ found: 3, places: [31, 32] });
-      expect(search.pages.every((each) => each.endsWith('behind'))).toBe(true);
-      expect(await ended(error, 7, upTo, () => 'empty')).toMatchObject({ found: 3, places: [31, 32] });
-    },
-  );
-
-  test('is read in parts where a record behind the last page that comes shows that the list goes on', async () => {
-    const comes = (page: number, isBehind: boolean): boolean => page <= 3 || !isBehind;
-    expect(await ended(failed, 7, comes, () => 'comes')).toMatchObject({ found: 7, places: [31] });
-    const second = await ended(failed, 7, comes, (place) => (place === 32 ? 'comes' : 'fails'));
-    expect(second).toMatchObject({ found: 7, places: [31, 32] });
-    expect(second.pages.at(-1)).toBe('7');
-  });
-
-  test('is an error where the list goes on and the server refuses the page', async () => {
-    const upTo = (page: number): boolean => page <= 3;
-    const search = await ended(refused, 7, upTo, () => 'comes');
-    expect(search).toMatchObject({ found: refused, places: [31] });
-    expect(search.pages).not.toContain('7');
-    expect(await ended(refused, 7, () => false)).toMatchObject({ found: refused, places: [] });
-    expect(await ended(failed, 7, (_, isBehind) => !isBehind)).toMatchObject({ found: 7, places: [] });
-  });
-
-  test('is the error that it was where the server says nothing of the page', async () => {
-    const away = new ServerFailed('come back later', 503, { waitMs: 5 });
-    expect(await ended(away, 7, () => false)).toEqual({ found: away, pages: ['7 behind'], places: [] });
-  });
-
-  test('is looked for nowhere else where it comes, or is the first', async () => {
-    expect(await ended(failed, 7, () => true)).toEqual({ found: 7, pages: ['7 behind'], places: [] });
-    expect(await ended(failed, 1, () => true)).toEqual({ found: 1, pages: ['1'], places: [] });
-    expect(await ended(failed, 1, () => false)).toEqual({ found: failed, pages: ['1'], places: [] });
-  });
-
-  test('is the end of a walk, and what its total counts beyond it a surplus', async () => {
+  test('ends the walk at the last one that does, and what the total counts beyond it is a surplus', async () => {
     const list = portsOver({ ids: ids(30), more: 20 });
     const behind: unknown[] = [];
     const portsOf = (size: number): WalkPorts => {
@@ -541,40 +339,15 @@ describe('a last page by the total that does not come', () => {
       const read: WalkPorts['read'] = (page, isBehind) => {
         if ((page - 1) * size < 30) return ports.read(page);
         behind.push([size, page, isBehind]);
-        return Promise.reject(missing);
+        return Promise.reject(new NotFound('no such page'));
       };
       return { ...ports, expected: 70, read };
     };
     const verdict = await walkWindow(portsOf, 10, Infinity, 2);
     expect(verdict).toMatchObject({ kind: 'settled', total: 50, surplus: 20 });
     expect(behind).toContainEqual([1, 31, true]);
-    expect(list.pages).toEqual([2, 3, 2, 1, 2, 3, 2, 1]);
+    expect(list.pages).toEqual([2, 3, 2, 1, 2, 4, 5, 4, 3, 2, 1]);
     expect(behind.every((each) => (each as unknown[])[2] === true)).toBe(true);
-  });
-});
-
-describe('a server that gives its last page for each one behind it', () => {
-  /** Pages of ten records; behind the third comes the third. */
-  async function found(from: number, change: (page: MirrorPage) => Partial<MirrorPage> = () => ({})) {
-    const list = portsOver({
-      ids: ids(30),
-      more: 40,
-      change: (page) => (page.page <= 3 ? {} : { ids: ids(10, 21), ...change(page) }),
-    });
-    const { read } = list.portsOf(10);
-    const last = await lastShown(read, await read(from), Infinity);
-    return { page: last.page, requests: list.pages.length };
-  }
-
-  test.each([3, 4, 7])('shows where that is: from page %i on', async (from) => {
-    const { page, requests } = await found(from);
-    expect(page).toBe(3);
-    expect(requests).toBeLessThan(10);
-  });
-
-  test('is not one whose pages have a record in common', async () => {
-    const { page } = await found(3, (each) => (each.page === 4 ? { ids: ids(10, 30) } : { ids: [] }));
-    expect(page).toBe(4);
   });
 });
 
@@ -586,10 +359,10 @@ describe('several passes', () => {
     expect((await walked({ ids: ids(25) }, 3)).sizes).toEqual([10]);
   });
 
-  test('over an order that is kept end once two of them show the same', async () => {
+  test('over an order that is kept end once two of them, on pages that end elsewhere, show the same', async () => {
     const walk = await walked({ ids: ids(15), more: 10 }, 3);
     expect(walk.verdict).toMatchObject(settled(ids(15), { total: 25, surplus: 10, past: 10 }));
-    expect(walk.sizes).toEqual([10, 10]);
+    expect(walk.sizes).toEqual([10, 7]);
   });
 
   test('with other pages where a record came twice, so that what hid between two of them shows', async () => {
@@ -604,16 +377,24 @@ describe('several passes', () => {
     expect(walk.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 0 });
   });
 
-  /** Two requests a pass; the total counts sixteen, and each pass shows what it is told. */
-  const passing = (shows: (pass: number) => readonly RecordKey[], more: Partial<List> = {}): List => ({
-    ids: ids(15),
-    more: 1,
-    before: (requests, list) => {
-      list.ids = [...shows(Math.ceil(requests / 2))];
-      list.more = 16 - list.ids.length;
-    },
-    ...more,
-  });
+  /** The server keeps to its own size of pages; the total counts sixteen, and each pass shows what it is told. */
+  const passing = (shows: (pass: number) => readonly RecordKey[], more: Partial<List> = {}): List => {
+    let pass = 1;
+    return {
+      ids: ids(15),
+      more: 1,
+      perPage: 10,
+      before: (_, list) => {
+        list.ids = [...shows(pass)];
+        list.more = 16 - list.ids.length;
+      },
+      change: ({ page }) => {
+        if (page === 1) pass += 1;
+        return {};
+      },
+      ...more,
+    };
+  };
   const shuffled = { ports: { isOrdered: false } };
 
   test.each([
@@ -630,27 +411,27 @@ describe('several passes', () => {
 
   test('end where none has shown another record for long, and later where the order is not kept', async () => {
     const list = () => passing((pass) => ids(15).filter((id) => id !== pass));
-    expect((await walked(list(), 40)).pages).toHaveLength(2 * 6);
-    expect((await walked({ ...list(), ...shuffled }, 40)).pages).toHaveLength(2 * 10);
+    expect((await walked(list(), 40)).sizes).toHaveLength(6);
+    expect((await walked({ ...list(), ...shuffled }, 40)).sizes).toHaveLength(10);
   });
 
   test('take another size in turns while a record comes twice', async () => {
-    const crossing = passing(() => [...ids(10), 10, ...ids(4, 11)], { perPage: 10 });
+    const crossing = passing(() => [...ids(10), 10, ...ids(4, 11)]);
     const walk = await walked(crossing, 4);
     // The server keeps to its own size, so nothing shows that no other record hides.
-    expect(walk.sizes).toEqual([10, 7, 10, 7]);
+    expect(walk.sizes).toEqual([10, 7, 5, 10]);
     expect(walk.verdict).toMatchObject({ kind: 'unstable', shown: { crossing: true, idle: 3 } });
   });
 
   test('settle a shuffled list once so many have shown nothing new, where a record came twice in any of them', async () => {
     const twice = [...ids(10), 10, ...ids(4, 11)];
-    const all = passing(() => twice, { perPage: 10, ...shuffled });
+    const all = passing(() => twice, shuffled);
     const walk = await walked(all, 40);
     expect(walk.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 2 });
     expect(walk.sizes).toHaveLength(9);
-    const first = passing((pass) => (pass === 1 ? twice : ids(14)), { perPage: 10, ...shuffled });
+    const first = passing((pass) => (pass === 1 ? twice : ids(14)), shuffled);
     expect((await walked(first, 3)).verdict.kind).toBe('unstable');
-    const none = passing(() => ids(14), { perPage: 10, ...shuffled });
+    const none = passing(() => ids(14), shuffled);
     expect((await walked(none, 40)).sizes).toHaveLength(2);
   });
 
@@ -663,18 +444,29 @@ describe('several passes', () => {
     // The first pass takes three requests, or ends with the third of them.
     const first = await walked(broken(3), 2);
     expect(first.verdict).toMatchObject({ kind: 'unstable', shown: { idle: 0 } });
-    const second = await walked(broken(5), 2);
+    const second = await walked(broken(6), 2);
     expect(second.verdict).toEqual({
       kind: 'unstable',
       total: 25,
-      problem: 'the page size changed from 10 to 5 during the walk',
+      problem: 'the page size changed from 7 to 5 during the walk',
+      perPage: 5,
     });
+  });
+
+  test('take the size of the smallest page, where pages of two sizes came', async () => {
+    // No page is larger than 4 further in.
+    const list: List = {
+      ids: ids(25),
+      change: ({ page, perPage }) => (page > 1 || perPage <= 4 ? {} : { perPage: 4, ids: ids(4) }),
+    };
+    const walk = await walked(list, 3);
+    expect([walk.verdict, walk.sizes]).toEqual([settled(ids(25)), [10, 4]]);
   });
 
   test('believe where the list ends once it was seen in this run', async () => {
     const list = passing((pass) => ids(15).filter((id) => id !== pass), { ports: { past: 2 } });
     const { pages } = await walked(list, 3);
-    expect(pages).toEqual([2, 1, 2, 3, 1, 2, 1]);
+    expect(pages).toEqual([2, 1, 2, 3, 1, 3, 2, 1]);
   });
 
   test('go on from what earlier ones have shown', async () => {
@@ -696,5 +488,66 @@ describe('several passes', () => {
     const hopeless: Verdict = { kind: 'unstable', total: 3, problem: 'x' };
     expect(await walkUncut(whole.portsOf, 10, hopeless)).toBe(hopeless);
     expect(whole.sizes).toEqual([10]);
+  });
+});
+
+describe('a list whose pages leave out records', () => {
+  type Change = NonNullable<List['change']>;
+  const showing = (shown: (ids: readonly (RecordKey | null)[], page: MirrorPage) => (RecordKey | null)[]): Change => {
+    return (page) => {
+      const on = shown(page.ids, page);
+      return { ids: on, createdAt: on.map((id) => createdAt(id ?? 0)) };
+    };
+  };
+  const dropsLast = showing((on, { perPage }) => (on.length < perPage ? [...on] : on.slice(0, -1)));
+  const repeatsLast = showing((on, { perPage }) => (on.length < perPage ? [...on] : [...on.slice(0, -1), on[0] ?? 0]));
+  const cuts = (most: number) => showing((on) => on.slice(0, most));
+
+  test.each([
+    ['the last of each that is full', 27, dropsLast, [10, 6], true],
+    ['the last of each that is full, one of them in each size', 35, dropsLast, [10, 6, 4], true],
+    ['the last of each that is full, and one page is full', 10, dropsLast, [10, 6], true],
+    ['the last of each that is full, for which another is repeated', 35, repeatsLast, [10, 7], true],
+    ['all but six', 35, cuts(6), [10, 4], false],
+    ['all but six of the only one', 9, cuts(6), [10, 4], false],
+    ['all but one of the only one', 2, cuts(1), [10, 1], false],
+  ] as const)('%s, is settled once they were seen on others', async (_, count, change, sizes, isCut) => {
+    const walk = await walked({ ids: ids(count), change }, 3);
+    expect(walk.verdict).toMatchObject({ ...settled(ids(count)), isCut, past: expect.any(Number) });
+    expect(walk.sizes).toEqual(sizes);
+  });
+
+  test('in no order, on one page, is read on pages of as many as that one showed', async () => {
+    const ports = { isOrdered: false };
+    const one = await walked({ ids: ids(9), change: cuts(6), ports }, 3);
+    expect([said(one.verdict), one.sizes]).toEqual(['settled, 9 of 9', [10, 6]]);
+    const none = await walked({ ids: ids(6), more: 3, ports }, 3);
+    expect([said(none.verdict), none.sizes, none.pages]).toEqual(['settled, 6 of 9', [10, 6], [1, 1, 2]]);
+    const several = await walked({ ids: ids(15), more: 3, ports }, 3);
+    expect([said(several.verdict), several.sizes]).toEqual(['settled, 15 of 18', [10, 7]]);
+    const empty = await walked({ ids: [], more: 3, ports }, 3);
+    expect([said(empty.verdict), empty.sizes]).toEqual(['settled, 0 of 3', [10, 1]]);
+  });
+
+  test('is read in three sizes in turns, and is not settled while each shows others and none all', async () => {
+    // The second of each page, and always the second of the list.
+    const change = showing((on) => on.filter((_, at) => at !== 1));
+    const walk = await walked({ ids: ids(45), change }, 5);
+    expect(walk.sizes).toEqual([10, 6, 4, 9, 6]);
+    expect(walk.verdict).toMatchObject({ kind: 'unstable', shown: { isCut: true } });
+    expect(said(walk.verdict)).toBe(
+      'the server counts 45 records, its pages showed 44: its pages leave out records, others at each size of page',
+    );
+    const before = await walked({ ids: ids(45), change }, 1);
+    expect(said(before.verdict)).toBe('the server counts 45 records, its pages showed 40');
+  });
+
+  test('is not one of which a record came twice: then the order hides one', async () => {
+    const change: Change = ({ page, perPage, ids: on }) => ({
+      ids: page === 2 ? [perPage === 10 ? 10 : 1, ...on.slice(1)] : on,
+    });
+    const { verdict } = await walked({ ids: ids(15), more: 1, change }, 2);
+    expect(said(verdict)).toBe('the server counts 16 records, its pages showed 15');
+    expect(verdict).toMatchObject({ shown: { isCut: false, crossing: true } });
   });
 });

@@ -18,8 +18,16 @@ export interface Exchange {
   readonly body: string;
 }
 
-/** The sandbox as the proxy shows it. @param alter what takes the place of a response's parts; may throw the connection away */
-export async function behindProxy(sandbox: Sandbox, alter: (exchange: Exchange) => Altered): Promise<Sandbox> {
+/**
+ * The sandbox as the proxy shows it.
+ * @param alter what takes the place of a response's parts; may throw the connection away
+ * @param ask what is requested in the place of a path
+ */
+export async function behindProxy(
+  sandbox: Sandbox,
+  alter: (exchange: Exchange) => Altered,
+  ask: (path: string) => string = (path) => path,
+): Promise<Sandbox> {
   const server = createServer((request, response) => {
     const { method = 'GET', url: path = '/' } = request;
     const forward = async (): Promise<void> => {
@@ -27,7 +35,7 @@ export async function behindProxy(sandbox: Sandbox, alter: (exchange: Exchange) 
       const headers = new Headers({ authorization: request.headers.authorization ?? '', accept: 'application/json' });
       if (sent.length > 0) headers.set('content-type', 'application/json');
       const init = { method, headers, ...(sent.length === 0 ? {} : { body: sent }) };
-      const given = await fetch(`${sandbox.url}${path}`, init);
+      const given = await fetch(`${sandbox.url}${ask(path)}`, init);
       const body = await given.text();
       const altered = alter({ method, path, body });
       const type = given.headers.get('content-type') ?? 'application/json';

@@ -58,6 +58,8 @@ describe('A file is refused, with its name and the reason, where it', () => {
     ['has a cell twice', 'cell-twice.xlsx', 'in the sheet "Credits", the cell C2 is out of place in row 2'],
     ['has a row within a row', 'row-in-row.xlsx', 'in the sheet "Credits", a <row> is out of place behind row 1'],
     ['has a cell within a cell', 'cell-in-cell.xlsx', 'in the sheet "Credits", a <c> is out of place behind row 2'],
+    ['has two values in a cell', 'value-twice.xlsx', 'in the sheet "Credits", the cell C2 has more than one <v>'],
+    ['has two texts in a cell', 'text-twice.xlsx', 'in the sheet "Credits", the cell A1 has more than one <is>'],
     ['has a cell without a row', 'cell-without-row.xlsx', 'in the sheet "Credits", a <c> is out of place behind row 2'],
     ['has a cell in another row', 'cell-in-another-row.xlsx', 'the cell A3 is out of place in row 2'],
     ['has a cell without its format', 'format-missing.xlsx', 'the cell C2 has the format "7", which is not there'],

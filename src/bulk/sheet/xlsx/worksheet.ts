@@ -121,6 +121,14 @@ export async function readWorksheet(
     column = next;
     raw = { type, style, value: undefined, formula: undefined, inline: undefined };
   };
+  const checkFirst = (before: unknown, tag: string): void => {
+    if (before !== undefined) damaged(`the cell ${columnLetters(column)}${row} has more than one <${tag}>`);
+  };
+  const take = (part: 'value' | 'formula', tag: string): void => {
+    checkFirst(raw[part], tag);
+    taking = part;
+    raw[part] = '';
+  };
   const closeCell = (): void => {
     try {
       const cell = resolveCell(raw, source);
@@ -145,13 +153,10 @@ export async function readWorksheet(
         else if (tag === 'row' && level === inRow) openRow(attributes());
         else if (tag === 'c' && level === inCell) openCell(attributes());
         else if (level !== inCell) return;
-        else if (tag === 'v') {
-          taking = 'value';
-          raw.value = '';
-        } else if (tag === 'f') {
-          taking = 'formula';
-          raw.formula = '';
-        } else if (tag === 'is') {
+        else if (tag === 'v') take('value', tag);
+        else if (tag === 'f') take('formula', tag);
+        else if (tag === 'is') {
+          checkFirst(raw.inline, tag);
           inline = true;
           runs.begin();
         } else if (inline) runs.open(tag);

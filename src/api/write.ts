@@ -74,7 +74,8 @@ function judged(response: HttpResponse, message: Message, name: RequestName, now
   if (movedStatuses.has(status)) throw redirectError(response, name);
   const waitMs = requestedWaitOf(response.headers, now);
   // When a limit begins anew, a server may say with every response: of a 503 it says nothing.
-  const notNow = status === 429 || (status === 503 && retryAfterOf(response.headers, now) !== undefined);
+  const isPutOff = status === 503 && retryAfterOf(response.headers, now) !== undefined && isOfTheApi(response);
+  const notNow = status === 429 || isPutOff;
   if (notNow) throw refusalOf(response, name, '; nothing was done', waitMs);
   if (isRedirect(status) || status >= 500 || doubtful.has(status)) {
     const words = wordsOf(response, name.redact);
@@ -84,6 +85,17 @@ function judged(response: HttpResponse, message: Message, name: RequestName, now
     });
   }
   throw refusalOf(response, name);
+}
+
+/** A page is of a proxy, which also says when to come back where it gave up waiting, while the server goes on. */
+function isOfTheApi(response: HttpResponse): boolean {
+  try {
+    bodyOf(response);
+    return true;
+  } catch (error) {
+    if (!(error instanceof UnreadableResponse)) throw error;
+    return error.refusal !== undefined;
+  }
 }
 
 /** The user whom the response shows where that is another one than was written to: something has mixed up two requests. */

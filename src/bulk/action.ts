@@ -63,7 +63,13 @@ export type Judgement =
   /** Nothing of it is there, and all that is there is explained without it. */
   | { readonly kind: 'absent'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }
   /** Neither can be said. If it stays so, a person is needed. */
-  | { readonly kind: 'unclear'; readonly after: string | null; readonly note: string }
+  | {
+      readonly kind: 'unclear';
+      readonly after: string | null;
+      readonly note: string;
+      /** Its token is there, at something that is not what the write was to do. */
+      readonly isMarked?: true;
+    }
   /** It was done more than once. `reversal` is the command that takes back what is too much. */
   | {
       readonly kind: 'over_applied';

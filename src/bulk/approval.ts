@@ -21,7 +21,7 @@ type Standing = NonNullable<Awaited<ReturnType<typeof approvalOf>>>;
  * Who did what, in the order in which it happened: what was denied may have been handed over again, and approved.
  * @param isDone whether an approval still counts does not matter any more
  */
-export function approvalSteps({ submitted, approvals, denied }: Standing, isDone = false) {
+export function approvalSteps({ submitted, approvals, denied }: Standing, isDone: boolean) {
   const counts = (problem: string | null): string =>
     problem === null || isDone ? '' : `, which does not count: ${problem}`;
   const noted = (note: string | null): string => (note === null ? '' : `: ${note}`);

@@ -10,7 +10,7 @@ import { countNames, countsOf } from './intent.ts';
 export type BatchSummary = Readonly<Awaited<ReturnType<typeof summaryOf>>>;
 export type BatchReport = Readonly<Awaited<ReturnType<typeof reportOf>>>;
 
-type SummaryJournal = Pick<Journal, 'tally' | 'lockOwner' | 'approval'>;
+type SummaryJournal = Pick<Journal, 'tally' | 'lockOwner' | 'approval' | 'wasDiscarded'>;
 type ReportJournal = SummaryJournal & Pick<Journal, 'changes'>;
 
 export async function reportOf(journal: ReportJournal, batch: Batch) {
@@ -25,7 +25,8 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
     behind === null ? batch.warnings : [`this journal is older than the server: ${behind}`, ...batch.warnings];
   // A request to remove rows of the mirror has no rows of its own.
   const requested = { [batch.state === 'done' ? 'applied' : 'planned']: rows };
-  const { counts, discrepancies } = await journal.tally(batch.batch);
+  const { counts: states, discrepancies } = await journal.tally(batch.batch);
+  const counts = countsOf(action === 'deletions' ? requested : states);
   return {
     batch: batch.batch,
     action,
@@ -33,9 +34,11 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
     /** What `--approve` takes. */
     hash,
     state: await stateOf(journal, batch),
+    /** A person ended it: what was not sent of it never is. */
+    discarded: counts.planned + counts.blocked === 0 && (await journal.wasDiscarded(batch.batch)),
     rows,
     /** They sum to `rows`. */
-    counts: countsOf(action === 'deletions' ? requested : counts),
+    counts,
     /** The planned change of the sum of all balances. */
     net,
     /** Applied rows whose balance contradicts them, and rows that were made more than once. */
@@ -162,9 +165,9 @@ export function discrepancyWords({ discrepancies }: BatchReport): string | null 
   );
 }
 
-/** It ended before anything of it was sent. */
-export function isDiscarded({ state, appliedAt }: Pick<Batch, 'state' | 'appliedAt'>): boolean {
-  return state === 'done' && appliedAt === null;
+/** A person ended it before anything of it was sent. */
+export function isDiscarded({ discarded, counts }: Pick<BatchSummary, 'discarded' | 'counts'>): boolean {
+  return discarded && counts.applied + counts.rejected + counts.unknown === 0;
 }
 
 /** A batch whose process died is stopped, whatever it wrote last. */

@@ -29,7 +29,7 @@ import {
 import { countNameOf } from './intent.ts';
 import { acceptJournal, checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
-import { type BatchReport, isDiscarded, reportOf } from './report.ts';
+import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
 import { reconcileRows, restOf, settleAll } from './settle.ts';
@@ -126,8 +126,10 @@ export async function checkSendable(
 ): Promise<void> {
   const { journal, client, rules, signal } = ports;
   await checkFree(journal, batch);
-  if (isDiscarded(batch)) throw new UsageError(`batch ${batch.batch} was discarded; nothing was sent`);
-  if (batch.state !== 'planned') throw approvedBefore(batch);
+  if (batch.state !== 'planned') {
+    const isEnded = batch.appliedAt === null && (await journal.wasDiscarded(batch.batch));
+    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : approvedBefore(batch);
+  }
   const { planned = 0 } = await journal.counts(batch.batch);
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
   checkFile(batch, file);

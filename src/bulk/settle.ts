@@ -71,7 +71,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
 async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
   try {
     const judgement = await judge(sending, intent, sending.signal);
-    const verdict = laterVerdictOf(judgement, state);
+    const verdict = laterVerdictOf(judgement, state, intent.evidence);
     if (verdict === null) return { state, stop: null };
     const recorded = await recordLater(sending, sending.batch, intent, judgement, verdict);
     const found = recorded === null || recorded.twice === null ? judgement : recorded.twice;
@@ -464,7 +464,7 @@ async function lateRow(
   const parameters = target.parameters as BalanceParameters;
   const seen = observationOf({ id: user, balance_transactions: transactions }, parameters, target.token);
   const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
-  const verdict = laterVerdictOf(judgement, 'not_applied');
+  const verdict = laterVerdictOf(judgement, 'not_applied', intent.evidence);
   if (verdict === null) return undefined;
   const recorded = await recordLater(ports, of, intent, judgement, verdict, 'found by a sync: ');
   return recorded === null ? undefined : { batch, row, state: recorded.state };

@@ -56,9 +56,18 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
 /**
  * What a later look says of a row that nobody waits for: a write that was made late, made twice, or made from a newer
  * journal. Null where it says nothing new. A balance says nothing: it has had time to change.
+ * @param evidence on which the row rests: what a person has decided about is asked once
  */
-export function laterVerdictOf(judgement: Judgement, state: WatchedState): Verdict | null {
+export function laterVerdictOf(
+  judgement: Judgement,
+  state: WatchedState,
+  evidence: Evidence | null = null,
+): Verdict | null {
   if (judgement.kind === 'over_applied') return overApplied(judgement);
+  const isClosed = (state === 'rejected' || state === 'not_applied') && evidence !== 'person';
+  if (judgement.kind === 'unclear' && judgement.isMarked === true && isClosed) {
+    return { to: 'needs_human', evidence: null, note: judgement.note, discrepancy: null };
+  }
   if (judgement.kind !== 'applied' || state === 'applied') return null;
   // A record without a token may be that of the same row in a batch that was sent since.
   const proven = judgement.evidence === 'token' || (judgement.evidence === 'record' && state === 'planned');

@@ -1,19 +1,25 @@
 /** The log: JSON lines, or readable ones on a terminal; no line holds a secret that the process knows. */
+import { Buffer } from 'node:buffer';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
-import { explainFileError, makeFolder, refusePlanted } from '../model/files.ts';
+import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/files.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 
-/** Opens the file to write at its end. Throws a FileError; what fails later is said once, since a full disk must not end a run. */
+/**
+ * Opens the file to write at its end. Throws a FileError; what fails later is said once until it works again, since a full disk must
+ * not end a run.
+ */
 function openLogFile(path: string, emit: (problem: string) => void) {
   let reported = false;
+  /** A line was cut off where the disk became full: the next must not become a part of it. */
+  let isCut = false;
   const complain = (what: string, error: unknown): void => {
     if (!reported) emit(explained(error, what, path).message);
     reported = true;
@@ -22,6 +28,7 @@ function openLogFile(path: string, emit: (problem: string) => void) {
   try {
     makeFolder(dirname(path));
     handle = open(path);
+    isCut = isCutOff(path);
   } catch (error) {
     throw explained(error, 'write the log', path);
   }
@@ -29,9 +36,15 @@ function openLogFile(path: string, emit: (problem: string) => void) {
     /** The line is in the file when this returns. */
     write: (line: string): void => {
       if (handle === undefined) return;
+      const whole = Buffer.from(isCut ? `\n${line}` : line);
+      let written = 0;
       try {
-        writeSync(handle, line);
+        // The system takes what has room, and says so at the next call.
+        while (written < whole.length) written += writeSync(handle, whole, written);
+        isCut = false;
+        reported = false;
       } catch (error) {
+        isCut ||= written > 0;
         complain('write the log', error);
       }
     },
@@ -41,6 +54,7 @@ function openLogFile(path: string, emit: (problem: string) => void) {
         const next = open(path);
         if (handle !== undefined) closeSync(handle);
         handle = next;
+        isCut = isCutOff(path);
         reported = false;
       } catch (error) {
         complain('open the log again', error);

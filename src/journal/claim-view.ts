@@ -22,9 +22,16 @@ export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in (
 export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
   or (http_status is not null and http_status not in (401, 403, 404)))`;
 
-/** Of a row that must not go out. What a person wanted sent again was sent before, and may still be made: it was not never sent. */
-export function unsentState({ attempts, evidence }: Pick<Intent, 'attempts' | 'evidence'>): 'not_applied' | 'skipped' {
-  return attempts > 0 && evidence === 'person' ? 'not_applied' : 'skipped';
+/**
+ * Of a row that must not go out. What a person wanted sent again, or a server put off by its word alone, was sent before, and may still
+ * be made: it was not never sent.
+ */
+export function unsentState({
+  attempts,
+  evidence,
+  httpStatus,
+}: Pick<Intent, 'attempts' | 'evidence' | 'httpStatus'>): 'not_applied' | 'skipped' {
+  return attempts > 0 && (evidence === 'person' || httpStatus !== null) ? 'not_applied' : 'skipped';
 }
 
 export function claimable(connection: Connection, batch: string): Promise<ClaimedRow[]> {

@@ -217,6 +217,12 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const added = await steps.where('row', 'is', null).where('kind', 'in', ['added', 'adopted']).execute();
       return added.map(({ actor }) => JSON.parse(actor) as Actor);
     },
+    /** Whether a person has ended the batch. */
+    wasDiscarded: async (batch: string) => {
+      const steps = db.selectFrom('journal_steps').select('step').where('batch', '=', batch);
+      const found = steps.where('row', 'is', null).where('kind', '=', 'discarded').limit(1);
+      return (await found.executeTakeFirst()) !== undefined;
+    },
     hasStep: async ({ step: number, hash }: Head) => {
       const steps = db.selectFrom('journal_steps').select('hash').where('step', '=', number);
       return (await steps.executeTakeFirst())?.hash === hash;

@@ -21,7 +21,19 @@ export function openStatus(settings: Settings, releases: Releases): MirrorStatus
 
 /** The last syncs, newest first. Throws a FileError where there is no mirror. */
 export function openRuns(settings: Settings, limit: number, releases: Releases): RunReport[] {
-  return releases.add(openMirrorStoreForReading(settings.store.mirror)).runs(limit);
+  return lastRuns(releases.add(openMirrorStoreForReading(settings.store.mirror)), limit);
+}
+
+/** A run whose process ended without a word, as on a full disk, is `killed` here before the next sync notes that. */
+function lastRuns(store: MirrorStore, limit: number): RunReport[] {
+  const runs = store.runs(limit);
+  const owner = store.lockOwner(syncLock);
+  return runs.map((report) => {
+    if (report.status !== 'running' || report.run === owner?.run) return report;
+    // It may have ended since it was read.
+    const ended = store.run(report.run) ?? report;
+    return ended.status === 'running' ? { ...report, status: 'killed' } : ended;
+  });
 }
 
 /** A sync as it is on record, how far it is, and who owns the lock; null where there is none of that name. */
@@ -114,7 +126,7 @@ function mirrorStatus(store: MirrorStore) {
     resources,
     /** How records departed from the reference: fields too many or too few, values of another type. */
     drift: store.events(shownDrift, driftKinds),
-    runs: store.runs(shownRuns),
+    runs: lastRuns(store, shownRuns),
     events: store.events(shownEvents),
   };
 }

@@ -74,8 +74,23 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
   }
 }
 
+/** Whether the last line of the file has no end, as where a disk became full; false where that cannot be seen. */
+export function isCutOff(path: string): boolean {
+  let handle: number | undefined;
+  try {
+    handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const stats = fstatSync(handle);
+    const last = Buffer.alloc(1);
+    return stats.isFile() && stats.size > 0 && readSync(handle, last, 0, 1, stats.size - 1) === 1 && last[0] !== 0x0a;
+  } catch {
+    return false;
+  } finally {
+    if (handle !== undefined) closeSync(handle);
+  }
+}
+
 /**
- * The same of a file that says what is done, as settings do, or what numbers mean, as reports do: only where nobody else wrote it.
+ * As `readRegularFile`, of a file that says what is done, as settings do, or what numbers mean, as reports do: only where nobody else wrote it.
  * @param what as in `the config file config/admin-mirror.yaml`
  * @throws UsageError where somebody else can have written it, and as `readRegularFile`
  */

@@ -52,6 +52,12 @@ export function escapedPattern(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
 }
 
+/** A value that somebody gave, as JSON; numbers that JSON does not know, and has as null, by their names. */
+export function valueText(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  return Array.isArray(value) ? `[${value.map(valueText).join(',')}]` : JSON.stringify(value);
+}
+
 /** What a text names, with commas between. */
 export function wordsIn(text: string): string[] {
   return text

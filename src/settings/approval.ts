@@ -9,6 +9,7 @@ import {
 } from '../model/approval.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { Money } from '../model/money.ts';
+import { valueText } from '../model/text.ts';
 import { parseDuration } from '../model/time.ts';
 import type { Placed } from './jobs.ts';
 import { amountIn, isCount } from './kinds.ts';
@@ -104,7 +105,7 @@ function readPolicy(
     }
     values[key] = option.read(value);
     if (values[key] === undefined) {
-      const message = `${place}: ${key} is ${JSON.stringify(value)}: expected ${option.expected}`;
+      const message = `${place}: ${key} is ${valueText(value)}: expected ${option.expected}`;
       problems.push(new UsageError(message, { advice: 'Correct it there.' }));
     }
   }

@@ -1,6 +1,7 @@
 /** The jobs of the config file: read, checked and made into command lines, each problem with where it stands. */
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
+import { valueText } from '../model/text.ts';
 import { parseDuration } from '../model/time.ts';
 import { isResourceName, resourceNames } from '../model/resources.ts';
 
@@ -227,7 +228,7 @@ function wrongValue(at: string, title: string, key: string, value: unknown, expe
   const known = key === 'timezone' ? timeZoneNames() : key === 'run' ? jobKinds : [];
   const near = typeof value === 'string' ? nearestNames(value, known) : [];
   const hint = near.length === 0 ? '' : ` Did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
-  return new UsageError(`${at}: ${title}: ${key} is ${JSON.stringify(value)}: expected ${expected}`, {
+  return new UsageError(`${at}: ${title}: ${key} is ${valueText(value)}: expected ${expected}`, {
     advice: `Correct it there.${hint}`,
   });
 }

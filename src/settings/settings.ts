@@ -5,6 +5,7 @@ import { suggestion, UsageError } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import type { Clock } from '../model/time.ts';
+import { valueText } from '../model/text.ts';
 import { withoutCredentials, withoutPassword, Secret } from '../model/secret.ts';
 import { type PlacedPolicy, readApproval } from './approval.ts';
 import { type ConfigFile, type FileProfile, type FileValue, readConfigFile, wholeConfig } from './config-file.ts';
@@ -292,7 +293,7 @@ export function settingsFrom(reading: SettingsReading): Settings {
 }
 
 function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError {
-  const shown = isSecret(settingOf(key)) ? 'a value that is not shown' : JSON.stringify(shownOf(settingOf(key), value));
+  const shown = isSecret(settingOf(key)) ? 'a value that is not shown' : valueText(shownOf(settingOf(key), value));
   const { default: preset } = settingOf(key);
   const known = namesOf(key);
   const given = typeof value === 'string' || Array.isArray(value) ? namesIn(value) : [];

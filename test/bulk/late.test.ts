@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import type { UserDirectory } from '../../src/bulk/find-users.ts';
-import { recordLate, resolveRow } from '../../src/bulk/settle.ts';
+import { discardBatch, recordLate, resolveRow } from '../../src/bulk/settle.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import { minuteMs, systemClock } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -62,6 +62,26 @@ describe('a write that is made late', () => {
     const [row] = await intentsOf(journal, again.batch);
     expect(row?.problem).toMatch(new RegExp(`^row 2 of batch ${first.batch}, .* was made after all$`));
   });
+
+  test.each(['commit_429', 'commit_503'] as const)(
+    'though the server said to come back later (%s), and the rest was discarded, is not made again',
+    async (fault) => {
+      const { sandbox, client, journal, user, balance, states } = await world();
+      sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
+      const first = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+      sandbox.control.faultNext({ fault, match: { method: 'PUT', path: `/users/${user}/` } });
+      expect((await send(journal, client, first.batch)).error?.exitCode).toBe(4);
+      await discardBatch(journal, (await journal.batch(first.batch)) ?? first, 'Kim pays it');
+      const sheet = sheetOf([[user, 'add', '5', 'x']]);
+      // Nobody waits here for as long as the server said.
+      const fresh = bulkClient(sandbox);
+      onTestFinished(() => fresh.close());
+      await expect(plan(journal, fresh, sheet)).rejects.toThrow(/sent before/);
+      const again = await plan(journal, fresh, sheet, { againReason: 'it was not made' });
+      await send(journal, fresh, again.batch);
+      expect([balance(), await states(first.batch, again.batch)]).toEqual([105, ['applied', 'skipped']]);
+    },
+  );
 
   test('takes nothing back twice: what was to take it back again is not sent', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();

@@ -119,14 +119,15 @@ describe('a row that was never sent', () => {
 });
 
 test.each([
-  [0, null, 'skipped'],
-  [1, null, 'skipped'],
-  [0, 'person', 'skipped'],
-  [1, 'person', 'not_applied'],
+  [0, null, null, 'skipped'],
+  [1, null, null, 'skipped'],
+  [1, null, 503, 'not_applied'],
+  [0, 'person', null, 'skipped'],
+  [1, 'person', null, 'not_applied'],
 ] as const)(
-  'a row that went out %i times and that %s wanted again is %s where it must not go',
-  (attempts, evidence, to) => {
-    expect(unsentState({ attempts, evidence })).toBe(to);
+  'a row that went out %i times, that %s wanted again and a server put off with %s, is %s where it must not go',
+  (attempts, evidence, httpStatus, to) => {
+    expect(unsentState({ attempts, evidence, httpStatus })).toBe(to);
   },
 );
 

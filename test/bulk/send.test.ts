@@ -21,6 +21,7 @@ import {
 import { expectAccounted } from '../support/bulk-invariants.ts';
 import { newJournal } from '../support/journal.ts';
 import { startSandbox } from '../support/sandbox.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { sample } from '../support/part.ts';
 
 type Cells = readonly (string | number)[];
@@ -477,6 +478,33 @@ describe('a refusal', () => {
   });
 });
 
+describe('a list that lags behind the user alone, and has the transactions that the user alone lacks', () => {
+  test.each([
+    ['commit_429', 'needs_human'],
+    ['commit_refused', 'needs_human'],
+    ['commit_reset', 'needs_human'],
+    [null, 'applied'],
+  ] as const)('makes nothing that was made look as if it had not been: %s', async (fault, end) => {
+    const { sandbox, journal, client: direct, batch, users, states } = await planned();
+    sandbox.control.setBehaviour({ retry_after_seconds: 0 });
+    const kept = new Map<string, string>();
+    const lagging = await behindProxy(sandbox, ({ method, path, body }) => {
+      if (method !== 'GET') return {};
+      const { data } = JSON.parse(body) as { data: Record<string, unknown> };
+      if (path.includes(`/users/${users[0]}?`))
+        return { body: JSON.stringify({ data: { ...data, balance_transactions: undefined } }) };
+      kept.set(path, kept.get(path) ?? body);
+      return { body: kept.get(path) ?? '' };
+    });
+    const client = bulkClient(lagging);
+    onTestFinished(() => client.close());
+    if (fault !== null) failNext(sandbox, users[0], fault);
+    await send(journal, { ...client, address: direct.address }, batch);
+    await send(journal, { ...client, address: direct.address }, batch, { settleAfterMs: 0 });
+    expect([await states(), writes(sandbox)]).toEqual([[end], 1]);
+  });
+});
+
 describe('a server that asks to come back later', () => {
   test.each(['too_many', 'error_503'] as const)('%s is waited for, and the row sent again', async (fault) => {
     const { sandbox, journal, batch, users, go, states } = await planned({ users: 2 });
@@ -488,6 +516,29 @@ describe('a server that asks to come back later', () => {
     expect(await states()).toEqual(['applied', 'applied']);
     expect((await intentsOf(journal, batch))[0]?.attempts).toBe(3);
     expect(writes(sandbox)).toBe(2);
+  });
+
+  test('in the page of a proxy, which may have given up waiting for it, is not believed: the write may be made yet', async () => {
+    const { sandbox, journal, client: direct, batch, users, states } = await planned({ users: 1 });
+    const isWrite = (path: string): boolean => path.endsWith('/update-balance');
+    const page = { status: 503, headers: { 'retry-after': '0', 'content-type': 'text/html' } };
+    const gateway = await behindProxy(
+      sandbox,
+      ({ path }) => (isWrite(path) ? { ...page, body: '<html><h1>Error 503 Backend fetch failed</h1></html>' } : {}),
+      (path) => (isWrite(path) ? '/api/v1/nothing' : path),
+    );
+    const client = bulkClient(gateway);
+    onTestFinished(() => client.close());
+    expect((await send(journal, { ...client, address: direct.address }, batch)).error?.exitCode).toBe(8);
+    expect(await states()).toEqual(['unknown']);
+    const [row] = await intentsOf(journal, batch);
+    expect(row).toMatchObject({ attempts: 1, httpStatus: 503 });
+    // The server was at it still.
+    const headers = { authorization: `Bearer ${sandbox.key}`, 'content-type': 'application/json' };
+    const path = `/api/v1/users/${users[0]}/update-balance`;
+    await fetch(`${sandbox.url}${path}`, { method: 'PUT', headers, body: row?.body ?? '' });
+    expect((await send(journal, { ...client, address: direct.address }, batch)).error).toBeNull();
+    expect([await states(), writes(sandbox)]).toEqual([['applied'], 1]);
   });
 
   test('for too long ends the run with 4, and nothing is lost', async () => {

@@ -561,14 +561,18 @@ describe('what a sync brings', () => {
       'not_applied',
       'unknown',
       'not_applied',
+      'not_applied',
     ]);
     await journal.releaseLock('one');
-    const known = directory({ 2: [made(2)], 3: [], 4: [made(4), again(4)], 5: [made(5)] });
+    const other = { ...made(7), amount: 500 };
+    const known = directory({ 2: [made(2)], 3: [], 4: [made(4), again(4)], 5: [made(5)], 7: [other] });
     expect(await recordLate({ journal, directory: known, clock: systemClock })).toEqual([
       { batch: 'one', row: 2, state: 'applied' },
       { batch: 'one', row: 4, state: 'needs_human' },
+      { batch: 'one', row: 7, state: 'needs_human' },
     ]);
-    expect(await states()).toEqual(['applied', 'not_applied', 'needs_human', 'unknown', 'not_applied']);
+    expect(await states()).toEqual(['applied', 'not_applied', 'needs_human', 'unknown', 'not_applied', 'needs_human']);
+    expect((await intent(7)).problem).toMatch(/^the transaction with \S+ has another amount or direction$/);
     expect(await intent(2)).toMatchObject({ evidence: 'token', problem: null, discrepancy: null });
     expect(await intent(4)).toMatchObject({
       discrepancy: 'over_applied',

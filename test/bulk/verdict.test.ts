@@ -109,6 +109,10 @@ describe('the verdict of a row', () => {
     expect(later(applied)).toEqual(['planned', 'rejected', 'not_applied']);
     expect(later(byRecord)).toEqual(['planned']);
     expect([...later(byBalance), ...later(absent), ...later(unclear)]).toEqual([]);
+    // It was made, whatever it did.
+    const other: Judgement = { ...unclear, isMarked: true };
+    expect(later(other)).toEqual(['rejected', 'not_applied']);
+    expect(laterVerdictOf(other, 'not_applied', 'person')).toBeNull();
   });
 
   test('wants a second look where that could end it', () => {

@@ -34,6 +34,7 @@ describe('bulk plan', () => {
       file: 'credit.csv',
       hash: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
       state: 'planned',
+      discarded: false,
       rows: 2,
       counts: { planned: 1, applied: 0, rejected: 0, unknown: 0, blocked: 0, skipped: 0, invalid: 1 },
       net: '2.50',
@@ -223,7 +224,11 @@ describe('bulk discard', () => {
     expect((await bulk(['undo', sent.batch])).code).toBe(2);
     expect((await bulk(['discard', undo.batch, '--reason', ' '])).code).toBe(2);
     const { code, report } = await bulk(['discard', undo.batch, '--reason', 'it was right', '--json']);
-    expect([code, report().state, report().counts.skipped]).toEqual([0, 'done', 1]);
+    expect([code, report().state, report().discarded, report().counts.skipped]).toEqual([0, 'done', true, 1]);
+    expect((await bulk(['status', undo.batch])).stdout).toMatch(/^state {5}done, discarded$/m);
+    expect((await bulk(['status'])).stdout).toMatch(
+      new RegExp(`^${undo.batch} {2}discarded .*\\n${sent.batch} {2}done `),
+    );
     const apply = await bulk(['apply', undo.batch, '--approve', undo.hash]);
     expect([apply.code, apply.stderr]).toEqual([2, expect.stringContaining('was discarded; nothing was sent')]);
     const twice = await bulk(['discard', undo.batch, '--reason', 'x']);
@@ -242,7 +247,7 @@ describe('bulk discard', () => {
     const early = await bulk(['run', 'balance', rest, '--yes']);
     expect([state, early.code, early.stderr]).toEqual(['stopped', 2, expect.stringContaining('waits to be sent')]);
     const { stdout } = await bulk(['discard', batch, '--reason', 'Kim pays it']);
-    expect(stdout).toMatch(/^state {5}done$[^]*^rows {6}2: 1 rejected, 1 skipped$/m);
+    expect(stdout).toMatch(/^state {5}done, the rest was discarded$[^]*^rows {6}2: 1 rejected, 1 skipped$/m);
     expect([(await bulk(['run', 'balance', rest, '--yes'])).code, made(sandbox)]).toEqual([0, 1]);
   });
 });

@@ -28,10 +28,17 @@ function linesOf(text: string): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
+/** Of the lines that were not cut off. */
+function messagesOfWhole(text: string): string[] {
+  const whole = text.split('\n').filter((line) => /^\{.*\}$/.test(line));
+  return whole.map((line) => (JSON.parse(line) as Line).msg);
+}
+
 /** A process that logs what it is told to. */
-function start(folder: string, args: readonly string[]) {
+function start(folder: string, args: readonly string[], before = 'true') {
   const environment = { PATH: process.env['PATH'], ADMIN_MIRROR_API_KEY: key };
-  const child = spawn(process.execPath, [script, 'work', ...args], { cwd: folder, env: environment });
+  const command = ['-c', `${before}; exec "$0" "$@"`, process.execPath, script, 'work', ...args];
+  const child = spawn('sh', command, { cwd: folder, env: environment });
   onTestFinished(() => void child.kill('SIGKILL'));
   const end = finished(child);
   const said = async () => String((await once(child.stdout, 'data'))[0]);
@@ -68,6 +75,35 @@ describe('the log file', () => {
     expect(messages(moved)).toEqual(['one', 'two']);
     expect(messages(path)).toEqual(['three']);
     expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  test('that no longer grows loses no line but those that had no room, and says so each time', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'all.log');
+    // 512 bytes: the fourth line or so is cut off in its middle.
+    const { child, end, said, log } = start(folder, ['--log-file', 'all.log'], 'ulimit -f 1');
+    await said();
+    const fill = async (name: string) => {
+      for (let line = 0; line < 8; line += 1) await log(`${name} ${line} ${'x'.repeat(70)}`);
+      return readFileSync(path, 'utf8');
+    };
+    const cut = await fill('first');
+    expect(cut).toHaveLength(512);
+    expect(cut).not.toMatch(/\n$/);
+    // There is room again, and what was cut off is still there.
+    writeFileSync(path, cut.slice(-40));
+    await log('again');
+    expect(messagesOfWhole(readFileSync(path, 'utf8'))).toEqual(['again']);
+    await fill('second');
+    child.stdin.end();
+    expect((await end).stderr.match(/could not write the log/g)).toHaveLength(2);
+
+    const next = start(folder, ['--log-file', 'all.log']);
+    await next.said();
+    await next.log('by the next process');
+    next.child.stdin.end();
+    expect((await next.end).stderr).toBe('');
+    expect(messagesOfWhole(readFileSync(path, 'utf8')).at(-1)).toBe('by the next process');
   });
 
   test('is not needed to live through SIGUSR1, which opens no debugger', { tags: 'full' }, async () => {

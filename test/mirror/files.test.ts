@@ -108,8 +108,14 @@ test(
     expect(second.code).toBe(7);
     expect(errorsIn(second)).toEqual([expect.stringContaining(`process ${owner.pid}`)]);
     expect(owner.exitCode).toBeNull();
+    const newest = async () => {
+      const { stdout } = await runCli(['status', '--json'], { folder, environment });
+      return (JSON.parse(stdout) as { readonly runs: readonly RunReport[] }).runs[0]?.status;
+    };
+    expect(await newest()).toBe('running');
     owner.kill('SIGKILL');
     await ended;
+    expect(await newest()).toBe('killed');
     sandbox.control.setBehaviour({ latency: 0 });
     const third = await runCli(['sync', '--quiet'], { folder, environment });
     expect(third.code).toBe(0);

@@ -61,6 +61,7 @@ describe('bulk.approval', () => {
   test.each([
     ['approvers: 4', 'approvers is 4: expected a whole number from 1 to 3'],
     ['approvers: 0', 'approvers is 0: expected a whole number from 1 to 3'],
+    ['net: .nan', 'net is NaN: expected an amount such as 500 or 99.50'],
     ['net: -5', 'net is -5: expected an amount such as 500 or 99.50'],
     ['gross: much', 'gross is "much": expected an amount such as 500 or 99.50'],
     ['rows: 1.5', 'rows is 1.5: expected a whole number from 0'],

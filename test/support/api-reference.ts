@@ -198,7 +198,7 @@ Neither statuses nor bodies of errors are documented. Two shapes of body are rea
 | 401, 403 | ends: the key is refused; a 403 that is a web page, or that comes where the same list was given before, is tried once more | ends: the key is refused |
 | 404 | ends: no such record | the same |
 | 422 and other 4xx | ends, with the server's words | the same |
-| 429, 503 with \`Retry-After\` | waits as long as the header says, and tries again | ends: nothing was done |
+| 429, 503 with \`Retry-After\` | waits as long as the header says, and tries again | ends: nothing was done; where a 503 is no JSON, it may have been done |
 | 408, 425, 5xx | tries again | ends: it may have been done |
 | 409 | ends, with the server's words | ends: it may have been done; of a deletion the user is read back, and where it is still there, it was refused |
 | a redirect | ends: it is never followed, since the key would go with it | 301, 307, 308 the same; else it may have been done |

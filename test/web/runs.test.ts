@@ -158,6 +158,11 @@ describe('a run', () => {
     store.noteProgress('night', 'users', { requests: 3, expected: 1_000 });
     const reader = await browser('rita', ['reader']);
     const shown = await textOf(await reader.get('/runs/night'));
+    const statesListed = async () => {
+      const listed = await textOf(await reader.get('/runs'));
+      return ['running', 'killed'].filter((state) => listed.includes(` ${state}`));
+    };
+    expect(await statesListed()).toEqual(['running']);
     expect(shown).toContain('0 of 1,000 records read');
     expect(shown).toContain('3 requests sent, of about 3');
     expect(shown).toContain('job nightly');
@@ -166,6 +171,7 @@ describe('a run', () => {
     store.releaseLock('sync', 'night');
     store.close();
     expect(await textOf(await reader.get('/runs/night'))).toContain('✗ killed');
+    expect(await statesListed()).toEqual(['killed']);
   });
 
   test('is followed no longer by whose account was disabled meanwhile', async () => {

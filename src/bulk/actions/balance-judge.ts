@@ -44,7 +44,8 @@ export function judgeBalance(
         contradiction: contradictionOf(target.parameters, before, now),
       };
     }
-    return { kind: 'unclear', after, note: `the transaction with ${target.token} has another amount or direction` };
+    const note = `the transaction with ${target.token} has another amount or direction`;
+    return { kind: 'unclear', after, note, isMarked: true };
   }
   if (!now.found) return judgeGone(response);
   const signs = signsOf(target.parameters, before, now);

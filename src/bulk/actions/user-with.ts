@@ -51,11 +51,12 @@ export async function readUser(
   // Another record than the one requested says nothing of this one.
   if (record === undefined || recordId(record) !== user) return {};
   if (relation === null || relatedIn(record, relation) !== undefined) return record;
-  return (await lookInList(client, record, relation, signal)) ?? record;
+  // The fields stay those of the user alone: a list may come from an index that lags, and show a balance of before.
+  return { ...record, ...(await relatedInList(client, record, relation, signal)) };
 }
 
-/** The same user out of the list, which some servers give related records with where the user alone comes without. */
-async function lookInList(
+/** The related records out of the list, which some servers give with them where the user alone comes without. */
+async function relatedInList(
   client: LookingClient,
   record: ApiRecord,
   relation: Relation,
@@ -71,7 +72,7 @@ async function lookInList(
       { attempts: 2 },
     );
     const found = records.find((each) => recordId(each) === recordId(record));
-    return found !== undefined && relatedIn(found, relation) !== undefined ? found : undefined;
+    return relatedIn(found ?? null, relation) === undefined ? undefined : { [relation]: found?.[relation] };
   } catch {
     signal?.throwIfAborted();
     // What the user alone told is still there.

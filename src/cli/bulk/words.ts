@@ -2,7 +2,14 @@
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { approvalSteps } from '../../bulk/approval.ts';
-import { type BatchReport, type BatchSummary, countWords, discrepancyWords, totalWords } from '../../bulk/report.ts';
+import {
+  type BatchReport,
+  type BatchSummary,
+  countWords,
+  discrepancyWords,
+  isDiscarded,
+  totalWords,
+} from '../../bulk/report.ts';
 import { balancesOf, notedRows, parameterWords, reviewRow, type ReviewRow, reviewTable } from '../../bulk/review.ts';
 import { writeToStream } from '../../data/stream-output.ts';
 import { tableWriter } from '../../data/export.ts';
@@ -33,7 +40,7 @@ export function reportLines(context: CliContext, report: BatchReport): string[] 
     `batch     ${paint(context, 'bold', batch)}`,
     ...(profile === undefined ? [] : [`profile   ${profile}`]),
     `action    ${action}${file === null ? '' : `, from ${file}`}`,
-    `state     ${state}`,
+    `state     ${state}${!report.discarded ? '' : isDiscarded(report) ? ', discarded' : ', the rest was discarded'}`,
     ...(state === 'planned' ? [count, ...totals] : [...totals, count]),
   ];
 }
@@ -66,7 +73,8 @@ export function batchLine(summary: BatchSummary, appliedNet: string): string {
     approval === null || approval.missing === 0 || state === 'done'
       ? ''
       : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
-  return `${batch}  ${state.padEnd(8)}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${waits}${differs}${from}`;
+  const word = isDiscarded(summary) ? 'discarded' : state.padEnd(8);
+  return `${batch}  ${word}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${waits}${differs}${from}`;
 }
 
 /** What there is to say below the rows of a plan. */

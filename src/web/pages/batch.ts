@@ -1,6 +1,6 @@
 /** One batch: its plan, what is wrong with it, what became of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
-import { type BatchReport, discrepancyWords, totalWords } from '../../bulk/report.ts';
+import { type BatchReport, discrepancyWords, isDiscarded, totalWords } from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
 import { manifestText, resultChunks } from '../../bulk/results.ts';
 import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wrongTable } from '../../bulk/review.ts';
@@ -54,7 +54,7 @@ function headTag(report: BatchReport, batch: Batch, people: BatchPeople, { link 
   const wasSent = batch.appliedAt !== null;
   const part = (who: readonly Actor[]): string | null => (who.length === 0 ? null : who.map(actorText).join(', '));
   const facts = factsTag([
-    ['State', batchState(report, batch)],
+    ['State', batchState(report)],
     ['Action', action],
     ['Sheet', file],
     ['Takes back', batch.undoOf === null ? null : anchor(link(`/batches/${batch.undoOf}`), batch.undoOf)],
@@ -215,7 +215,8 @@ async function rowsTag(
     ${next === undefined ? null : html`<p><a class="button quiet" href="${link(here, { show: show ?? null, after: next })}#rows">Next rows</a></p>`}`;
 }
 
-function filesTag({ link, offers }: Visit, { batch, state, action }: BatchReport): Html {
+function filesTag({ link, offers }: Visit, report: BatchReport): Html {
+  const { batch, state, action } = report;
   if (state === 'planned') return html``;
   const at = (name: string): string => link(`/batches/${batch}/results/${name}`);
   return html`<h2>Results</h2>
@@ -234,7 +235,7 @@ function filesTag({ link, offers }: Visit, { batch, state, action }: BatchReport
       </li>
     </ul>
     ${
-      action === 'balance' && offers('GET', '/batches/compare')
+      action === 'balance' && !isDiscarded(report) && offers('GET', '/batches/compare')
         ? html`<p>
             <a class="button quiet" href="${link('/batches/compare', { batch })}">Compare it with the server…</a>
           </p>`

@@ -138,10 +138,7 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
     [
       ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
       // A phone shows the first two columns.
-      [
-        'State',
-        ({ batch, summary, waits }) => [batchState(summary, batch), waits === null ? null : html`<div>${waits}</div>`],
-      ],
+      ['State', ({ summary, waits }) => [batchState(summary), waits === null ? null : html`<div>${waits}</div>`]],
       ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
       ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
       ['Net', ({ summary }) => summary.net, 'number'],
@@ -152,8 +149,9 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
   );
 }
 
-export function batchState({ state, counts, rows, discrepancies }: BatchSummary, batch: Batch): Html {
-  if (isDiscarded(batch)) return stateTag('discarded', 'plain');
+export function batchState(summary: BatchSummary): Html {
+  const { state, counts, rows, discrepancies } = summary;
+  if (isDiscarded(summary)) return stateTag('discarded', 'plain');
   const isWhole = state === 'done' && counts.applied === rows && discrepancies === 0;
   const kinds = { planned: 'plain', applying: 'wait', stopped: 'bad', done: isWhole ? 'good' : 'bad' } as const;
   const words = {

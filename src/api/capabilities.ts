@@ -66,7 +66,7 @@ interface MeasureOptions {
 /** Records requested where the first and the last few are all that matters. */
 const sampleSize = 100;
 /** A server that fails on ranges fails on every one, also where a page that failed is narrowed. */
-const patience = { attempts: 1 };
+const patience = { pageAttempts: 1 };
 /** No record was created on it. */
 const farDay = '2099-01-01' as Day;
 
@@ -168,7 +168,7 @@ async function largestReadable({ client, resource, reach, signal }: Measured): P
   for (let tried = 0; tried < sizesBetween && fails - reach.size > 1; tried += 1) {
     const size = Math.floor((reach.size + fails) / 2);
     try {
-      await client.list(resource, ordered('desc', size), signal, { attempts: 1 });
+      await client.list(resource, ordered('desc', size), signal, { pageAttempts: 1 });
       reach.size = size;
     } catch (error) {
       if (!isPageFailure(error)) throw error;

@@ -93,7 +93,7 @@ export interface Notification {
 }
 
 /** How hard one read is tried, where it differs from the client's own way. */
-export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'deadlineMs'>> & {
+export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'pageAttempts' | 'deadlineMs'>> & {
   /** Called before each further try; false ends them. */
   readonly mayRetry?: () => boolean;
 };

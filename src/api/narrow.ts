@@ -59,8 +59,8 @@ export class Reach {
 }
 
 const success = 200;
-const once = { attempts: 1 };
-const twice = { attempts: 2 };
+const once = { pageAttempts: 1 };
+const twice = { pageAttempts: 2 };
 
 /**
  * The page, in parts where the host cannot make it whole. Throws what `requestOne` throws where the list itself does not come:

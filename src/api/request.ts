@@ -6,7 +6,7 @@ import type { Log } from '../model/log.ts';
 import { counted } from '../model/text.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { isHtml, serverAheadOf, UnreadableResponse, whenOf } from './envelope.ts';
-import { ForeignRecords, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
+import { ForeignRecords, isNoPage, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
 import { type Http, type HttpRequest, type HttpResponse, requestedWaitOf } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
 import { isRedirect, redirectError, refusalOf, type RequestName, responseOf, webPageError } from './response-errors.ts';
@@ -135,7 +135,10 @@ export async function read<T>(
     if ('value' in tried) return tried.value;
     if (counts(tried.failure)) attempt += 1;
     const elapsedMs = line.elapsed() - startedAt;
-    const decision = decideRetry(tried.failure, { attempt, elapsedMs }, limits, random);
+    const { attempts, pageAttempts = attempts } = limits;
+    // Where the server says when to come back, or does not listen, the page is not to blame, and no other one is quicker.
+    const enough = isNoPage(tried.error('')) ? pageAttempts : attempts;
+    const decision = decideRetry(tried.failure, { attempt, elapsedMs }, { ...limits, attempts: enough }, random);
     if (!decision.again || reading.mayRetry?.() === false)
       throw tried.error(tries === 1 ? '' : `, tried ${tries} times in ${seconds(elapsedMs)}`);
     line.counters.retries += 1;

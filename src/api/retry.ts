@@ -30,6 +30,8 @@ interface Effort {
 
 export interface RetryLimits {
   readonly attempts: number;
+  /** The same where it is the page that does not come, and the caller has another way; `attempts` where left out. */
+  readonly pageAttempts?: number;
   /** No try begins later than this after the first, ms. */
   readonly deadlineMs: number;
   /** The same while nobody takes the connection, ms. */

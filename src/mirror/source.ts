@@ -221,7 +221,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         join: joinPages,
       };
       const read = wanted.isBehind
-        ? await reading.requestOne(page, paginate, { attempts: 2 })
+        ? await reading.requestOne(page, paginate, { pageAttempts: 2 })
         : await readPage(reading, page, paginate, reachOf(resource));
       checkRange(range, read.createdAt, capabilities);
       return read;
@@ -239,13 +239,13 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     total: async (resource, range, capabilities, signal) => {
       const requested = { ...options(resource, capabilities, range), paginate: 1 };
       try {
-        const patience = reachOf(resource).lasting ? { attempts: 2 } : {};
+        const patience = reachOf(resource).lasting ? { pageAttempts: 2 } : {};
         return totalOn(range, await list(resource, requested, signal, patience), capabilities);
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // It may be the first record that cannot be read: one further on, or the end of the list, shows the same.
         const further = { ...requested, page: capabilities.pageSize + 1 };
-        const page = await list(resource, further, signal, { attempts: 2 }).catch(() => undefined);
+        const page = await list(resource, further, signal, { pageAttempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
         return totalOn(range, page, capabilities);
       }

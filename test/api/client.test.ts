@@ -135,6 +135,17 @@ describe('a read', () => {
     expect(client.counters).toMatchObject({ requests: 3, retries: 2 });
   });
 
+  test.each([
+    ['does not come, by smaller ones', 500, {}, 1],
+    ['is to be asked for later, by none', 503, { 'retry-after': '1' }, 4],
+  ])('is tried less where a page has another way; one that %s', async (_, status, headers, tries) => {
+    const time = virtualTime();
+    const server = await startPlainServer((_request, response) => json(response, status, {}, headers));
+    const client = clientOf(server.url, { attempts: 4, clock: time.clock, sleep: time.sleep });
+    await time.run(failureOf(client.list('users', {}, undefined, { pageAttempts: 1 })));
+    expect(client.counters.requests).toBe(tries);
+  });
+
   test('that is refused for minutes says so once, before it gives up', async () => {
     const time = virtualTime();
     const server = await startPlainServer((_, response) => json(response, 429, {}, { 'retry-after': '20' }));

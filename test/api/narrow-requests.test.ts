@@ -25,7 +25,7 @@ function listOf({ total, bad = [], most = Infinity, failures = {}, always, moods
   const ask: RequestPage = (page, requested, patience) => {
     const size = always ?? requested;
     const name = `${page}×${requested}`;
-    asked.push(`${name}${'!'.repeat(patience?.attempts ?? 0)}`);
+    asked.push(`${name}${'!'.repeat(patience?.pageAttempts ?? 0)}`);
     const failure = failures[name];
     if (failure !== undefined) return Promise.reject(failure);
     const mood = moods.get(name) ?? 0;

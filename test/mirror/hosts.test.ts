@@ -32,6 +32,14 @@ describe('a mirror is equal to the server', () => {
     expectMirrored(sandbox, file);
   });
 
+  test('that asks for every request to come back later, three times in a row', async () => {
+    const behaviour = { read_error_503: 1, fault_streak: 3, retry_after_seconds: 0 };
+    const sandbox = await startSandbox({ behaviour });
+    const file = `${temporaryFolder()}/mirror.db`;
+    expect((await sync(sandbox, file, { pageSize: 20 })).error).toBeNull();
+    expectMirrored(sandbox, file);
+  });
+
   test('whose bodies come compressed to the command', async () => {
     const sandbox = await startSandbox({ behaviour: { compression: 'gzip', byte_order_mark: true } });
     const folder = temporaryFolder();

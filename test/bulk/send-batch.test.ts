@@ -796,6 +796,14 @@ describe('before a total is typed', () => {
     await expect(check(await world([7], ['applied']))).rejects.toThrow('batch one was approved before');
     const empty = await world([]);
     await expect(check(empty)).rejects.toThrow('batch one has no valid row');
+    const discard = async (one: Awaited<ReturnType<typeof world>>) => {
+      await one.journal.acquireLock('one');
+      await one.journal.discard('one', 'the wrong sheet');
+      await one.journal.releaseLock('one');
+      return check(one);
+    };
+    await expect(discard(await world([7]))).rejects.toThrow('batch one was discarded; nothing was sent');
+    await expect(discard(await world([7, 8], ['applied']))).rejects.toThrow('batch one was approved before');
   });
 
   test('who is at it is said, and what a dead process left is no hindrance', async () => {

@@ -6,6 +6,7 @@ import { balance } from '../../src/bulk/actions/balance.ts';
 import { create } from '../../src/bulk/actions/create.ts';
 import type { BulkEvent, Sending } from '../../src/bulk/sending.ts';
 import {
+  discardBatch,
   reconcileRows,
   recordLate,
   resolveRow,
@@ -547,6 +548,46 @@ describe('the word of a person', () => {
   ] as const)('there is more to do with rows that are %j: %s', async (states, rest) => {
     const { journal } = await world(states);
     expect(await restOf(journal, 'one')).toBe(rest);
+  });
+});
+
+describe('a batch that a person ends', () => {
+  const discard = async (states: readonly IntentState[], reason = ' Kim pays it ', isClaimed = true) => {
+    const { journal, batch, intent } = await world(states, {}, isClaimed);
+    await journal.releaseLock('one');
+    const found = (await journal.batch('one')) ?? batch;
+    const problem = await discardBatch(journal, found, reason).catch((error: Error) => error.message);
+    const { problem: why } = await intent(states.length + 1);
+    return { problem, why, discarded: await journal.wasDiscarded('one'), owner: await journal.lockOwner('one') };
+  };
+
+  test.each([
+    [['planned'], false],
+    [['applied', 'planned'], true],
+    [['applied', 'blocked'], true],
+    [['planned', 'blocked'], true],
+  ] as const)('has its rows left out, with the reason, where they are %s', async (states, isClaimed) => {
+    const end = await discard(states, ' Kim pays it ', isClaimed);
+    expect(end).toEqual({
+      problem: undefined,
+      why: 'a person discarded it: Kim pays it',
+      discarded: true,
+      owner: undefined,
+    });
+  });
+
+  test('needs a reason, and a row that is still to be sent, unless nothing of it was ever sent', async () => {
+    expect(await discard(['planned'], ' ')).toMatchObject({ problem: 'a reason is needed', discarded: false });
+    expect(await discard(['applied'])).toMatchObject({
+      problem: 'batch one has no row that is still to be sent',
+      discarded: false,
+      owner: undefined,
+    });
+    // A sheet of invalid rows alone makes such a plan.
+    const { journal, batch } = await world([], {}, false);
+    await journal.releaseLock('one');
+    await discardBatch(journal, batch, 'the wrong sheet');
+    expect(await journal.wasDiscarded('one')).toBe(true);
   });
 });
 

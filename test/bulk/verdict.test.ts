@@ -112,6 +112,7 @@ describe('the verdict of a row', () => {
     // It was made, whatever it did.
     const other: Judgement = { ...unclear, isMarked: true };
     expect(later(other)).toEqual(['rejected', 'not_applied']);
+    expect(laterVerdictOf({ ...other, note: seen }, 'rejected')).toEqual({ ...none, to: 'needs_human', note: seen });
     expect(laterVerdictOf(other, 'not_applied', 'person')).toBeNull();
   });
 

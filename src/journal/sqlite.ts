@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { FileError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
 import type { Clock } from '../model/time.ts';
-import { busyMs, openForReading, openForWriting } from '../store/file-kind.ts';
+import { busyMs, openForReading, openForWriting, sameFile } from '../store/file-kind.ts';
 import { sqliteDialect } from '../store/kysely-sqlite.ts';
 import { storeLocks } from '../store/lock.ts';
 import { type JournalBackend, movedTo } from './database.ts';
@@ -65,15 +65,6 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
       }
     },
     close: () => void database.close(),
-  };
-}
-
-/** Whether the name still leads to the file that it led to when it was opened, and to some of it. */
-function sameFile(file: string): () => boolean {
-  const opened = statSync(file, { bigint: true });
-  return () => {
-    const now = statSync(file, { bigint: true, throwIfNoEntry: false });
-    return now !== undefined && now.ino === opened.ino && now.dev === opened.dev && now.size > 0n;
   };
 }
 

@@ -168,6 +168,15 @@ export function openForReading(
   });
 }
 
+/** Whether the name still leads to the file that it led to when it was opened, and to some of it. */
+export function sameFile(file: string): () => boolean {
+  const opened = statSync(file, { bigint: true });
+  return () => {
+    const now = statSync(file, { bigint: true, throwIfNoEntry: false });
+    return now !== undefined && now.ino === opened.ino && now.dev === opened.dev && now.size > 0n;
+  };
+}
+
 /** By us rather than by SQLite, so that it is private from its first byte; -wal and -shm take its mode over. */
 function makeFile(file: string): void {
   const folder = dirname(file);

@@ -14,6 +14,7 @@ import type { QueryExecutorProvider } from 'kysely';
 import { LockHeldError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
+import { sameFile } from './file-kind.ts';
 
 export interface LockOwner {
   readonly run: string;
@@ -89,6 +90,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   );
   const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
   const owned = new Map<string, { readonly run: string; readonly letGo: () => void }>();
+  const isInPlace = sameFile(database.name);
 
   /** The living owner of the lock, undefined where it is free or its owner has died. */
   function owner(name: string): LockOwner | undefined {
@@ -105,15 +107,21 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
 
   return {
     owner,
-    /** Belongs into the transaction of each write. Throws `LockHeldError` where somebody else has a lock of ours. */
+    /** Belongs into the transaction of each write. Throws `LockHeldError` where somebody else has a lock of ours, or may take it. */
     guard: (): void => {
       for (const [name, { run }] of owned) {
         const row = one.get(name);
-        if (row?.run === run) continue;
-        const who = row === undefined ? 'somebody else' : ownerWords(row);
-        throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
-          advice: `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`,
-        });
+        if (row?.run !== run) {
+          const who = row === undefined ? 'somebody else' : ownerWords(row);
+          throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
+            advice: `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`,
+          });
+        }
+        // What was removed goes on taking what is written, which nobody will ever read; and whoever comes next finds no owner.
+        const gone = isInPlace() ? (existsSync(fileOf(run)) ? undefined : fileOf(run)) : database.name;
+        if (gone === undefined) continue;
+        const lost = `the lock of ${what(name)} was lost: ${gone} was removed or replaced; nothing was written since`;
+        throw new LockHeldError(lost, { advice: 'Look at what is there now, and start this again.' });
       }
     },
     /** In the immediate transaction at hand. Throws `LockHeldError` saying who has it and since when. */

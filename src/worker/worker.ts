@@ -207,6 +207,8 @@ export class Worker {
   /** Does what is to be done now. */
   #round(): Promise<void> {
     return this.#carefully(async () => {
+      // At once: found at the next time of a job, it would cost that run.
+      await this.#ports.store.checkLocks();
       await this.#recordEnds();
       await this.#adopt();
       this.#known = await this.#states();

@@ -1,7 +1,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -197,6 +197,34 @@ describe('an owner whose file somebody removed', () => {
     one.releaseLock('sync', 'one');
     two.recordEvent('two', event);
     expect(two.lockOwner('sync')).toMatchObject({ run: 'two' });
+  });
+
+  test('writes nothing more even where nobody else has the lock yet', () => {
+    const file = mirror();
+    const one = opened(file);
+    one.acquireLock('sync', 'one');
+    rmSync(`${file}.owner-one`);
+    expect(() => one.recordEvent('one', event)).toThrow(
+      /^the lock of the mirror was lost: \S+\.owner-one was removed or replaced; nothing was written since$/,
+    );
+  });
+
+  test.each([
+    ['file', (file: string) => renameSync(file, `${file}.away`), (file: string) => copyFileSync(`${file}.away`, file)],
+    [
+      'folder',
+      (file: string) => renameSync(dirname(file), `${dirname(file)}.away`),
+      (file: string) => mkdirSync(dirname(file)),
+    ],
+  ])('writes nothing more where its %s was moved away, and another is in its place', (_what, moveAway, putThere) => {
+    const file = join(temporaryFolder(), 'data', 'mirror.db');
+    const one = opened(file);
+    one.acquireLock('sync', 'one');
+    moveAway(file);
+    const gone = /^the lock of the mirror was lost: \S+mirror\.db was removed or replaced; nothing was written since$/;
+    expect(() => one.recordEvent('one', event)).toThrow(gone);
+    putThere(file);
+    expect(() => one.recordEvent('one', event)).toThrow(gone);
   });
 
   test('of a batch notices it before the next step', async () => {

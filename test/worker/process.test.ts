@@ -1,6 +1,6 @@
 // @module-tag full
 import SqliteDatabase from 'better-sqlite3';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -137,6 +137,16 @@ describe('the worker', () => {
       await expect.poll(() => writerOf(place.folder)).toBeUndefined();
     },
   );
+
+  test('whose folder was moved away, and made again, ends instead of working on in the old one', async () => {
+    const place = placeWith(job('users', `run: export, what: users, output: a.csv, ${everySecond}`));
+    const worker = startWorker(place);
+    await worker.saying('users ended as failed: there is no mirror at ');
+    renameSync(`${place.folder}/data`, `${place.folder}/data.away`);
+    mkdirSync(`${place.folder}/data`);
+    expect(await worker.code).toBe(7);
+    expect(await worker.saying('the lock of the schedule was lost: ')).toContain('was removed or replaced');
+  });
 
   test(
     'reads the config file again at SIGHUP; jobs go by what was read, not by what is being written',

@@ -97,6 +97,8 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
       if (run !== undefined) await whole((connection) => locks.release(connection, schedulerLock, run));
       scheduler = undefined;
     },
+    /** Throws LockHeldError where a lock of ours was lost. */
+    checkLocks: (): Promise<void> => step(async () => {}),
     scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
 
     /** Takes note of the jobs. Of one that is new, or has new times, only what comes from now on counts. Runs are kept. */

@@ -189,8 +189,9 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   ENOTDIR: ['a part of its path is not a folder', 'Check the path.'],
   EACCES: ['permission is denied', 'Check the permissions of the file and its folder.'],
   EPERM: ['the operation is not permitted', 'Check the permissions of the file and its folder.'],
-  EROFS: ['the file system is read-only', 'Name a place that can be written.'],
+  EROFS: ['the file system is read-only', 'Mount it for writing, or name another place.'],
   ENOSPC: ['the disk is full', 'Make room; what was there before is unharmed.'],
+  'no inodes': ['the disk has no room for one more file', 'Remove files there, of any size: `df -i` counts them.'],
   EDQUOT: ['the disk quota is used up', 'Make room.'],
   EFBIG: ['it would grow past the largest size allowed', 'Raise the limit (ulimit -f), or name another disk.'],
   EIO: ['the disk reported an error', 'Check the disk.'],
@@ -231,7 +232,7 @@ export function fileReason(error: unknown): string {
  */
 export function explainFileError(error: unknown, doing: string, file: string): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
-  const known = explanationOf(error);
+  const known = explanationOf(reasonOf(error, file));
   if (known === undefined) return undefined;
   const where = (error as NodeJS.ErrnoException).code === 'SQLITE_FULL' ? whichDisk(dirname(resolve(file))) : '';
   return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice + where, cause: error });
@@ -245,6 +246,35 @@ export function systemError(error: unknown): OperatorError | undefined {
   if (lacking !== undefined) return explainFileError(Object.assign(error, { code: lacking }), 'start', 'a thread');
   if (!('syscall' in error)) return undefined;
   return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
+}
+
+/** The error, or what the system says of the place where that tells more: SQLite has one code for whatever it cannot open or write. */
+function reasonOf(error: unknown, file: string): unknown {
+  const code = String((error as NodeJS.ErrnoException | null)?.code);
+  const folder = dirname(resolve(file));
+  const isVague = /^SQLITE_(?:CANTOPEN|READONLY|IOERR)/.test(code);
+  if ((isVague || code === 'ENOSPC') && hasNoInodes(folder))
+    return Object.assign(new Error(code), { code: 'no inodes' });
+  if (!isVague) return error;
+  try {
+    if (existsSync(file)) accessSync(file, constants.R_OK);
+    // Files are made beside it, and one more must be opened.
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    closeSync(openSync(folder, constants.O_RDONLY));
+    return error;
+  } catch (reason) {
+    return reason;
+  }
+}
+
+/** Whether the disk takes no more files, which can be far from full. Systems that make inodes as they go count none. */
+export function hasNoInodes(folder: string): boolean {
+  try {
+    const { files, ffree } = statfsSync(folder);
+    return files > 0 && ffree === 0;
+  } catch {
+    return false;
+  }
 }
 
 /** SQLite says alike that the disk of the file is full, and that of the files that it sorts in, which may be another one. */

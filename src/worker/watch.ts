@@ -204,6 +204,8 @@ export class Watch {
   async #notReady(): Promise<string | null> {
     try {
       const owner = await this.#ports.store.scheduler();
+      // Nothing is begun that cannot be recorded.
+      if (this.#trouble !== undefined) return this.#trouble;
       if (owner === undefined || owner.pid !== process.pid) return 'the worker does not hold the lock of the schedule';
       if ((await this.#ports.view()).isStopping) return 'the worker stops';
     } catch (error) {

@@ -1,9 +1,13 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { bytesText } from '../../src/model/text.ts';
 import { FileError } from '../../src/model/errors.ts';
 import { freeSpace } from '../../src/model/files.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { requireSpace } from '../../src/store/files/durable-file.ts';
+import { commandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 test('a disk that is too full is reported with what is needed, what is there and where', () => {
@@ -34,4 +38,47 @@ test.each([
   [4_000_000_000, '4.0 GB'],
 ])('%d bytes read as %s', (bytes, text) => {
   expect(bytesText(bytes)).toBe(text);
+});
+
+/** Runs shell commands in a folder whose `data/` is a disk of its own with a mirror, which nobody else sees. */
+function onDisk(options: string, script: string): string {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  openMirrorStore(join(folder, 'made/mirror.db')).close();
+  copyFileSync(join(folder, 'made/mirror.db'), join(folder, 'mirror.db'));
+  const mounted = `mount -t tmpfs -o ${options} none data && cp mirror.db data/ && ${script}`;
+  const { stdout, stderr } = spawnSync('unshare', ['-rm', 'sh', '-c', mounted, process.execPath, commandFile], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { PATH: process.env['PATH'], HOME: folder },
+  });
+  return stdout + stderr;
+}
+
+const canMount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
+
+describe.skipIf(!canMount)('where SQLite says only that it cannot open a file', () => {
+  test.each([
+    [
+      'a disk without inodes',
+      'nr_inodes=3',
+      'touch data/a',
+      /could not open the mirror \S+mirror\.db: the disk has no room for one more file \(no inodes\)\n.*df -i/,
+    ],
+    [
+      'a read-only disk',
+      'size=9m',
+      'mount -o remount,ro data',
+      /could not open the mirror \S+mirror\.db: the file system is read-only \(EROFS\)\nMount it/,
+    ],
+  ])('of %s the reason is told', (_name, options, spoil, message) => {
+    expect(onDisk(options, `${spoil}; "$0" "$1" status`)).toMatch(message);
+  });
+
+  test('doctor fails for a disk on which nothing can be written any more', () => {
+    const doctor = '"$0" "$1" doctor --json';
+    expect(onDisk('nr_inodes=3', `touch data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);
+    expect(onDisk('size=2m', `cat /dev/zero > data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);
+    expect(onDisk('size=9m', doctor)).toMatch(/"journal disk",\s+"state": "warn"/);
+  });
 });

@@ -4,6 +4,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { FileError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { hourMs, systemClock, timestampOf } from '../../src/model/time.ts';
@@ -71,12 +72,16 @@ describe('/readyz', () => {
     const files = temporaryFolder();
     const store = openWorkerStore(`${files}/mirror.worker.db`);
     onTestFinished(() => store.close());
-    const { get, pass } = await serving({ files, store });
+    const { get, pass, watch } = await serving({ files, store });
     expect(await get('/readyz')).toMatchObject({
       status: 503,
       body: expect.stringContaining('does not hold the lock'),
     });
     await store.acquireScheduler('w1');
+    expect(await get('/readyz')).toMatchObject({ status: 200 });
+    watch().onEvent({ kind: 'trouble', error: new FileError('could not write: the disk is full') });
+    expect(await get('/readyz')).toMatchObject({ status: 503, body: expect.stringContaining('the disk is full') });
+    await watch().look();
     expect(await get('/readyz')).toMatchObject({ status: 200 });
     mkdirSync(`${files}/mirror.db`);
     pass(2_000);

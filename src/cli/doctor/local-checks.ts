@@ -9,7 +9,7 @@ import { hasRole } from '../../model/actor.ts';
 import { bytesText, counted } from '../../model/text.ts';
 import { databaseText } from '../../model/address.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
-import { explainFileError, freeSpace, refuseUnfit } from '../../model/files.ts';
+import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../../model/files.ts';
 import type { RelationTable } from '../../model/resources.ts';
 import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../../settings/server.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
@@ -22,6 +22,9 @@ import { openPeopleForReading } from '../../people/open.ts';
 
 /** Below this much free space a first sync of a middle-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
+
+/** Below this nothing can be written at all: SQLite puts pages and an index of them beside each file. */
+const noRoomBytes = 256 * 1024;
 
 export interface FileToCheck {
   readonly kind: FileKind;
@@ -125,9 +128,15 @@ const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or make the
 function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Check {
   const free = freeSpace(folder);
   if (free === undefined) return ok(`${name} disk`, 'its system does not say how much is free');
+  if (hasNoInodes(folder)) {
+    const advice = 'Remove files there, of any size: `df -i` counts them.';
+    return failed(`${name} disk`, new FileError(`no room for one more file in ${folder}`, { advice }));
+  }
   if (free >= Math.max(littleRoomBytes, size)) return ok(`${name} disk`, `${bytesText(free)} free`);
   const advice = `Make room, or name another file: ${places}.`;
-  return warn(`${name} disk`, `only ${bytesText(free)} free in ${folder}`, advice);
+  const little = `only ${bytesText(free)} free in ${folder}`;
+  if (free < noRoomBytes) return failed(`${name} disk`, new FileError(little, { advice }));
+  return warn(`${name} disk`, little, advice);
 }
 
 /** The folder of the path, or the nearest above it that is there; something can be made in it. @param what is to be made */

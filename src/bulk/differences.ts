@@ -124,8 +124,9 @@ function rowFinding(
   spare: Set<ShownChange>,
   isGone: boolean,
 ): Finding | null {
-  const [change, second] = shown;
-  if (second !== undefined) return finding('repeated', row, shown, `it was made ${shown.length} times`);
+  const [change] = shown;
+  const made = shown.filter((each) => does(each, row)).length;
+  if (made > 1) return finding('repeated', row, shown, `it was made ${made} times`);
   if (change === undefined) {
     if (isOpen(row.state))
       return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
@@ -146,7 +147,10 @@ function rowFinding(
       `the journal has it as applied, by the evidence ${row.evidence ?? 'of nothing'}`,
     );
   }
-  if (!does(change, row)) return finding('amount', row, shown, 'another amount or direction is shown');
+  if (made < shown.length) {
+    const several = `${shown.length} transactions carry its mark, and ${made === 1 ? 'one' : 'none'} of them has its amount and direction`;
+    return finding('amount', row, shown, shown.length > 1 ? several : 'another amount or direction is shown');
+  }
   if (row.state === 'applied') return null;
   if (isOpen(row.state))
     return finding('unsettled', row, shown, 'the journal does not know the outcome; it is shown once');
@@ -179,9 +183,14 @@ function reversalOf(
 }
 
 function unknownToken(user: number, token: string, shown: readonly ShownChange[]): Finding {
-  const note = `the journal does not know this mark${shown.length > 1 ? `, made ${shown.length} times` : ''}`;
+  const [first] = shown;
+  // What the server took back in the same words was made once.
+  const times = shown.filter(
+    ({ type, amount }) => type === first?.type && amount?.toString() === first?.amount?.toString(),
+  ).length;
+  const note = `the journal does not know this mark${times > 1 ? `, made ${times} times` : ''}`;
   const none = { batch: null, row: null, state: null, type: null, amount: null };
-  return { kind: 'unknown', user_id: user, ...none, token, ...serverSide(shown), note };
+  return { kind: 'unknown', user_id: user, ...none, token, ...serverSide(shown), times, note };
 }
 
 function finding(kind: FindingKind, row: KnownRow, shown: readonly ShownChange[], note: string): Finding {

@@ -20,6 +20,7 @@ interface Transaction {
 }
 
 const ours: Transaction = { amount: 5, result: '+', description: `Credit ${token}` };
+const half: Transaction = { ...ours, amount: 2.5 };
 const cut: Transaction = { amount: 5, result: '+', description: 'Credit am:abc' };
 const bare: Transaction = { amount: 5, result: '+', description: 'Credit' };
 const others: Transaction = { amount: 5, result: '+', description: 'Credit am:zzzzzzzzzzzz' };
@@ -84,6 +85,13 @@ const cases: readonly Case[] = [
   ],
   ['money as text', 'lost', { balance: '105.00', transactions: [{ ...ours, amount: '5.00' }] }, 'applied by token'],
   ['the token is there twice', 'accepted', { balance: 110, transactions: [ours, ours] }, 'over_applied'],
+  [
+    'the server took it back in the same words',
+    'accepted',
+    { balance: 100, transactions: [ours, { ...ours, result: '-' }] },
+    'unclear',
+  ],
+  ['the server made it in two halves', 'accepted', { balance: 105, transactions: [half, half] }, 'unclear'],
   [
     'the token is there with another amount',
     'lost',
@@ -340,6 +348,12 @@ describe('what is seen of a user says', () => {
     expect([found, balance, seen(null).found, seen(null).balance]).toEqual([true, '5.00', false, null]);
   });
 
+  test('what stands there beside its own is told of, and no command that would take back what is not too much', () => {
+    const back = { balance: 100, transactions: [ours, { ...ours, result: '-' }] };
+    const note = `2 transactions carry ${token}, and one of them has the amount and direction of the row`;
+    expect(judgementOf(back, 'accepted')).toEqual({ kind: 'unclear', after: '100.00', note, isMarked: true });
+  });
+
   test('one that a join of the server shows twice is one', () => {
     const twice = [
       { ...ours, id: 31 },
@@ -370,7 +384,9 @@ describe('what is seen of a user says', () => {
     expect(judgementOf(again, 'accepted')).toMatchObject({
       reversal: expect.stringMatching(/update-balance 7 --type remove --amount 5\.00 /) as string,
     });
-    expect(judgementOf(again, 'accepted', { type: 'set', amount: '110.00' })).toMatchObject({
+    const set = { ...ours, amount: 110, result: '=' };
+    const setTwice = { balance: 110, transactions: [set, set] };
+    expect(judgementOf(setTwice, 'accepted', { type: 'set', amount: '110.00' })).toMatchObject({
       kind: 'over_applied',
       note: `made 2 times: 2 transactions carry ${token}`,
       reversal: 'none is needed: the balance was set to the same amount each time',

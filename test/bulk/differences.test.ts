@@ -51,6 +51,7 @@ describe('a row', () => {
     ['whose transactions are hidden', row(), 'hidden', ['not_shown']],
     ['that was never sent, and is hidden', row({ state: 'planned' }), 'hidden', []],
     ['that is there twice', row(), changes(made, made), ['repeated']],
+    ['that the server took back in the same words', row(), changes(made, { ...made, result: '-' }), ['amount']],
     ['of another amount', row(), changes({ ...made, amount: 50 }), ['amount']],
     ['in the other direction', row(), changes({ ...made, result: '-' }), ['amount']],
     ['that was rejected, and is there', row({ state: 'rejected' }), changes(made), ['unrecorded']],
@@ -122,7 +123,15 @@ describe('a row', () => {
       },
     ]);
     expect(findings(changes(first, made), { rows: [row()] })).toMatchObject([
-      { kind: 'repeated', times: 2, record_id: '31', note: 'it was made 2 times' },
+      {
+        kind: 'amount',
+        times: 2,
+        record_id: '31',
+        note: '2 transactions carry its mark, and one of them has its amount and direction',
+      },
+    ]);
+    expect(findings(changes({ ...made, id: 31 }, made, first), { rows: [row()] })).toMatchObject([
+      { kind: 'repeated', times: 3, record_id: '31', note: 'it was made 2 times' },
     ]);
     const set = row({ type: 'set', amount: '-4.00' });
     expect(findings(changes({ ...made, result: undefined, type: 'set', amount: -5 }), { rows: [set] })).toMatchObject([
@@ -248,6 +257,10 @@ describe('a mark that the journal does not know', () => {
       },
     ]);
     expect(findings(changes(stranger, stranger))[0]?.note).toBe('the journal does not know this mark, made 2 times');
+    const back = { ...stranger, result: '-' };
+    expect(findings(changes(stranger, back))).toMatchObject([
+      { times: 1, note: 'the journal does not know this mark' },
+    ]);
   });
 
   test('counts from the first time on and up to the second, and where it has none', () => {

@@ -32,19 +32,24 @@ export function judgeBalance(
   response: AnswerKind | null,
 ): Judgement {
   const after = now.balance;
-  if (now.hits > 1) return overApplied(target, before, now);
-  if (now.hits === 1) {
-    if (now.agreeing === 1) {
-      return {
-        kind: 'applied',
-        evidence: 'token',
-        after,
-        note: `the transaction with ${target.token} is there`,
-        recordId: now.recordId,
-        contradiction: contradictionOf(target.parameters, before, now),
-      };
-    }
-    const note = `the transaction with ${target.token} has another amount or direction`;
+  const { hits, agreeing } = now;
+  if (agreeing > 1) return overApplied(target, before, now);
+  if (hits === 1 && agreeing === 1) {
+    return {
+      kind: 'applied',
+      evidence: 'token',
+      after,
+      note: `the transaction with ${target.token} is there`,
+      recordId: now.recordId,
+      contradiction: contradictionOf(target.parameters, before, now),
+    };
+  }
+  if (hits > 0) {
+    // A server that takes something back, or makes it in parts, may give each of them the same words.
+    const note =
+      hits === 1
+        ? `the transaction with ${target.token} has another amount or direction`
+        : `${hits} transactions carry ${target.token}, and ${agreeing === 1 ? 'one' : 'none'} of them has the amount and direction of the row`;
     return { kind: 'unclear', after, note, isMarked: true };
   }
   if (!now.found) return judgeGone(response);
@@ -153,8 +158,8 @@ function overApplied(
     kind: 'over_applied',
     evidence: 'token',
     after: now.balance,
-    note: `made ${now.hits} times: ${now.hits} transactions carry ${token}${doubt}`,
-    reversal: reversalOf(target, now.hits - 1, `made ${now.hits} times`),
+    note: `made ${now.agreeing} times: ${now.agreeing} transactions carry ${token}${doubt}`,
+    reversal: reversalOf(target, now.agreeing - 1, `made ${now.agreeing} times`),
   };
 }
 

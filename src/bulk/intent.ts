@@ -40,7 +40,7 @@ export const openStates = [
 ] as const satisfies readonly IntentState[];
 
 /**
- * `sending` back to `planned`: the server asked to come back later, or was not reached; nothing was done. From a verdict
+ * `sending` back to `planned`: the server said to come back later, or was not reached; nothing was done. From a verdict
  * back to `planned`: a person decided to send again. From a verdict to another one: a later look saw more.
  */
 const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {

@@ -41,7 +41,7 @@ export function sendMarginOf(leaseMs: number): number {
   return Math.min(usualMarginMs, (leaseMs * 2) / 9);
 }
 
-/** The server asked to come back later, or was not there: the row is `planned` as before. */
+/** The server said to come back later, or was not there: the row is `planned` as before. */
 export interface Later {
   readonly later: Outcome & { readonly kind: 'later' };
 }
@@ -232,7 +232,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
   if (planned.evidence === 'person' || judgement.kind === 'absent') return undefined;
   const hidden = action.unsettled(seen) !== null && action.shown(seen) === action.shown(before);
   if (hidden) return undefined;
-  const note = `the server asked to come back later, and it is not as it was before: ${judgement.note}`;
+  const note = `the server said to come back later, and the user is not as before: ${judgement.note}`;
   return { kind: 'move', to: 'unknown', fields: { problem: note }, note };
 }
 

@@ -28,7 +28,7 @@ import {
 /** Between two looks that are to agree: replicas of a database may lag. */
 const betweenLooksMs = secondMs;
 
-/** Looks at an open row and records what can be said of it. Where the server does not answer, the row stays as it is. */
+/** Looks at an open row and records what can be said of it. Where the server does not respond, the row stays as it is. */
 export async function settleRow(sending: Sending, intent: Intent): Promise<RowEnd> {
   const { clock, options, sleep } = sending;
   const { state } = intent;
@@ -288,7 +288,7 @@ export async function settleAll(sending: Sending): Promise<OperatorError | null>
   return open ?? late;
 }
 
-/** What was found of one row keeps nobody from looking at the others; a server that cannot be asked does. */
+/** What was found of one row keeps nobody from looking at the others; a server that cannot be reached does. */
 function endsLooking(stop: OperatorError | null): boolean {
   return stop !== null && !(stop instanceof OutcomeUnknownError);
 }
@@ -314,7 +314,7 @@ async function each(
   let first: OperatorError | null = null;
   for await (const intent of journal.intents(batch.batch, states)) {
     if (signal.aborted) return first;
-    // One after the other: the server is asked for no more than it takes.
+    // One after the other: the server gets no more requests than it takes.
     const { state, stop } = await look(intent);
     if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
     first ??= stop;

@@ -20,7 +20,7 @@ export const usualAtOnce = 4;
 
 export function addAllFlags(command: Command): Command {
   return command
-    .option('--all', 'for every server of the config file, each as if its profile was named')
+    .option('--all', 'do it for every server of the config file')
     .addOption(
       new Option('--at-once <n>', `servers of --all at once, at most (default: ${usualAtOnce})`).argParser(toCount),
     );

@@ -51,7 +51,7 @@ export function define(program: Command, context: CliContext): void {
       toWholeNumber,
     )
     .addOption(
-      new Option('--verify', 'check every step and every record; ends with 6 where something was altered').conflicts(
+      new Option('--verify', 'check every step and every record; ends with 6 if something was altered').conflicts(
         ofTheList,
       ),
     )
@@ -59,7 +59,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option(
         '--check-receipt <file>',
-        'check a receipt of `bulk receipt` by its signature, its sums and, where it is at hand, the journal; ends with 6 where ' +
+        'check a receipt of `bulk receipt` by its signature, its sums and, if it is there, the journal; ends with 6 if ' +
           'something does not fit',
       ).conflicts([...ofTheList, 'verify']),
     )

@@ -27,7 +27,7 @@ export function define(program: Command, context: CliContext): void {
     .argument('[folder]', 'where backups are kept (default: the setting backup.folder)')
     .option(
       '--keep <n>',
-      'keep so many of this mirror and journal; remove older ones once this one is safe (default: backup.keep)',
+      'keep the newest <n> of this mirror and journal; remove older ones once this one is safe (default: backup.keep)',
       toCount,
     )
     .addHelpText(

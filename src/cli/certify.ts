@@ -34,12 +34,12 @@ export function define(program: Command, context: CliContext): void {
     )
     .addArgument(resourcesArgument('certify'))
     .option('-o, --output <file>', 'where to; {date} and {time} stand for now (default: certificate-{date}.json)')
-    .option('--keep <n>', 'keep so many files whose names differ by {date}; remove older ones', toCount)
+    .option('--keep <n>', 'keep the newest <n> files of this name with {date}; remove older ones', toCount)
     .addOption(
       new Option(
         '--check <file>',
-        'check the signature of a certificate, and compare the mirror, or the copy that --db names, with it; ends with 6 where something ' +
-          'differs, 5 where the mirror cannot be compared',
+        'check the signature of a certificate, and compare the mirror, or the copy that --db names, with it; ends with 6 if something ' +
+          'differs, 5 if the mirror cannot be compared',
       ).conflicts(['output', 'keep', 'compare']),
     )
     .addOption(

@@ -28,7 +28,7 @@ export function define(program: Command, context: CliContext): void {
       'Show which records came, changed and went between two times, field by field. Reads the mirror file, not the ' +
         'server: a time is when the mirror saw the change. Fields of history.ignore are left out.',
     )
-    .addArgument(new Argument('[resource]', 'only this one; all where none is named').choices(resourceNames))
+    .addArgument(new Argument('[resource]', 'only this one; without a name, all').choices(resourceNames))
     .option(
       '--since <time>',
       'from this time on: a time, a day or 7d ago (default: 1d; with --id, all that is known); with --follow also a cursor',
@@ -39,7 +39,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(formatOption('changes', queryFormats))
     .option(
       '--follow',
-      'go on until it is stopped, and print changes as they are written; at its end it prints the cursor to go on from',
+      'print changes as they are written, until you stop it; then it prints the cursor for the next time',
     )
     .addHelpText(
       'after',

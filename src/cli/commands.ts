@@ -1,4 +1,4 @@
-/** Every command by name. Only the module of the command that is asked for is loaded. */
+/** Every command by name. Only the module of the command that is called is loaded. */
 import type { Command } from 'commander';
 import type { CliContext } from './context.ts';
 

@@ -37,7 +37,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .option(
       '-o, --output <file>',
-      'write to the file (default: standard output, as for -); {date} and {time} in its name are those of now, in UTC',
+      'write to the file (default: standard output, as for -); {date} and {time} in its name stand for now, in UTC',
     )
     .addOption(
       new Option(
@@ -85,11 +85,11 @@ export function define(program: Command, context: CliContext): void {
         'mask',
       ]),
     )
-    .option('--mask', 'write (masked) for what is about people; numbers, days and states stay')
+    .option('--mask', 'write (masked) in place of data about people; numbers, days and states stay')
     .option('--meta', "also the mirror's own columns, which begin with _ (_seq only by name)")
     .option(
       '--keep <number>',
-      'keep so many that a name with {date} made, this one included; remove older ones',
+      'keep the newest <number> files of this name with {date}, this one included; remove older ones',
       toCount,
     )
     .addOption(new Option('--gzip', 'compress with gzip: csv, tsv, json and jsonl').conflicts('zstd'))

@@ -38,7 +38,7 @@ export function checkSpan(since: Timestamp | undefined, until: Timestamp | undef
 
 /** @param doing what a command does with what is named: `read` */
 export function resourcesArgument(doing: string): Argument {
-  return new Argument('[resource...]', `what to ${doing}; everything where none is named`).choices(resourceNames);
+  return new Argument('[resource...]', `what to ${doing}; without a name, everything`).choices(resourceNames);
 }
 
 /** Each once; all where none was named. */

@@ -31,7 +31,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option('--full', 'write every row again, and put right what others changed there').conflicts('check'),
     )
-    .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 where one differs')
+    .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 if one differs')
     .addOption(
       new Option(
         '--restore [file]',

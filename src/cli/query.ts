@@ -22,7 +22,7 @@ interface QueryFlags {
 export function define(program: Command, context: CliContext): void {
   program
     .command('query')
-    .description('Run one SQL statement that reads. Nothing that writes, attaches or sets anything is run.')
+    .description('Run one SQL statement that only reads. One that writes, attaches or sets anything is refused.')
     .argument('[sql]', 'the SQL; without it, or as -, it is read from standard input')
     .addOption(formatOption('rows', queryFormats))
     .option('--timeout <duration>', 'stop when the statement takes longer: 30s, 10m (default: no limit)', toDuration)
@@ -30,7 +30,7 @@ export function define(program: Command, context: CliContext): void {
     .addOption(
       new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
     )
-    .option('--mask', 'show (masked) for what is about people; numbers, days and states stay')
+    .option('--mask', 'show (masked) in place of data about people; numbers, days and states stay')
     .addHelpText(
       'after',
       `

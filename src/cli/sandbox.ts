@@ -53,7 +53,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--emails <number>', 'emails to generate', toWholeNumber, 3_000)
     .option('--coupons <number>', 'coupons to generate', toWholeNumber, 60)
     .option('--seed <number>', 'another seed makes other data; the same seed the same', toWholeNumber, 7)
-    .option('--file <path>', 'keep the data in this file, or go on with what is in it (default: in memory)')
+    .option('--file <path>', 'keep the data in this file, and use what is already in it (default: in memory)')
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
     .option('--now <time>', 'the time at which its clock starts (default: the time of this machine)', toMoment())
     .option('--behaviour <name=value>', 'set one switch on top of the preset; can be given again', switchValue)

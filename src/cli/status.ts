@@ -67,10 +67,10 @@ export function define(program: Command, context: CliContext): void {
     )
     .option(
       '--check',
-      'print only what is wrong, for monitoring; ends with 0 where nothing is, 5 where the mirror is too old, not whole, or a ' +
-        'run or job failed, 8 where the outcome of a bulk row is not known, 2 where there is no mirror',
+      'print only what is wrong, for monitoring; ends with 0 if nothing is, 5 if the mirror is too old or incomplete, or a ' +
+        'run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror',
     )
-    .option('--all', 'every server of the config file, the worst first; the default where no profile is chosen')
+    .option('--all', 'every server of the config file, the worst first; the default if no profile is chosen')
     .action(async (flags: Flags) => {
       if (flags.all || context.reading().isUndecided) return statusOfAll(context, flags);
       const settings = context.settings();

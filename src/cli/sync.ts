@@ -49,7 +49,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
     .option('--max-requests <n>', 'requests that reading old records again may cost', toWholeNumber)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
-    .option('--accept-new-server', 'go on although the server seems to be another one, or restored from a backup')
+    .option('--accept-new-server', 'continue although the server seems to be another one, or restored from a backup')
     .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
     .option(
       '--fresh <duration>',

@@ -25,7 +25,7 @@ export function define(program: Command, context: CliContext): void {
     .description(
       'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
         'where the numbers differ. Changes no record, and may run beside a sync; the next sync compares again what differs.\n' +
-        'Ends with 0 where all is equal, 6 where anything differs, 5 where something could not be compared.',
+        'Ends with 0 if all is equal, 6 if anything differs, 5 if something could not be compared.',
     )
     .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');

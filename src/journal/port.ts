@@ -323,7 +323,7 @@ export interface NewWrite {
   readonly fingerprint: string | null;
 }
 
-/** `nothing_done`: it is certain that the server did nothing, as where it asked to come back later. */
+/** `nothing_done`: it is certain that the server did nothing, as where it said to come back later. */
 type WriteState = 'sending' | 'done' | 'refused' | 'nothing_done' | 'unknown';
 
 export interface WriteEnd {

@@ -1,7 +1,7 @@
 /** Addresses: which hosts are this machine, and where a database is - never with a password, which a file or a variable gives. */
 import type { Secret } from './secret.ts';
 
-/** `required`: encrypted, whoever answers; `verified`: encrypted, and the certificate of the server is checked. */
+/** `required`: encrypted, whoever responds; `verified`: encrypted, and the certificate of the server is checked. */
 type DatabaseTls = 'off' | 'required' | 'verified';
 
 interface DatabaseAddress {

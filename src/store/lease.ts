@@ -84,7 +84,7 @@ export function openLeases(
   }
 
   async function renewSoon(): Promise<void> {
-    // Where the database does not answer, time goes on.
+    // Where the database does not respond, time goes on.
     const isDone = await unlessAborted(renew(), AbortSignal.timeout(Math.ceil(leaseMs * parts.patience))).catch(
       () => false,
     );

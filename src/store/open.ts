@@ -65,7 +65,7 @@ export function openMirrorForReading(file: string): Database {
   return openForReading(mirrorKind, file, absent, empty);
 }
 
-/** Reads what is asked of the mirror, which is closed then. Throws a `FileError` where there is none. */
+/** Reads from the mirror, which is closed then. Throws a `FileError` where there is none. */
 export function readMirror<T>(file: string, reading: (database: Database) => T): T {
   const database = openMirrorForReading(file);
   try {

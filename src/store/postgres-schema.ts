@@ -32,7 +32,7 @@ const commonTables: readonly string[] = [
   seen timestamptz NOT NULL,
   mirror text COLLATE "C" NOT NULL
 )`,
-  // The last transaction of each connection: whether it was committed can be seen where the answer was lost.
+  // The last transaction of each connection: whether it was committed can be seen where the response was lost.
   `CREATE TABLE IF NOT EXISTS store_commits (
   connection text COLLATE "C" PRIMARY KEY,
   transaction bigint NOT NULL,

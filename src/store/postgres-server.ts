@@ -62,7 +62,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   ENOENT: ['there is no socket', 'Start PostgreSQL, or correct {url}.'],
   ENOTFOUND: ['no machine has that name', 'Correct {url}.'],
   EAI_AGAIN: ['the name could not be looked up', 'Check the network.'],
-  ETIMEDOUT: ['it does not answer', 'Check the network and the server.'],
+  ETIMEDOUT: ['it does not respond', 'Check the network and the server.'],
   EHOSTUNREACH: ['there is no way to that machine', 'Check the network.'],
   ENETUNREACH: ['there is no way to that network', 'Check the network.'],
   ECONNRESET: ['the connection was cut', 'Run the command again.'],

@@ -47,7 +47,7 @@ const lockMs = 30 * secondMs;
 const statementMs = 50 * secondMs;
 /** A process that is stopped within a transaction holds the lock of the schema until the server ends it then. */
 const idleMs = 15 * secondMs;
-/** The server answers each statement before that, if it is there. */
+/** The server responds to each statement before that, if it is there. */
 const silenceMs = 60 * secondMs;
 const connectMs = 10 * secondMs;
 /** How long it is tried to find out what became of a transaction whose end was not heard. */
@@ -234,7 +234,7 @@ function poolConfig(store: SharedStore): PoolConfig {
     stream: () => {
       const socket = new Socket();
       return socket.setTimeout(silenceMs, () =>
-        socket.destroy(Object.assign(new Error('it has not answered for a minute'), { code: 'ETIMEDOUT' })),
+        socket.destroy(Object.assign(new Error('it has not responded for a minute'), { code: 'ETIMEDOUT' })),
       );
     },
     types: { getTypeParser: parserOf },
@@ -318,7 +318,7 @@ class SharedConnection implements DatabaseConnection {
     ];
   }
 
-  /** Where the answer is lost, it is found out whether the transaction was committed. */
+  /** Where the response is lost, it is found out whether the transaction was committed. */
   async commit(): Promise<void> {
     const client = this.#there();
     const mark = this.#in === 'writing' ? this.#line.known.get(client) : undefined;
@@ -445,7 +445,7 @@ function driverOf(line: Line, close: () => Promise<void>): Driver {
   };
 }
 
-/** A commit may be answered before it is on the disk, or on that of the standby that must have it. */
+/** A commit may be confirmed before it is on the disk, or on that of the standby that must have it. */
 const unsafeCommits = `current_setting('synchronous_commit') in ('off', 'local', 'remote_write')`;
 
 /** Throws a FileError where what is committed there may be lost, or comes back as another text. */

@@ -93,7 +93,7 @@ export type Reply =
       readonly title: string;
       readonly body: Html;
       readonly status?: number;
-      /** Without scripts, the page is asked for anew after so many seconds. */
+      /** Without scripts, the page is requested again after so many seconds. */
       readonly refresh?: number;
     }
   | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie; readonly ticket?: string }
@@ -121,7 +121,7 @@ export interface Route {
   readonly path: string;
   readonly access: Access;
   readonly handle: Handle;
-  /** The page that is shown again, with the reason, where an OperatorError refuses what was asked for. */
+  /** The page that is shown again, with the reason, where an OperatorError refuses the request. */
   readonly refused?: Handle;
   /** Takes files; their bytes are read as they come. */
   readonly takesFiles?: true;

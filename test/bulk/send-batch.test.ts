@@ -806,7 +806,7 @@ describe('before a total is typed', () => {
     await expect(discard(await world([7, 8], ['applied']))).rejects.toThrow('batch one was approved before');
   });
 
-  test('who is at it is said, and what a dead process left is no hindrance', async () => {
+  test('who is at it is said, and what a dead process left stops nobody', async () => {
     const one = await world([7]);
     const another = await openJournal(one.file, anna, one.clock);
     onTestFinished(() => another.close());

@@ -174,7 +174,7 @@ describe('a row that was sent, and shall go again', () => {
 
   test('stays open where something moved that nothing explains, unless a person sends it', () => {
     const note =
-      'the server asked to come back later, and it is not as it was before: ' +
+      'the server said to come back later, and the user is not as before: ' +
       'the balance went from 100.00 to 105.00, as it would by this row; no transaction of it is shown';
     expect(decided(again, { balance: 105 })).toEqual({ kind: 'move', to: 'unknown', fields: { problem: note }, note });
     expect(decided({ ...again, evidence: 'person' }, { balance: 105 })).toEqual({ kind: 'send' });

@@ -58,7 +58,7 @@ test('a mirror is published, compared and restored; what differs ends with 6', a
     };
     return checks.find(({ name }) => name === 'publish')?.finding;
   };
-  expect(await checks()).toBe('the database answers; nothing is published there yet');
+  expect(await checks()).toBe('the database can be reached; nothing is published there yet');
   const first = await spawn('publish');
   expect(await checks()).toMatch(/^published 20/);
   expect(first).toMatchObject({

@@ -137,7 +137,7 @@ describe('with store.shared', () => {
     expect(rows).toEqual([{ made: null }]);
   });
 
-  test('a journal that is left in its file is not passed over', async () => {
+  test('a journal that is left in its file is not forgotten', async () => {
     const world = await sharedWorld('');
     const { name } = creditFile(world, 1);
     expect((await world.bulk(['plan', 'balance', name])).code).toBe(0);

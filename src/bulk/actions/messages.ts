@@ -121,7 +121,7 @@ async function listed(
     const inOrder = ids.every((id, at) => id !== undefined && (at === 0 || id < (ids[at - 1] ?? 0)));
     return inOrder && records.every((record) => Number(record['user_id']) === user) ? records : undefined;
   } catch (error) {
-    // A filter that the server cannot do is one thing; a server that is down would not answer without it either.
+    // A filter that the server cannot do is one thing; a server that is down would not respond without it either.
     const refused = error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
     if (refused || (more.length > 0 && error instanceof ServerFailed)) return undefined;
     throw error;

@@ -58,7 +58,7 @@ export function defineLooking(bulk: Command, context: CliContext): void {
       'Write the rows of a batch to four files - applied, rejected, unknown and unprocessed - and a manifest.',
     )
     .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
-    .option('-o, --output <folder>', 'where to; bulk-<batch> in the working folder where it is left out')
+    .option('-o, --output <folder>', 'the folder (default: bulk-<batch> in the working folder)')
     .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
     .option('--force', 'replace files there that were changed since they were written')
     .action((batch: string, flags: ResultsFlags) => runResults(context, batch, flags));

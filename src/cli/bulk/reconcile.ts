@@ -44,14 +44,14 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
     .command('reconcile')
     .description(
       'Compare the changes of balances in the journal with the transactions on the server: each mark once, with the right ' +
-        'amount, and none that the journal does not know. Changes nothing; ends with 5 where anything differs. With --adopt, ' +
+        'amount, and none that the journal does not know. Changes nothing; ends with 5 if anything differs. With --adopt, ' +
         'record what is found: a journal that was lost or put back from a copy learns what was sent without it.',
     )
-    .argument('[batch]', 'only this batch; every change of the journal, and every user, where none is named')
+    .argument('[batch]', 'only this batch; without a name, every change of the journal, and every user')
     .option('--since <time>', 'only what was sent from this time on: a time, a day or 7d ago', moment(false))
     .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
     .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
-    .option('--max-requests <n>', 'stop after so many requests; the same command goes on from there', toCount)
+    .option('--max-requests <n>', 'stop after <n> requests; the same command continues from there', toCount)
     .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')
     .addOption(formatOption('differences', formats))

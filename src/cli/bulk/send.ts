@@ -56,7 +56,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
     .command('apply')
     .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
     .argument('<batch>', 'as `bulk plan` names it')
-    .option('--approve <hash>', 'the hash of the plan, where nobody can be asked')
+    .option('--approve <hash>', 'the hash of the plan, for a script that cannot be asked')
     .action(async (batch: string, flags: SendFlags) => apply(await openJob(context, batch, flags)));
   addAgainFlags(addSendFlags(applying));
 
@@ -66,7 +66,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .option('--yes', 'do not ask before it is sent')
-    .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server is not asked anything')
+    .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server gets no request')
     .action((action: string, file: string, flags: PlanFlags & SendFlags) =>
       flags.rehearse === true ? rehearse(context, action, file, flags) : runRun(context, action, file, flags),
     );
@@ -74,7 +74,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
 
   const resume = bulk
     .command('resume')
-    .description('Go on with a batch that was stopped: settle what was under way, then send the rest.')
+    .description('Continue a batch that was stopped: settle what was under way, then send the rest.')
     .argument('<batch>', 'as `bulk plan` names it')
     .action((batch: string, flags: SendFlags) => runResume(context, batch, flags));
   addAgainFlags(addSendFlags(resume));

@@ -110,7 +110,7 @@ export function approvalLines({ approval, state: of }: Pick<BatchReport, 'approv
 
 const approvalStates: Readonly<Record<ApprovalState, string>> = {
   not_needed: 'not needed',
-  not_submitted: 'needed, and not asked for yet',
+  not_submitted: 'needed, and not requested yet',
   waiting: 'waits for',
   approved: 'approved',
   denied: 'denied',

@@ -50,7 +50,9 @@ function checkPublishing({ signal }: CliContext, settings: Settings): Promise<Ch
     if (settings.publish.url === undefined) return [];
     const { openPublisher } = await import('../../data/open-publish.ts');
     const at = await openPublisher({ settings, clock: systemClock, signal, log: silentLog }, () => {}).publishedAt();
-    return [ok('publish', at === null ? 'the database answers; nothing is published there yet' : `published ${at}`)];
+    return [
+      ok('publish', at === null ? 'the database can be reached; nothing is published there yet' : `published ${at}`),
+    ];
   });
 }
 

@@ -146,7 +146,7 @@ document.addEventListener('submit', (event) => {
       return;
     }
     const main = new DOMParser().parseFromString(request.responseText, 'text/html').querySelector('main');
-    // A proxy may have answered in the place of the console.
+    // A proxy may have responded in place of the console.
     if (main === null) {
       failed(` (status ${request.status})`);
       return;

@@ -199,7 +199,7 @@ async function recordRow(
   const row = Number(found.row);
   let intent = await journal.intent(batch, row);
   if (intent === undefined) throw new Error(`row ${rowName(batch, row)} is gone`);
-  if (intent.state === 'skipped' || intent.state === 'invalid') return false;
+  if (intent.state === 'invalid') return false;
   if (intent.state === 'blocked') {
     await journal.move({ batch, row, from: 'blocked', to: 'planned' });
     intent = { ...intent, state: 'planned' };

@@ -57,7 +57,8 @@ const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
   not_applied: ['planned', 'applied', 'needs_human'],
   // Where it turns out to have been made more than once.
   applied: ['needs_human'],
-  skipped: [],
+  // Not sent from here: its token shows that another journal has.
+  skipped: ['applied', 'needs_human'],
   invalid: [],
 };
 

@@ -14,6 +14,7 @@ import { rowCapProblem } from '../model/caps.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, PackedRows, shown } from './sheet/rows.ts';
+import { otherUser } from './sending.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
 /** A row as it will be stored, but for its token. */
@@ -88,6 +89,8 @@ class Planner {
       wrong.push({ row: row.row, column, problem });
     };
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
+    const other = row.wasOf === undefined || user === null ? null : otherUser(row.wasOf, user);
+    if (other !== null) note(null, `${other} of what is taken back: look whether it is the same person`);
     const preview = wrong.length === 0 ? action.preview(row.parameters, user) : null;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;

@@ -24,6 +24,8 @@ export interface ReadRow {
   readonly problems: readonly SheetProblem[];
   /** The row of another batch that this one takes back. */
   readonly undoOfRow: number | null;
+  /** Whom that one left: an id may be another person's since. */
+  readonly wasOf?: Pick<Intent, 'key' | 'plannedEmail' | 'plannedUsername'>;
 }
 
 export interface ReadRows {
@@ -157,7 +159,18 @@ export async function undoRows(journal: Journal, batch: Batch, action: Action): 
 function undoRow(intent: Intent, parameters: Parameters, columns: readonly string[], row: number): ReadRow {
   const user = String(intent.user);
   const cells = columns.map((name) => (name === 'user_id' ? user : textOf(parameters[name])));
-  return { row, cells, key: { column: 'user_id', value: user }, parameters, problems: [], undoOfRow: intent.row };
+  // A user name that the row has changed is the new one since.
+  const plannedUsername = textOf(intent.parameters?.['username']) || intent.plannedUsername;
+  const wasOf = { key: null, plannedEmail: intent.plannedEmail, plannedUsername };
+  return {
+    row,
+    cells,
+    key: { column: 'user_id', value: user },
+    parameters,
+    problems: [],
+    undoOfRow: intent.row,
+    wasOf,
+  };
 }
 
 function textOf(value: unknown): string {

@@ -21,16 +21,7 @@ import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
-import { keyFits } from './row-reader.ts';
-import {
-  anotherShown,
-  lookAt,
-  type RowEnd,
-  seenBefore,
-  type SeenAtSending,
-  type Sending,
-  targetOf,
-} from './sending.ts';
+import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
 import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
@@ -137,7 +128,7 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
 }
 
 /** The states of a row of which no token should be there. */
-const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied']);
+const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied', 'skipped']);
 
 interface Beside {
   /** A mark by which nobody knew that the row was paid, in words: this journal never sent it, or has it as older than it is. */
@@ -234,22 +225,6 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
   if (hidden) return undefined;
   const note = `the server said to come back later, and the user is not as before: ${judgement.note}`;
   return { kind: 'move', to: 'unknown', fields: { problem: note }, note };
-}
-
-/** Why the user is not the one that the plan found, in words; null where it is. */
-function otherUser({ key, plannedEmail, plannedUsername }: Intent, seen: Observation): string | null {
-  if (seen.another === true) return anotherShown;
-  if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
-  if (differs(plannedEmail, seen.email))
-    return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;
-  if (differs(plannedUsername, seen.username)) {
-    return `the user is called ${seen.username}, and was called ${plannedUsername} in the plan`;
-  }
-  return null;
-}
-
-function differs(planned: string | null, now: string | null): boolean {
-  return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
 }
 
 function unknownMarkError({ row }: Intent, mark: string): OperatorError {

@@ -6,6 +6,7 @@ import { type Clock, minuteMs } from '../model/time.ts';
 import type { Action, LookingClient, Observation, Target } from './action.ts';
 import { withoutCache } from './actions/user-with.ts';
 import type { JournalMemory } from './journal-memory.ts';
+import { keyFits } from './row-reader.ts';
 import type { SendingClient } from './send-row.ts';
 
 export interface SendingPorts {
@@ -69,6 +70,25 @@ export function lookAt(
 
 /** Such a look says nothing of the row's own user. */
 export const anotherShown = 'the server shows another user in place of this one';
+
+/** Why the user is not the one that the plan found, in words; null where it is. */
+export function otherUser(
+  { key, plannedEmail, plannedUsername }: Pick<Intent, 'key' | 'plannedEmail' | 'plannedUsername'>,
+  seen: Pick<Observation, 'email' | 'username' | 'another'>,
+): string | null {
+  if (seen.another === true) return anotherShown;
+  if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
+  if (differs(plannedEmail, seen.email))
+    return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;
+  if (differs(plannedUsername, seen.username)) {
+    return `the user is called ${seen.username}, and was called ${plannedUsername} in the plan`;
+  }
+  return null;
+}
+
+function differs(planned: string | null, now: string | null): boolean {
+  return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
+}
 
 /** As it is kept with the row; by how much the server's clock was ahead then, where its responses said so. */
 export type SeenAtSending = Observation & { readonly serverAheadMs?: number | undefined };

@@ -11,9 +11,19 @@ import { actionOfBatch } from './actions.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
+import { notMadeStates } from '../journal/claim-view.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
-import { anotherShown, lookAt, type RowEnd, seenBefore, type Sending, setForwardMs, targetOf } from './sending.ts';
+import {
+  anotherShown,
+  lookAt,
+  otherUser,
+  type RowEnd,
+  seenBefore,
+  type Sending,
+  setForwardMs,
+  targetOf,
+} from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
 import {
   agree,
@@ -126,7 +136,10 @@ async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Pr
     seen = await look();
   }
   if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
-  return action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
+  const judgement = action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
+  // What was done to one who is gone does not show at whoever has the id now.
+  const other = judgement.kind === 'absent' && seen.found ? otherUser(intent, seen) : null;
+  return other === null ? judgement : { kind: 'unclear', after: judgement.after, note: other };
 }
 
 async function record(
@@ -269,22 +282,19 @@ export async function settleOpen(sending: Sending): Promise<OperatorError | null
   return each(sending, openStates, (intent) => settleRow(sending, intent));
 }
 
-/**
- * Looks again at the rows that count as not applied: their writes may have been made since. Gives the error that ended it
- * early, or null.
- */
-export async function reviewNotApplied(sending: Sending): Promise<OperatorError | null> {
-  return each(sending, ['not_applied'], (intent) => reviewRow(sending, intent, 'not_applied'));
+/** Looks again at the rows that count as not made: their writes may have been made since. Gives the error that ended it early, or null. */
+export async function reviewNotMade(sending: Sending): Promise<OperatorError | null> {
+  return each(sending, notMadeStates, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
 }
 
 /**
- * Settles every open row, and looks again at those that count as not applied, also where one of the open ones was made twice: until
+ * Settles every open row, and looks again at those that count as not made, also where one of the open ones was made twice: until
  * a person has decided about that, none of the others is to be called not applied. Gives the error of the first, or null.
  */
 export async function settleAll(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
   if (endsLooking(open)) return open;
-  const late = await reviewNotApplied(sending);
+  const late = await reviewNotMade(sending);
   return open ?? late;
 }
 
@@ -432,7 +442,7 @@ interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
 /** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
 export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
   const late: LateRow[] = [];
-  for (const batch of await ports.journal.batchesNotApplied()) {
+  for (const batch of await ports.journal.batchesNotMade()) {
     if (batch.action === balance.name) late.push(...(await lateIn(ports, batch)));
   }
   return late;
@@ -443,7 +453,7 @@ async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
   const { batch: name } = batch;
   const found = await whereFree(journal, name, async () => {
     const late: LateRow[] = [];
-    for await (const intent of journal.intents(name, ['not_applied'])) {
+    for await (const intent of journal.intents(name, notMadeStates)) {
       const each = await lateRow(ports, batch, intent);
       if (each !== undefined) late.push(each);
     }
@@ -464,7 +474,7 @@ async function lateRow(
   const parameters = target.parameters as BalanceParameters;
   const seen = observationOf({ id: user, balance_transactions: transactions }, parameters, target.token);
   const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
-  const verdict = laterVerdictOf(judgement, 'not_applied', intent.evidence);
+  const verdict = laterVerdictOf(judgement, intent.state as WatchedState, intent.evidence);
   if (verdict === null) return undefined;
   const recorded = await recordLater(ports, of, intent, judgement, verdict, 'found by a sync: ');
   return recorded === null ? undefined : { batch, row, state: recorded.state };

@@ -10,6 +10,7 @@ export const watchedStates = [
   'applied',
   'rejected',
   'not_applied',
+  'skipped',
 ] as const satisfies readonly IntentState[];
 export type WatchedState = (typeof watchedStates)[number];
 

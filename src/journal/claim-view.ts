@@ -12,6 +12,8 @@ import { batchOf, type Connection } from './tables.ts';
 
 // As text rather than as bound values: by it SQLite finds the index that is of these states alone.
 export const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
+export const isNotMade = sql<SqlBool>`state in ('rejected', 'not_applied')`;
+export const notMadeStates = ['rejected', 'not_applied'] as const;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
 export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;

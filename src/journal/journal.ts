@@ -34,7 +34,7 @@ import {
   storeBatch,
 } from './batches.ts';
 import { appendSteps, type Head, headOf, type NewStep, setBatch } from './chain.ts';
-import { claimable, isOpen, viewOf } from './claim-view.ts';
+import { claimable, isNotMade, isOpen, viewOf } from './claim-view.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from './database.ts';
 import { takeOutPerson } from './forget.ts';
 import type {
@@ -165,13 +165,9 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
         }
       }),
     batch: (name: string) => batchNamed(db, name),
-    /** Those with rows that count as not applied. */
-    batchesNotApplied: async () => {
-      // As text rather than as a bound value: by it SQLite finds the index of these rows.
-      const rows = db
-        .selectFrom('journal_intents')
-        .select('batch')
-        .where(sql<SqlBool>`state = 'not_applied'`);
+    /** Those with rows that count as not made. */
+    batchesNotMade: async () => {
+      const rows = db.selectFrom('journal_intents').select('batch').where(isNotMade);
       const found = db.selectFrom('journal_batches').selectAll().where('batch', 'in', rows);
       return (await found.orderBy('batch').execute()).map(batchOf);
     },

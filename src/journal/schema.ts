@@ -121,6 +121,11 @@ const tables: readonly string[] = [
 ];
 
 /** Each sync looks for rows that were made late: by the index, not through all that was ever sent. */
+const rowsNotMade: readonly string[] = [
+  'DROP INDEX journal_not_applied',
+  "CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied')",
+];
+/** Before those that were refused were looked for, too. */
 const rowsNotApplied: readonly string[] = [
   "CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied'",
 ];
@@ -130,7 +135,7 @@ export const journalKind: FileKind = {
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
   first: 10,
-  migrations: [tables, rowsNotApplied],
+  migrations: [tables, rowsNotApplied, rowsNotMade],
   // It holds what was paid: it is brought up to date, and never put aside.
   upgrades,
   migrationTable: 'journal_migrations',

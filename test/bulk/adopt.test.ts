@@ -180,6 +180,7 @@ describe('a journal of which all was looked at', () => {
 describe('a row that the journal knows', () => {
   test.each<[IntentState, Finding['kind'], Partial<Finding>, IntentState]>([
     ['rejected', 'unrecorded', {}, 'applied'],
+    ['skipped', 'unrecorded', {}, 'applied'],
     ['planned', 'unrecorded', {}, 'applied'],
     ['blocked', 'unrecorded', {}, 'applied'],
     ['unknown', 'unsettled', {}, 'applied'],
@@ -210,7 +211,6 @@ describe('a row that the journal knows', () => {
     ['applied', 'missing', {}],
     ['applied', 'amount', {}],
     ['applied', 'other_user', {}],
-    ['skipped', 'unrecorded', {}],
     ['rejected', 'unrecorded', { batch: null }],
   ])('and has %s is left where it is %s %j', async (state, kind, fields) => {
     const { take, states } = await world([state]);

@@ -27,7 +27,7 @@ describe('the states of a row', () => {
       not_applied: ['planned', 'applied', 'needs_human'],
       needs_human: ['planned', 'rejected', 'applied', 'not_applied'],
       blocked: ['planned', 'not_applied', 'skipped'],
-      skipped: [],
+      skipped: ['applied', 'needs_human'],
       invalid: [],
     });
     const refused = (from: IntentState) => intentStates.filter((to) => !mayFollow(from, to));

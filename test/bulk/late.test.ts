@@ -5,8 +5,10 @@ import { planBatch, undoOf } from '../../src/bulk/plan.ts';
 import type { UserDirectory } from '../../src/bulk/find-users.ts';
 import { discardBatch, recordLate, resolveRow } from '../../src/bulk/settle.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { minuteMs, systemClock } from '../../src/model/time.ts';
+import { minuteMs, systemClock, timestampOf } from '../../src/model/time.ts';
+import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { bulkClient, intentsOf, newUser, openRules, plan, send, sheetOf } from '../support/bulk.ts';
 import { anna, newJournal } from '../support/journal.ts';
 import { openJournal } from '../support/journal-file.ts';
@@ -207,5 +209,80 @@ describe('a write that is made late', () => {
     await elsewhere.releaseLock(other);
     await send(journal, client, one, { clock: later });
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
+  });
+
+  test.each(['resume', 'sync'])('although the server refused it is known as applied after a %s', async (how) => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const { control } = sandbox;
+    const late: JsonRecord[] = [];
+    const proxy = await behindProxy(sandbox, ({ method }) => {
+      if (method !== 'PUT') return {};
+      late.push(...control.related('users', user, 'balance_transactions'));
+      control.setRelated('users', user, 'balance_transactions', []);
+      control.update('users', user, { balance: 100 });
+      return { status: 422, body: '{"success":false,"errors":["busy"]}' };
+    });
+    const there = bulkClient(proxy);
+    onTestFinished(() => there.close());
+    const { batch } = await plan(journal, there, sheetOf([[user, 'add', '5']]));
+    await send(journal, there, batch);
+    expect(await states(batch)).toEqual(['rejected']);
+    control.setRelated('users', user, 'balance_transactions', late);
+    control.update('users', user, { balance: 105 });
+    const directory = { transactions: () => late } as unknown as UserDirectory;
+    if (how === 'resume') await send(journal, there, batch, { clock: later });
+    else await recordLate({ journal, directory, clock: later });
+    expect([balance(), await states(batch)]).toEqual([105, ['applied']]);
+    await expect(plan(journal, client, sheetOf([[user, 'add', '5', 'x']]))).rejects.toThrow(/sent before/);
+  });
+
+  test('by another journal, of a row that was left out here, is not made again', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const first = await plan(journal, client, sheetOf([[user, 'add', '5', '', '100']]));
+    sandbox.control.update('users', user, { balance: 90 });
+    await send(journal, client, first.batch);
+    expect(await states(first.batch)).toEqual(['skipped']);
+    const [row] = await intentsOf(journal, first.batch);
+    const made = { amount: 5, result: '+', description: row?.token ?? '', created_at: timestampOf(Date.now()) };
+    sandbox.control.setRelated('users', user, 'balance_transactions', [{ id: 1, ...made }]);
+    const again = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, again.batch);
+    expect([balance(), await states(first.batch, again.batch)]).toEqual([90, ['applied', 'skipped']]);
+  });
+});
+
+describe('an id that is another person by now', () => {
+  const becomesAnother = ({ control }: Sandbox, user: number) => {
+    control.remove('users', user);
+    control.insert('users', { id: user, balance: 100, email: 'other@example.com', username: 'other' });
+    control.setRelated('users', user, 'balance_transactions', []);
+  };
+
+  test('has nothing taken from it that was given to the one before', async () => {
+    const { sandbox, client, journal, user, states } = await world();
+    const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await send(journal, client, paid.batch);
+    becomesAnother(sandbox, user);
+    const back = await undo(journal, client, paid.batch);
+    expect(await states(back)).toEqual(['invalid']);
+    expect((await intentsOf(journal, back))[0]?.problem).toMatch(
+      /^the user has the email other@example\.com, and had .* in the plan of what is taken back/,
+    );
+  });
+
+  test.each(['lost', 'refused'])('does not show that nothing was done where the response was %s', async (how) => {
+    const { sandbox, client, journal, user, states } = await world();
+    const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    const proxy = await behindProxy(sandbox, ({ method }) => {
+      if (method !== 'PUT') return {};
+      becomesAnother(sandbox, user);
+      if (how === 'lost') throw new Error('the connection is thrown away');
+      return { status: 422, body: '{"success":false,"errors":["busy"]}' };
+    });
+    const there = bulkClient(proxy);
+    onTestFinished(() => there.close());
+    await send(journal, there, batch);
+    await send(journal, there, batch, { clock: later });
+    expect(await states(batch)).toEqual(['needs_human']);
   });
 });

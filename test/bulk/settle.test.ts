@@ -12,7 +12,7 @@ import {
   resolveRow,
   restOf,
   reviewElsewhere,
-  reviewNotApplied,
+  reviewNotMade,
   settleAll,
   settleOpen,
   settleRow,
@@ -335,20 +335,27 @@ describe('all rows of a batch', () => {
     expect(looks).toEqual([2]);
   });
 
-  test('that count as not applied are looked at again, and nothing else', async () => {
-    const { show, sending, states, looks } = await world(['not_applied', 'rejected', 'not_applied', 'not_applied']);
+  test('that count as not made are looked at again, and nothing else', async () => {
+    const { show, sending, states, looks } = await world([
+      'not_applied',
+      'rejected',
+      'not_applied',
+      'not_applied',
+      'skipped',
+    ]);
     show(2, 105, made(2));
+    show(3, 105, made(3));
     show(4, 100);
     show(5, 110, made(5), again(5));
-    expect((await reviewNotApplied(sending))?.message).toMatch(/row 5 was over-applied/);
+    expect((await reviewNotMade(sending))?.message).toMatch(/row 5 was over-applied/);
     expect([await states(), looks]).toEqual([
-      ['applied', 'rejected', 'not_applied', 'needs_human'],
-      [2, 4, 5],
+      ['applied', 'applied', 'not_applied', 'needs_human', 'skipped'],
+      [2, 3, 4, 5],
     ]);
     const away = await world(['not_applied']);
-    expect(await reviewNotApplied(away.sending)).toBeInstanceOf(Unreachable);
+    expect(await reviewNotMade(away.sending)).toBeInstanceOf(Unreachable);
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
-    await expect(reviewNotApplied({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
+    await expect(reviewNotMade({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
   });
 
   test('are looked at to the last one where one was made twice, those that count as not applied among them', async () => {
@@ -632,7 +639,7 @@ describe('what a sync brings', () => {
     const broken: Journal = { ...journal, acquireLock: () => Promise.reject(new TypeError('a bug')) };
     await expect(recordLate({ journal: broken, directory: known, clock: systemClock })).rejects.toThrow(/a bug/);
     const other = { ...(await journal.batch('one')), action: 'create' };
-    const elsewhere: Journal = { ...journal, batchesNotApplied: () => Promise.resolve([other as never]) };
+    const elsewhere: Journal = { ...journal, batchesNotMade: () => Promise.resolve([other as never]) };
     expect(await recordLate({ journal: elsewhere, directory: known, clock: systemClock })).toEqual([]);
     const none = await world(['applied']);
     const unlocked: Journal = { ...none.journal, acquireLock: () => Promise.reject(new TypeError('not wanted')) };

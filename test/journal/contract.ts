@@ -411,7 +411,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.plannedBy('one')).toEqual([anna]);
   });
 
-  test('batches with rows that count as not applied are known by name', async () => {
+  test('batches with rows that count as not made are known by name', async () => {
     const { journal } = await open();
     for (const batch of ['one', 'two', 'three'])
       await journal.addBatch(newBatch({ batch }), [newIntent(2, 7), newIntent(3, 8)]);
@@ -422,7 +422,7 @@ export function journalContract(open: () => Promise<Opened>): void {
         await journal.move({ batch, row, from: 'unknown', to: batch === 'three' ? 'not_applied' : 'applied' });
       }
     }
-    expect((await journal.batchesNotApplied()).map(({ batch }) => batch)).toEqual(['three']);
+    expect((await journal.batchesNotMade()).map(({ batch }) => batch)).toEqual(['three']);
   });
 
   test('what was sent by hand is on record with its end, and is found by whoever would do the same', async () => {

@@ -167,4 +167,4 @@ CREATE TABLE people_sessions (
   ends_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied';
+CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied');

@@ -71,15 +71,10 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     user: user ?? undefined,
     body: JSON.stringify(force ? { force } : {}),
   }),
-  judge: (_, before, now) => {
+  judge: (_, __, now) => {
     if (now.nobody) return { kind: 'unclear', after: null, note: 'the user is not found, and nor is any other: 404' };
     if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
-    const note = 'the user is still there';
-    // Another one than the row was approved for stands where it was.
-    const other = before.email !== now.email || before.username !== now.username;
-    return other
-      ? { kind: 'unclear', after: standing(now), note: `${note}, under another name` }
-      : { kind: 'absent', evidence: 'record', after: standing(now), note };
+    return { kind: 'absent', evidence: 'record', after: standing(now), note: 'the user is still there' };
   },
   unsettled: () => null,
   inverse: () => 'a user who was deleted does not come back',

@@ -36,10 +36,12 @@ export async function claimRows(journal: Journal, batch: string, consent: Consen
 /** Throws where the rows may not go out, by what was found; else what is to be put on record of it. Pure. */
 export function decideClaim(
   view: ClaimView,
-  found: Pick<Batch, 'batch' | 'state' | 'fileHash' | 'undoOf' | 'againReason'>,
+  found: Pick<Batch, 'batch' | 'state' | 'appliedAt' | 'fileHash' | 'undoOf' | 'againReason'>,
   consent: Pick<Consent, 'caps' | 'again' | 'approved'>,
 ): ClaimNote[] {
-  if (consent.approved !== null && found.state !== 'planned') throw approvedBefore(found);
+  if (consent.approved !== null && found.state !== 'planned') {
+    throw found.appliedAt === null ? endedBefore(found) : approvedBefore(found);
+  }
   // A reason that was given for the plan holds for it.
   const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
   checkClaim(view, found, consent, { reason });
@@ -60,6 +62,13 @@ export async function checkClaimable(
   const view = await journal.claimView(batch, await journal.claimable(batch.batch), termsOf(consent, clock));
   checkClaim(view, batch, consent, { reason });
   await checkApproved(journal, batch, { reason });
+}
+
+function endedBefore({ batch }: Pick<Batch, 'batch'>): UsageError {
+  return new UsageError(
+    `batch ${batch} was ended meanwhile, by whoever discarded it or found its rows on the server; nothing was sent`,
+    { advice: `See who and why with \`admin-mirror bulk status ${batch}\`.` },
+  );
 }
 
 export function approvedBefore({ batch, state }: Pick<Batch, 'batch' | 'state'>): UsageError {

@@ -109,7 +109,8 @@ class Planner {
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
     const notes = sound === null ? [] : this.#notesOf(row.row, sound, about, fingerprint);
-    if (row.key !== null) this.#leave(keyText(row.key), sound);
+    // A row that cannot be read was not counted among those that share its user.
+    if (row.key !== null && row.problems.length === 0) this.#leave(keyText(row.key), sound);
     return {
       row: row.row,
       state: sound === null ? 'invalid' : 'planned',

@@ -73,7 +73,14 @@ const clear: ClaimView = {
   behind: undefined,
   overApplied: undefined,
 };
-const batch = { batch: 'two', state: 'planned', fileHash: 'f2', undoOf: null, againReason: null } as const;
+const batch = {
+  batch: 'two',
+  state: 'planned',
+  fileHash: 'f2',
+  undoOf: null,
+  againReason: null,
+  appliedAt: null,
+} as const;
 const consent = { caps: noCaps, again: { reason: null }, approved: 'by typing 5.00' };
 const again = { ...consent, again: { reason: 'it is meant' } };
 const batchNamed = (fields: object) => ({ ...newBatch(), ...fields }) as unknown as Batch;
@@ -108,9 +115,17 @@ describe('a claim', () => {
     expect(refusal(later)).toMatch(/1 row was sent before/);
   });
 
+  test('is refused to whoever approves what was ended meanwhile, and it does not say that it was approved', () => {
+    const ended = { ...batch, state: 'done' as const, appliedAt: null };
+    expect(refusal(() => decideClaim(clear, ended, consent))).toMatch(
+      /batch two was ended meanwhile, by whoever discarded it or found its rows on the server; nothing was sent/,
+    );
+  });
+
   test('is refused to whoever approves it a second time', () => {
     for (const state of ['applying', 'stopped', 'done'] as const) {
-      expect(refusal(() => decideClaim(clear, { ...batch, state }, consent))).toMatch(/batch two was approved before/);
+      const before = { ...batch, state, appliedAt: timestampOf(0) };
+      expect(refusal(() => decideClaim(clear, before, consent))).toMatch(/batch two was approved before/);
     }
   });
 

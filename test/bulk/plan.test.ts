@@ -53,6 +53,16 @@ describe('users are found', () => {
     ]);
   });
 
+  test('for a valid row behind one of the same user that cannot be read', async () => {
+    const { client, journal } = await world();
+    const rows = [
+      [7, 'add', 'much'],
+      [7, 'add', '1'],
+    ];
+    const { batch } = await plan(journal, client, sheetOf(rows));
+    expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'invalid' }, { state: 'planned', user: 7 }]);
+  });
+
   test('that the mirror does not know yet on the server', async () => {
     const { sandbox, client, journal } = await world();
     const directory = await mirrorOf(sandbox);

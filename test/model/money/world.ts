@@ -353,6 +353,7 @@ export function modelOf(
     const batchNow = {
       batch: String(mine),
       state: found?.state ?? 'planned',
+      appliedAt: null,
       fileHash: null,
       undoOf: null,
       againReason: found?.again === true ? 'it is meant' : null,

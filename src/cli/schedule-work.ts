@@ -210,8 +210,14 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
     many?.watches.set(name, opened.watch);
     releases.add({ close: () => void many?.watches.delete(name) });
     const ended = new AbortController();
-    const running = opened.worker.run().finally(() => ended.abort());
-    await Promise.all([running, opened.watch.run(AbortSignal.any([signal, ended.signal]))]);
+    const watching = opened.watch.run(AbortSignal.any([signal, ended.signal]));
+    try {
+      await opened.worker.run();
+    } finally {
+      ended.abort();
+      // However the work ends: what is being looked at must not be closed under it.
+      await watching;
+    }
   });
 }
 

@@ -28,7 +28,8 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     worker: record.worker,
     /** Every worker of a shared store, those that wait and those that are gone too; none where there is no such store. */
     fleet: record.fleet,
-    jobs: jobs.map((job) =>
+    /** None where nobody knows what became of them, since the shared store is away. */
+    jobs: (problem === null ? jobs : []).map((job) =>
       jobStatus(
         job,
         record.progress?.get(job.name),

@@ -147,7 +147,7 @@ describe('with store.shared', () => {
   });
 
   test('a database that is away is named, and does not hide the mirror', async () => {
-    const world = await sharedWorld('');
+    const world = await sharedWorld();
     expect((await world.here(['sync'])).code).toBe(0);
     const environment = { ...world.environment, ADMIN_MIRROR_STORE_SHARED: `${world.database.url}_away` };
     const away = (args: readonly string[]) => world.here(args, { environment });
@@ -159,6 +159,8 @@ describe('with store.shared', () => {
       ]),
       resources: { users: { live: expect.any(Number) } },
     });
+    // Nobody knows then whether a worker runs.
+    expect((await away(['status'])).stdout).not.toMatch(/no worker|not run yet/);
     const planned = await away(['bulk', 'status']);
     expect([planned.code, planned.stderr]).toEqual([2, expect.stringContaining('there is no such database (3D000)')]);
     expect(planned.stderr).not.toContain(world.database.password);

@@ -94,7 +94,7 @@ function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, 
     </ul>`;
 }
 
-function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit: Visit): Html {
+function runsTag({ runs, running }: MirrorStatus, { jobs, shared_store: shared }: WorkerStatus, visit: Visit): Html {
   const { link } = visit;
   const next = jobs.filter(({ next_at }) => next_at !== null).sort(byNext)[0];
   return html`<h2>Runs</h2>
@@ -109,7 +109,9 @@ function runsTag({ runs, running }: MirrorStatus, { jobs }: WorkerStatus, visit:
     <p>
       ${
         next === undefined
-          ? 'No run is due: no worker runs, or it has no job whose time comes.'
+          ? shared?.problem
+            ? 'Which run comes next is not known while the shared store is away.'
+            : 'No run is due: no worker runs, or it has no job whose time comes.'
           : html`Next: ${next.job}, ${timeTag(next.next_at)}.`
       }
     </p>

@@ -256,14 +256,17 @@ function reasonOf(error: unknown, file: string): unknown {
   if ((isVague || code === 'ENOSPC') && hasNoInodes(folder))
     return Object.assign(new Error(code), { code: 'no inodes' });
   if (!isVague) return error;
+  const opened: number[] = [];
   try {
     if (existsSync(file)) accessSync(file, constants.R_OK);
-    // Files are made beside it, and one more must be opened.
+    // Files are made beside it: with its log, and the index of that, three are open, and one to sort in.
     accessSync(folder, constants.W_OK | constants.X_OK);
-    closeSync(openSync(folder, constants.O_RDONLY));
+    while (opened.length < 4) opened.push(openSync(folder, constants.O_RDONLY));
     return error;
   } catch (reason) {
     return reason;
+  } finally {
+    for (const each of opened) closeSync(each);
   }
 }
 

@@ -75,6 +75,12 @@ describe.skipIf(!canMount)('where SQLite says only that it cannot open a file', 
     expect(onDisk(options, `${spoil}; "$0" "$1" status`)).toMatch(message);
   });
 
+  test('of too few descriptors the reason is told, however many are left', () => {
+    const said = onDisk('size=9m', 'for n in 22 23 24 25 26 27; do (ulimit -n $n; "$0" "$1" status); done');
+    expect(said).not.toContain('SQLITE_CANTOPEN');
+    expect(said).toContain('mirror.db: too many files are open (EMFILE)');
+  });
+
   test('doctor fails for a disk on which nothing can be written any more', () => {
     const doctor = '"$0" "$1" doctor --json';
     expect(onDisk('nr_inodes=3', `touch data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);

@@ -110,12 +110,13 @@ test(
     expect(owner.exitCode).toBeNull();
     const newest = async () => {
       const { stdout } = await runCli(['status', '--json'], { folder, environment });
-      return (JSON.parse(stdout) as { readonly runs: readonly RunReport[] }).runs[0]?.status;
+      const [run] = (JSON.parse(stdout) as { readonly runs: readonly RunReport[] }).runs;
+      return [run?.status, (run?.requests ?? 0) > 0];
     };
-    expect(await newest()).toBe('running');
+    expect(await newest()).toEqual(['running', true]);
     owner.kill('SIGKILL');
     await ended;
-    expect(await newest()).toBe('killed');
+    expect(await newest()).toEqual(['killed', true]);
     sandbox.control.setBehaviour({ latency: 0 });
     const third = await runCli(['sync', '--quiet'], { folder, environment });
     expect(third.code).toBe(0);

@@ -107,16 +107,19 @@ export function eventOf({ at, resource, kind, subject, detail }: Omit<EventRow, 
 type EventRow = Selectable<Tables['mirror_events']>;
 
 function reportOf(runner: Runner, row: Selectable<Tables['mirror_runs']>): RunReport {
+  const resources = readResources(runner, row.run);
+  // Until a run ends, and where its process was killed, only those are known that it has noted on its way.
+  const noted = Object.values(resources).reduce((sum, { requests }) => sum + requests, 0);
   return {
     run: row.run,
     status: row.status,
     started_at: row.started_at as Timestamp,
     finished_at: row.finished_at as Timestamp | null,
     actor: row.actor === null ? null : (JSON.parse(row.actor) as Actor),
-    requests: row.requests,
+    requests: Math.max(row.requests, noted),
     retries: row.retries,
     answers: JSON.parse(row.answers) as Record<string, number>,
-    resources: readResources(runner, row.run),
+    resources,
   };
 }
 

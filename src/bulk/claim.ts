@@ -120,7 +120,7 @@ function checkClaim(
     rows,
     repeats: view.repeats.filter((each) => each.found || each.state === 'not_applied'),
   });
-  if (found.length > 0) throw sentBefore(found);
+  if (found.length > 0) throw sentBefore(found, 'Look at these users on the server');
 }
 
 /** Throws a UsageError where the file, its rows or one of them went out before, and nobody said why it shall again. */
@@ -194,14 +194,12 @@ function lineOf({ row, user, before }: Repeat): string {
   return `row ${row}: the same for ${user === null ? 'the new user' : `user ${user}`} ${wordsOf(before)}`;
 }
 
-function sentBefore(repeats: readonly Repeat[]): UsageError {
+function sentBefore(repeats: readonly Repeat[], instead = 'Take these rows out of the file'): UsageError {
   const lines = repeats.slice(0, mostNamed).map(lineOf);
   const more = repeats.length - lines.length;
   const what = counted(repeats.length, 'row was', 'rows were');
   return new UsageError(`${what} sent before; nothing was sent now`, {
-    advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `Take these rows out of the file. ${sendAgain}`].join(
-      '\n',
-    ),
+    advice: [...lines, ...(more > 0 ? [`and ${more} more`] : []), `${instead}. ${sendAgain}`].join('\n'),
   });
 }
 

@@ -26,7 +26,7 @@ import {
   earlierClock,
   type Rules,
 } from './claim.ts';
-import { countNameOf } from './intent.ts';
+import { countNameOf, isOpen } from './intent.ts';
 import { acceptJournal, checkJournal } from './journal-memory.ts';
 import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
@@ -235,7 +235,7 @@ class Run {
       // A row that is planned as before has stopped the run, or was to wait when it was stopped.
       if (state === 'planned' || !(await this.#wasSent(intent))) continue;
       if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
-      this.#stop ??= canaryFailed(this.#sending, intent);
+      this.#stop ??= canaryFailed(this.#sending, intent, state);
     }
   }
 
@@ -337,11 +337,12 @@ function notRecorded(error: FileError, sent: boolean, { batch }: Batch): Operato
     : new IncompleteError(`${error.message}. The batch was stopped; nothing was sent`, options);
 }
 
-function canaryFailed({ batch }: Sending, { row }: Intent): OperatorError {
+function canaryFailed({ batch }: Sending, { row }: Intent, state: IntentState): OperatorError {
+  const how = isOpen(state) ? 'is not known to be applied' : 'was not applied';
   const advice =
     `See why with \`admin-mirror bulk results ${batch.batch}\`; go on with the others by ` +
     `\`admin-mirror bulk resume ${batch.batch}\`.`;
-  return new IncompleteError(`row ${row}, which went alone before all others, was not applied: the batch was stopped`, {
+  return new IncompleteError(`row ${row}, which went alone before all others, ${how}: the batch was stopped`, {
     advice,
   });
 }

@@ -150,7 +150,12 @@ async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Obser
       return { unknown: null, late: known };
     }
     if (areMarksMeant === true) continue;
-    if (known === undefined) return { unknown: `${token}, which is not in this journal`, late: null };
+    if (known === undefined) {
+      const place = await journal.placeOfToken(token);
+      const whose =
+        place === undefined ? 'which is not in this journal' : `that of row ${place.row} of batch ${place.batch}`;
+      return { unknown: `${token}, ${whose}`, late: null };
+    }
     if (known.batch === batch.batch) continue;
     // The clock was behind when it was claimed, or it went out long after: the claim of this row did not find it.
     const claimed = parseInstant(known.claimedAt) ?? Infinity;
@@ -232,7 +237,7 @@ function unknownMarkError({ row }: Intent, mark: string): OperatorError {
     `row ${row} was not sent: the user has the same change already, with the mark ${mark}`,
     {
       advice:
-        'Another journal has sent it, this one is older than the server, or the clock of this machine was behind. `admin-mirror bulk reconcile --adopt` records ' +
+        'Another journal has sent it, this one is older than the server, the clock of this machine was behind, or two users were made one. `admin-mirror bulk reconcile --adopt` records ' +
         'what this journal lacks. To send it and the rest all the same: admin-mirror bulk resume with --again --reason "…".',
     },
   );

@@ -313,6 +313,9 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const claimed = rows.where('fingerprint', '=', fingerprint).where('claimedAt', 'is not', null);
       return claimed.where('token', '=', token).limit(1).executeTakeFirst();
     },
+    /** The row of this journal with the token, whatever it does. It goes through all rows: for what stops a batch. */
+    placeOfToken: (token: string) =>
+      db.selectFrom('journal_intents').select(['batch', 'row']).where('token', '=', token).limit(1).executeTakeFirst(),
     /** Marks the batch whose rows were found on the server although nobody sent them from here, or unmarks it. */
     setBehind: (batch: string, why: string | null) =>
       step(async (connection) => {

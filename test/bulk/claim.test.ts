@@ -150,7 +150,9 @@ describe('a claim', () => {
     const seen = { ...clear, repeats: [sent('three', 1, 2)], like: [batchNamed({})] };
     expect(refusal(() => decideClaim(seen, back, consent))).toBe('none');
     const found = { ...clear, repeats: [{ ...sent('three', 1, 2), found: true }] };
-    expect(refusal(() => decideClaim(found, back, consent))).toMatch(/1 row was sent before/);
+    expect(refusal(() => decideClaim(found, back, consent))).toMatch(
+      /1 row was sent before; nothing was sent now \|[^|]*Look at these users on the server\. To send it/,
+    );
     expect(refusal(() => decideClaim(found, back, again))).toBe('none');
     const late = { ...clear, repeats: [{ ...sent('three', 1, 2), state: 'not_applied' as const }] };
     expect(refusal(() => decideClaim(late, back, consent))).toMatch(

@@ -270,6 +270,26 @@ describe('an id that is another person by now', () => {
     );
   });
 
+  test('and has the payment of another user, since the two were made one, is told of as such', async () => {
+    const { sandbox, client, journal, user, balance, states } = await world();
+    const { control } = sandbox;
+    const paid = await plan(journal, client, sheetOf([[newUser(sandbox, 100), 'add', '5']]));
+    await send(journal, client, paid.batch);
+    const [row] = await intentsOf(journal, paid.batch);
+    const moved = control.related('users', row?.user ?? 0, 'balance_transactions');
+    control.remove('users', row?.user ?? 0);
+    control.setRelated('users', user, 'balance_transactions', moved);
+    const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    const { error } = await send(journal, client, batch);
+    expect([error?.message, balance(), await states(batch)]).toEqual([
+      expect.stringMatching(
+        new RegExp(`^row 2 was not sent: .* the mark ${row?.token}, that of row 2 of batch ${paid.batch}$`),
+      ),
+      100,
+      ['planned'],
+    ]);
+  });
+
   test.each(['lost', 'refused'])('does not show that nothing was done where the response was %s', async (how) => {
     const { sandbox, client, journal, user, states } = await world();
     const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5']]));

@@ -345,7 +345,9 @@ describe('the first row', () => {
   test('whose outcome is open stops the batch, also where a refusal would be about its own user alone', async () => {
     const { go, tell, requests, states } = await world([6, 7]);
     tell(6, lost);
-    expect(problemOf(await go({}, {}, { ...balance, refusedForItself: true }))).toMatch(/^row 2, which went alone/);
+    expect(problemOf(await go({}, {}, { ...balance, refusedForItself: true }))).toMatch(
+      /^row 2, which went alone before all others, is not known to be applied: the batch was stopped$/,
+    );
     expect([requests, await states()]).toEqual([[6], ['unknown', 'planned']]);
   });
 

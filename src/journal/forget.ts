@@ -1,6 +1,6 @@
 /**
- * Taking a person out of the journal: every text that tells who it is goes, amounts and outcomes stay. Section
- * "Forgetting a person" of docs/architecture.md.
+ * Removes a person from the journal: every text that identifies the person goes; amounts and outcomes stay. Section "Forgetting
+ * a person" of docs/architecture.md.
  */
 import { sql } from 'kysely';
 import { type Person, type TableCounts, mentionsOf, takenOut } from '../store/mentions.ts';
@@ -8,10 +8,10 @@ import { unsentState } from './claim-view.ts';
 import { newestSeal, newSalt, type NewStep, saltedDigest, sealOf } from './chain.ts';
 import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
-/** Words of the API that tell nobody's name; numbers and tokens do not either. */
+/** Words of the API, numbers and tokens: they identify nobody. */
 const plainValue = /^(?:-?\d+(?:\.\d+)?|true|false|add|remove|set|success|warning|danger|am:[a-z2-7]{12})$/;
 
-/** The JSON with every text in it passed through; what is no JSON is one text. Keys stay. */
+/** Returns the JSON with `text` applied to every string value. Keys stay. Text that is not JSON counts as one string. */
 function rewritten(json: string, text: (value: string) => string): string {
   let value: unknown;
   try {
@@ -19,19 +19,19 @@ function rewritten(json: string, text: (value: string) => string): string {
   } catch {
     return text(json);
   }
-  // An amount is a text of its own: 12.50 must not become 12.5.
+  // An amount is such a text: as JSON, 12.50 would become 12.5.
   if (typeof value !== 'object') return text(json);
   return JSON.stringify(value, (_, each: unknown) => (typeof each === 'string' ? text(each) : each));
 }
 
-/** The token at the end of a text is what a write is settled by. */
+/** Keeps the token at the end of a text: a write is settled by it. */
 function withoutWords(value: string): string {
   if (plainValue.test(value)) return value;
   const token = / am:[a-z2-7]{12}$/.exec(value)?.[0] ?? '';
   return `${takenOut}${token}`;
 }
 
-/** All that may tell who somebody is, with the key of each table. */
+/** Every column that may identify a person, with the key of each table. */
 const tables = [
   {
     table: 'journal_intents',
@@ -46,10 +46,10 @@ const tables = [
   { table: 'journal_writes', key: ['write'], texts: ['body', 'answer', 'problem'] },
 ] as const;
 
-/** Of the person's own rows, words of ours, and what others of the same user wait for. */
+/** In the person's own rows: our own words, and the subject that other rows of the same user wait for. */
 const notWords: ReadonlySet<string> = new Set(['problem', 'subject']);
 
-/** What is still to be recorded of a person who was forgotten meanwhile, without what would bring the person back. */
+/** Returns the fields without personal text, to record what happens after the person was forgotten. */
 export function ofForgotten<T extends object>(fields: T, texts: readonly string[]): T {
   const kept = Object.entries(fields).map(([name, value]: [string, unknown]) => {
     const tells = typeof value === 'string' && texts.includes(name);
@@ -58,7 +58,7 @@ export function ofForgotten<T extends object>(fields: T, texts: readonly string[
   return Object.fromEntries(kept) as T;
 }
 
-/** Of a row that is moved on after its user was forgotten. */
+/** Returns the fields without personal text if the row's user was forgotten. */
 export function asForgotten<T extends object>(
   { plannedEmail, plannedUsername }: Pick<JournalTables['journal_intents'], 'plannedEmail' | 'plannedUsername'>,
   fields: T,
@@ -70,7 +70,10 @@ export function asForgotten<T extends object>(
   );
 }
 
-/** A hash of what a row says confirms a guess of it. That of a balance says it, in an id and an amount, which stay. */
+/**
+ * A hash over what a row says would confirm a guess. The fingerprint of a balance is no hash but an id and an amount, which
+ * stay.
+ */
 function isHashed(fingerprint: Value | undefined): boolean {
   return typeof fingerprint === 'string' && !fingerprint.includes(' ');
 }
@@ -81,8 +84,8 @@ type Row = Readonly<Record<string, Value>>;
 type ForgetStep = Pick<NewStep, 'batch' | 'row' | 'kind' | 'data' | 'note' | 'digest'>;
 
 /**
- * Takes the person out, within the transaction at hand; gives the rows that were changed, by table. What was changed is sealed
- * anew by a salt of its own, and the salt of before is gone: no digest of the chain confirms a guess of what stood there.
+ * Removes the person within the current transaction. Returns how many rows changed, by table. Each changed record gets a new
+ * salt and seal. The old salt is gone, so no digest of the chain confirms a guess of the old text.
  */
 export async function takeOutPerson(
   connection: Connection,
@@ -130,7 +133,7 @@ export async function takeOutPerson(
   return counts;
 }
 
-/** Nothing that was approved of the person can go out as it was approved. */
+/** What was approved for the person can no longer go out as approved. */
 async function skipRows(
   connection: Connection,
   user: number,
@@ -154,7 +157,7 @@ async function skipRows(
 
 type Table = (typeof tables)[number]['table'];
 
-/** Where the step about a record says which one it is. */
+/** How a step names the record that it is about. */
 function placeOf(table: Table, row: Row): Partial<ForgetStep> & Pick<ForgetStep, 'data'> {
   const number = (name: string): number => Number(row[name]);
   switch (table) {
@@ -173,7 +176,7 @@ function digestOf(table: Table, salt: string, row: Row): string {
   return table === 'journal_steps' ? saltedDigest(salt, String(row['note'])) : sealOf(salt, row);
 }
 
-/** Whether the record is what the newest step about it left: what was altered is not sealed anew. */
+/** Whether the record matches its newest seal. An altered record gets no new seal. */
 async function isAsLeft(connection: Connection, table: Table, row: Row): Promise<boolean> {
   const { batch = null, row: number = null, data } = placeOf(table, row);
   const subject =

@@ -1,8 +1,8 @@
 /**
- * Documents of canonical JSON that are signed, such as receipts and certificates: a line for what is said of the whole, one
- * for each of its parts, and one for the signature. They are written and checked line by line, so that their size does not
- * matter, and nothing in them is believed before the signature fits. The key pair (Ed25519) lies beside the journal: `receipt.key`
- * for its owner alone, `receipt.pub` for whoever is to check. Section "Receipts" of docs/architecture.md.
+ * Signed documents of canonical JSON, such as receipts and certificates. They have one line for the whole, one for each part,
+ * and one for the signature. They are written and checked line by line, so they can have any size. Nothing in them is believed
+ * before the signature is verified. The key pair (Ed25519) lies beside the journal: `receipt.key`, readable by its owner alone,
+ * and `receipt.pub` for those who check. Section "Receipts" of docs/architecture.md.
  */
 import {
   createHash,
@@ -35,7 +35,7 @@ import { FileError, UsageError } from '../model/errors.ts';
 export interface SigningKey {
   /** SHA-256 of the public key (DER), in hexadecimal. */
   readonly id: string;
-  /** Ed25519 over the text, in hexadecimal. */
+  /** Returns the Ed25519 signature of the text, in hexadecimal. */
   readonly sign: (text: string) => string;
 }
 
@@ -48,7 +48,7 @@ export function keyFiles(journal: string): { readonly signing: string; readonly 
   return { signing: join(dirname(journal), 'receipt.key'), checking: join(dirname(journal), 'receipt.pub') };
 }
 
-/** Made where there is none. Throws a FileError where it cannot be used, or where others can read it. */
+/** Opens the key; makes it if there is none. Throws a FileError if it cannot be used, or if others can read it. */
 export function openSigningKey(journal: string): { readonly key: SigningKey; readonly isNew: boolean } {
   const { signing, checking } = keyFiles(journal);
   const isNew = !existsSync(signing) && makeKey(signing, checking);
@@ -70,7 +70,7 @@ export function openSigningKey(journal: string): { readonly key: SigningKey; rea
   return { key: { id, sign: (text) => sign(null, Buffer.from(text), secret).toString('hex') }, isNew };
 }
 
-/** The public key in the file. Throws a FileError or UsageError where there is none. */
+/** Reads the public key. Throws a FileError or UsageError if the file has none. */
 export function openCheckingKey(file: string): CheckingKey {
   const { bytes } = readKeyFile(file);
   const key = ed25519(() => createPublicKey(bytes), file);
@@ -80,7 +80,7 @@ export function openCheckingKey(file: string): CheckingKey {
   };
 }
 
-/** False where another process was faster. */
+/** Returns false if another process was faster. */
 function makeKey(signing: string, checking: string): boolean {
   if (existsSync(checking)) {
     throw new FileError(`${checking} is there, and the key that it belongs to (${signing}) is not`, {
@@ -93,7 +93,7 @@ function makeKey(signing: string, checking: string): boolean {
   return writeKeyFile(signing, privateKey.export({ type: 'pkcs8', format: 'pem' }), 0o600);
 }
 
-/** A new file with a key, whole or not at all; false where there is one by now, which stays. Throws a FileError. */
+/** Writes a new key file, whole or not at all. Returns false if there is one by now; that one stays. Throws a FileError. */
 export function writeKeyFile(path: string, text: string | Buffer, mode: number): boolean {
   const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
   try {
@@ -106,7 +106,7 @@ export function writeKeyFile(path: string, text: string | Buffer, mode: number):
     } finally {
       closeSync(handle);
     }
-    // A rename would put it in the place of one that somebody else has made meanwhile, and signs with.
+    // A rename would replace a key that another process has just made and already signs with.
     linkSync(temporary, path);
     return true;
   } catch (error) {
@@ -117,7 +117,10 @@ export function writeKeyFile(path: string, text: string | Buffer, mode: number):
   }
 }
 
-/** Throws a FileError. @param check throws where the file must not be used */
+/**
+ * Throws a FileError.
+ * @param check throws if the file must not be used
+ */
 export function readKeyFile(file: string, check: (file: string) => void = () => {}) {
   try {
     check(file);
@@ -132,7 +135,7 @@ function ed25519(read: () => KeyObject, file: string): KeyObject {
   try {
     key = read();
   } catch {
-    // Said below: what OpenSSL says of it helps nobody.
+    // The error below replaces this one: the words of OpenSSL help nobody.
   }
   if (key?.asymmetricKeyType === 'ed25519') return key;
   throw new UsageError(`${file} holds no key of Ed25519 in PEM`, {
@@ -146,7 +149,7 @@ function keyId(key: KeyObject): string {
     .digest('hex');
 }
 
-/** The members of a document: what is said of the whole, under the name of its kind, and the list of its parts. */
+/** The two members of a document: `kind` holds what is said of the whole, `parts` the list of parts. */
 export interface DocumentForm {
   readonly kind: string;
   readonly parts: string;
@@ -158,7 +161,7 @@ export function jsonOf(value: object): string {
   return canonical(value as { readonly [name: string]: Json });
 }
 
-/** What is signed of something with this hash; it says what that is, so that neither passes for another. */
+/** Returns the text to sign for something with this hash. It names the kind, so that one kind cannot pass for another. */
 export function signedText(what: string, digest: Hash): string {
   return canonical({ [what]: digest.digest('hex') });
 }
@@ -167,7 +170,10 @@ function signatureLine(signature: string): string {
   return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
 }
 
-/** The lines of a document with their breaks; without these and without `signature` it is what is signed. */
+/**
+ * Yields the lines of a document with their line breaks. What is signed is the text without line breaks and without
+ * `signature`.
+ */
 export async function* documentLines(
   form: DocumentForm,
   head: object,
@@ -192,7 +198,7 @@ export async function* documentLines(
 
 const pieceLength = 64 * 1024;
 
-/** The texts as bytes, in pieces of some size. */
+/** Joins the texts into larger pieces of bytes. */
 export async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
   let piece = '';
   for await (const text of texts) {
@@ -204,16 +210,16 @@ export async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Ui
   yield Buffer.from(piece);
 }
 
-/** What is not laid out as such a document is. */
+/** The file does not have the form of such a document. */
 export class NoDocument extends Error {}
 
-/** Far above any part, and any plan that is wrong from the first row to the last. */
+/** Far above any part, and above any plan in which every row is wrong. */
 const longestLine = 64 * 1024 * 1024;
 
-/** The lines of a file of UTF-8, each of which ends with a line break. */
+/** Reads a UTF-8 file line by line. Every line must end with a line break. */
 export class LineReader {
   number = 0;
-  /** Of all bytes before the line that was read last. */
+  /** The hash of all bytes before the line that was read last. */
   readonly before: Hash = createHash('sha256');
   readonly #lines: AsyncGenerator<Buffer>;
   #last: Buffer | undefined;
@@ -267,13 +273,13 @@ async function* linesOf(file: string, signal: AbortSignal): AsyncGenerator<Buffe
 interface Shapes<Head, Part> {
   readonly head: z.ZodType<Head>;
   readonly part: z.ZodType<Part>;
-  /** How a line of the document is written where it stands; as it is unless given. */
+  /** Returns how this line of the document is written in the file; by default unchanged. */
   readonly written?: (line: string) => string;
 }
 
 /**
- * Reads a document from its first line on: what it says of the whole, its parts as they come, and, once these were taken, what
- * was signed with the signature. Throws NoDocument at the first line that is not as such a document is written.
+ * Reads a document, beginning with its first line: its head, its parts as they come, and after the last part the signed text
+ * and the signature. Throws NoDocument at the first line that is not written as in such a document.
  */
 export function readDocument<Head, Part>(
   lines: LineReader,
@@ -290,7 +296,7 @@ export function readDocument<Head, Part>(
       const end = line.endsWith(',') ? ',' : '';
       yield jsonIn(line, ['', end], part, at);
       line = await lines.next();
-      // Only the last one has none.
+      // Only the last part has no comma.
       if (end === '' && !line.startsWith(']')) throw new NoDocument('a part too many');
     }
     digest.update(']}');
@@ -307,7 +313,7 @@ export function readDocument<Head, Part>(
   };
 }
 
-/** The JSON between two parts of a line. Throws where it is not of that shape, or not written as the document writes it. */
+/** Returns the JSON between `before` and `after`. Throws if it has another shape, or is not written in canonical form. */
 function jsonIn<T>(
   line: string,
   [before, after]: readonly [string, string],
@@ -322,7 +328,7 @@ function jsonIn<T>(
     throw new NoDocument('this is not JSON');
   }
   const plain = `${before}${canonical(value)}${after}`;
-  // Of two members with one name, or two ways to write a number, programs would see different things.
+  // Two members with one name, or two ways to write a number, would let programs read different things.
   if (written(plain) !== line) throw new NoDocument(`this is not written as a ${kind} writes it`);
   digest.update(plain);
   const read = shape.safeParse(value);
@@ -337,7 +343,7 @@ export function signatureIn(line: string, kind: string, written: (signature: str
   return signature;
 }
 
-/** What speaks against the signatures of a document that names its key; nothing where they fit. */
+/** Returns why the signatures of a document do not hold; empty if they do. */
 export function signatureProblems(
   key: CheckingKey,
   { key_id: id }: { readonly key_id: string },
@@ -351,8 +357,8 @@ export function signatureProblems(
 const longestValue = 80;
 
 /**
- * The first member of `own` that is another in `said`: `state is "applied" in it and "rejected" in the journal`; null where all
- * are the same. A document of another version may have more members, or fewer.
+ * Describes the first member of `own` that differs in `said`: `state is "applied" in it and "rejected" in the journal`. Null if
+ * none does. Members that only one of them has are ignored: a document of another version may have more or fewer.
  * @param where what `own` was read from
  */
 export function firstDifference(said: object, own: object, where: string): string | null {

@@ -1,4 +1,4 @@
-/** Writes outside of any batch, each with a step before its first byte and one after its response. */
+/** Writes outside any batch: each has a step before its first byte and one after its response. */
 import { checkWrite, type Acting, tellPolicy } from './approval.ts';
 import { appendSteps, canonical, isAsSealed, newSalt, sealOf } from './chain.ts';
 import { laterThan, repeatsOf } from './claim-view.ts';
@@ -8,7 +8,7 @@ import type { NewWrite, WriteEnd } from './port.ts';
 import { type Connection, cutAnswer, type JournalTables } from './tables.ts';
 import { timestampOf } from '../model/time.ts';
 
-/** Gives the number of the write. Throws a UsageError where it needs approval. */
+/** Returns the number of the write. Throws a UsageError if it needs approval. */
 export async function beginWrite(
   connection: Connection,
   backend: JournalBackend,

@@ -1,7 +1,7 @@
 /** Who did what: the steps of the chain, each with its row or write. */
-import { type Actor } from '../model/actor.ts';
+import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Connection, JournalTables } from './tables.ts';
+import { chunk, type Connection, type JournalTables } from './tables.ts';
 
 export interface AuditFilter {
   readonly since?: Timestamp;
@@ -16,8 +16,6 @@ export interface AuditFilter {
 
 export type AuditEntry = Readonly<ReturnType<typeof entryOf>>;
 
-const chunk = 1_000;
-
 /** Yields the entries in the order of the steps, or the newest first. */
 export async function* auditEntries(
   connection: Connection,
@@ -25,7 +23,7 @@ export async function* auditEntries(
   order: 'asc' | 'desc' = 'asc',
 ): AsyncGenerator<AuditEntry> {
   for (let last = order === 'asc' ? 0 : Number.MAX_SAFE_INTEGER; ;) {
-    const steps = await stepsBehind(connection, last, order, filter);
+    const steps = await stepsAfter(connection, last, order, filter);
     const writes = await writesOf(connection, steps);
     for (const each of steps) {
       const entry = entryOf(each, writes);
@@ -40,7 +38,7 @@ export async function* auditEntries(
   }
 }
 
-function stepsBehind(
+function stepsAfter(
   connection: Connection,
   last: number,
   order: 'asc' | 'desc',
@@ -73,7 +71,7 @@ function stepsBehind(
   return steps.execute();
 }
 
-type FoundStep = Awaited<ReturnType<typeof stepsBehind>>[number];
+type FoundStep = Awaited<ReturnType<typeof stepsAfter>>[number];
 type Write = Pick<JournalTables['journal_writes'], 'user' | 'operation' | 'state' | 'body'>;
 
 async function writesOf(connection: Connection, steps: readonly FoundStep[]): Promise<ReadonlyMap<number, Write>> {

@@ -21,6 +21,7 @@ interface ChainReport {
 
 type Step = JournalTables['journal_steps'];
 type IntentRow = Selectable<JournalTables['journal_intents']>;
+type WriteRow = Selectable<JournalTables['journal_writes']>;
 
 const mostProblems = 100;
 
@@ -136,17 +137,29 @@ function note({ batches, writes, accounts }: Records, { step, at, batch, row, ki
 }
 
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
-  const left = new Set(batches.keys());
   // All at once: batches and accounts are few compared with rows and steps.
-  for (const row of await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute()) {
-    const known = batches.get(row.batch);
-    left.delete(row.batch);
-    if (known === undefined) yield `batch ${row.batch} was inserted: no step tells of it`;
-    else if (known.digest !== sealOf(row.salt, row)) yield `batch ${row.batch} was altered`;
-  }
-  for (const batch of left) yield `batch ${batch} was removed`;
-  yield* writeDifferences(connection, writes);
-  yield* accountDifferences(connection, accounts);
+  const batchRows = await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute();
+  const batchSeals = new Map([...batches].map(([batch, { digest }]) => [batch, digest]));
+  yield* sealDifferences(
+    batchRows,
+    batchSeals,
+    ({ batch }) => batch,
+    (batch) => `batch ${batch}`,
+  );
+  const writeRows = rowsOf<WriteRow>(connection, 'journal_writes', ['write']);
+  yield* sealDifferences(
+    writeRows,
+    writes,
+    ({ write }) => write,
+    (write) => `write ${write} by hand`,
+  );
+  const accountRows = await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute();
+  yield* sealDifferences(
+    accountRows,
+    accounts,
+    ({ name }) => name,
+    (name) => `account ${name}`,
+  );
   for (const [batch, known] of batches) yield* rowDifferences(connection, batch, known);
   const stray = connection
     .selectFrom('journal_intents')
@@ -158,31 +171,22 @@ async function* differences(connection: Connection, { batches, writes, accounts 
   }
 }
 
-async function* writeDifferences(connection: Connection, writes: ReadonlyMap<number, string>): AsyncGenerator<string> {
-  const left = new Set(writes.keys());
-  for await (const row of rowsOf<Selectable<JournalTables['journal_writes']>>(connection, 'journal_writes', [
-    'write',
-  ])) {
-    left.delete(row.write);
-    const digest = writes.get(row.write);
-    if (digest === undefined) yield `write ${row.write} by hand was inserted: no step tells of it`;
-    else if (digest !== sealOf(row.salt, row)) yield `write ${row.write} by hand was altered`;
-  }
-  for (const write of left) yield `write ${write} by hand was removed`;
-}
-
-async function* accountDifferences(
-  connection: Connection,
-  accounts: ReadonlyMap<string, string>,
+/** Yields which records differ from their newest seals, by key. */
+async function* sealDifferences<K, R extends { readonly salt: string }>(
+  rows: AsyncIterable<R> | Iterable<R>,
+  seals: ReadonlyMap<K, string>,
+  keyOf: (row: R) => K,
+  nameOf: (key: K) => string,
 ): AsyncGenerator<string> {
-  const left = new Set(accounts.keys());
-  for (const row of await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute()) {
-    left.delete(row.name);
-    const digest = accounts.get(row.name);
-    if (digest === undefined) yield `account ${row.name} was inserted: no step tells of it`;
-    else if (digest !== sealOf(row.salt, row)) yield `account ${row.name} was altered`;
+  const left = new Set(seals.keys());
+  for await (const row of rows) {
+    const key = keyOf(row);
+    left.delete(key);
+    const seal = seals.get(key);
+    if (seal === undefined) yield `${nameOf(key)} was inserted: no step tells of it`;
+    else if (seal !== sealOf(row.salt, row)) yield `${nameOf(key)} was altered`;
   }
-  for (const name of left) yield `account ${name} was removed`;
+  for (const key of left) yield `${nameOf(key)} was removed`;
 }
 
 type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row: number };

@@ -86,15 +86,15 @@ export function movedProblem(id: string, name: string): FileError | null {
 }
 
 /** Returns a function that runs its argument in one transaction. Throws if the database is not the one that was opened. */
-export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' | 'db' | 'id'>) {
-  return async <T>(doing: (connection: Connection) => Promise<T>): Promise<T> => {
+export function transactionRunner({ backend, db, id }: Pick<OpenJournal, 'backend' | 'db' | 'id'>) {
+  return async <T>(work: (connection: Connection) => Promise<T>): Promise<T> => {
     try {
       return await db.transaction().execute(async (connection) => {
         // SQLite would keep writing to a removed file, which nobody will ever read.
         if (!backend.isInPlace()) throw replaced(backend.name);
         const found = await identityOf(connection);
         if (found !== id) throw movedProblem(found, backend.name) ?? replaced(backend.name);
-        return doing(connection);
+        return work(connection);
       });
     } catch (error) {
       throw backend.explained(error);

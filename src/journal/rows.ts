@@ -6,7 +6,7 @@ import { type Acting, checkSending, noteResent } from './approval.ts';
 import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
 import { canBeClaimed, isOpen, unsentState } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
-import { asForgotten } from './forget.ts';
+import { withoutForgottenUser } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
 import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
 
@@ -120,7 +120,7 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
   const moved = await connection
     .updateTable('journal_intents')
     .set((eb) => ({
-      ...(before === undefined ? {} : asForgotten(before, changed(fields))),
+      ...(before === undefined ? {} : withoutForgottenUser(before, changed(fields))),
       state: to,
       attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
     }))

@@ -12,7 +12,7 @@ import {
   newSalt,
   sealOf,
 } from '../journal/chain.ts';
-import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/database.ts';
+import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner } from '../journal/database.ts';
 import { accountOf, type Connection, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -66,7 +66,7 @@ export interface People extends ReturnType<typeof peopleOf> {}
 function peopleOf(open: OpenPeople, actor: Actor | null) {
   const { backend, db } = open;
   const { clock } = backend;
-  const whole = transactionsOf(open);
+  const inTransaction = transactionRunner(open);
   const now = () => timestampOf(clock.now());
   const acting = (): Actor => {
     if (actor === null) throw new Error('accounts that were opened to be looked at are not changed');
@@ -80,7 +80,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
     fieldsOf: (account: Account) => Partial<AccountRow> | undefined,
     data: Data = {},
   ): Promise<Account> {
-    return whole(async (connection) => {
+    return inTransaction(async (connection) => {
       const records = await accountRecords(connection);
       const accounts = records.map(({ account }) => account);
       const found = records.find(({ account }) => account.name === name);
@@ -128,7 +128,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
      * go, or nobody has said which system accounts an approver uses.
      */
     add: ({ name, roles, osUsers, password }: NewAccount) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [there] = await accountRecords(connection, name);
         if (there !== undefined) throw nameTaken(there.account);
         const at = now();
@@ -186,7 +186,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
      * hash, null if there is none. If `open` is false, the try fails whatever the password.
      */
     beginSignIn: (name: string) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [found] = name === nobody ? [] : await accountRecords(connection, name);
         const isBlocked = await countTry(connection, found?.row.name ?? nobody, clock.now());
         return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
@@ -196,7 +196,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
      * @param renewed a stronger hash of the same password, to replace `password`
      */
     endSignIn: (name: string, password: string, renewed: string | null) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [found] = await accountRecords(connection, name);
         if (found?.account.state !== 'active' || found.row.password !== password) return undefined;
         await forgetTries(connection, name);

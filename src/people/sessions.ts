@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
-import { transactionsOf } from '../journal/database.ts';
+import { transactionRunner } from '../journal/database.ts';
 import type { JournalTables } from '../journal/tables.ts';
 import type { Account, SignInMethod, Actor } from '../model/actor.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -39,7 +39,7 @@ export type Sessions = ReturnType<typeof sessionsOf>;
 export function sessionsOf(open: OpenPeople) {
   const { db, backend } = open;
   const { clock } = backend;
-  const whole = transactionsOf(open);
+  const inTransaction = transactionRunner(open);
   const live = () => {
     const now = clock.now();
     return db
@@ -68,7 +68,7 @@ export function sessionsOf(open: OpenPeople) {
         seenAt: at,
         endsAt: timestampOf(now + sessionLimits.absoluteMs),
       };
-      return whole(async (connection) => {
+      return inTransaction(async (connection) => {
         await connection.deleteFrom('people_sessions').where('endsAt', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
@@ -89,7 +89,7 @@ export function sessionsOf(open: OpenPeople) {
       if (account.passwordAt !== null && account.passwordAt > row.createdAt) return null;
       const now = clock.now();
       if (row.seenAt < timestampOf(now - sessionLimits.seenMs)) {
-        await whole((connection) =>
+        await inTransaction((connection) =>
           connection
             .updateTable('people_sessions')
             .set({ seenAt: timestampOf(now) })
@@ -106,7 +106,7 @@ export function sessionsOf(open: OpenPeople) {
     },
     /** Ends the session with this id, or all of the account but one. Returns how many. */
     end: (which: { readonly id: string } | { readonly account: string; readonly except?: string }, actor: Actor) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const all = connection.deleteFrom('people_sessions');
         const some = 'id' in which ? all.where('id', '=', which.id) : all.where('account', '=', which.account);
         const but = 'id' in which || which.except === undefined ? some : some.where('id', '<>', which.except);

@@ -5,7 +5,6 @@
 import { z } from 'zod';
 import type { Intent, IntentState, Journal } from '../journal/port.ts';
 import {
-  type CheckingKey,
   firstDifference,
   jsonOf,
   LineReader,
@@ -15,6 +14,7 @@ import {
   signatureProblems,
   signedText,
 } from '../journal/signed-document.ts';
+import type { CheckingKey } from '../journal/signing-key.ts';
 import { counted } from '../model/text.ts';
 import { explainFileError } from '../model/files.ts';
 import { countNames, countsOf, intentStates } from './intent.ts';

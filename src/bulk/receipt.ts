@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowChange } from '../journal/port.ts';
-import { type DocumentForm, documentLines, inPieces, signedText, type SigningKey } from '../journal/signed-document.ts';
+import { type DocumentForm, documentLines, inPieces, signedText } from '../journal/signed-document.ts';
+import type { SigningKey } from '../journal/signing-key.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
 import { countNameOf, countNames, type Counts } from './intent.ts';

@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { type CertificateHead, certificateOf } from '../data/certificate.ts';
 import { checkCertificate, compareCertificates, type DifferingWindow, wordsOf } from '../data/check-certificate.ts';
 import { openMirrorToCheck } from '../data/open.ts';
-import { keyFiles } from '../journal/signed-document.ts';
+import { keyFiles } from '../journal/signing-key.ts';
 import { openCertifying } from '../mirror/open.ts';
 import { counted, grouped, onOneLine } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';

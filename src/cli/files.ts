@@ -1,7 +1,7 @@
 /** Files that commands write: never over one of our own, named by the time, so many of them kept, whole or not at all. */
 import { existsSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import { keyFiles } from '../journal/signed-document.ts';
+import { keyFiles } from '../journal/signing-key.ts';
 import { UsageError } from '../model/errors.ts';
 import { escapedPattern } from '../model/text.ts';
 import { dayOf, parseDay, systemClock } from '../model/time.ts';

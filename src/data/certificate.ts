@@ -5,7 +5,8 @@
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 import { z } from 'zod';
-import { type DocumentForm, documentLines, inPieces, jsonOf, type SigningKey } from '../journal/signed-document.ts';
+import { type DocumentForm, documentLines, inPieces, jsonOf } from '../journal/signed-document.ts';
+import type { SigningKey } from '../journal/signing-key.ts';
 import { counted } from '../model/text.ts';
 import type { DayRange } from '../model/era.ts';
 import { IncompleteError } from '../model/errors.ts';

@@ -1,7 +1,6 @@
 /** Certificates by themselves, by a mirror, by each other. Section "Certificates" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
 import {
-  type CheckingKey,
   firstDifference,
   jsonOf,
   LineReader,
@@ -9,6 +8,7 @@ import {
   readDocument,
   signatureProblems,
 } from '../journal/signed-document.ts';
+import type { CheckingKey } from '../journal/signing-key.ts';
 import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { explainFileError } from '../model/files.ts';

@@ -1,6 +1,6 @@
 /**
- * Approval by a second person, as the journal itself sees to it: decided in the transaction that claims its rows, and in each
- * that sends one. Section "Approval" of docs/architecture.md.
+ * How the journal enforces approval by a second person: it decides in the transaction that claims the rows, and again in each
+ * transaction that sends one. Section "Approval" of docs/architecture.md.
  */
 import { Big } from 'big.js';
 import { sql, type SqlBool } from 'kysely';
@@ -58,7 +58,7 @@ export interface Acting {
   readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
 }
 
-/** The steps that decide, of the batch and of all with the same plan, in their order. */
+/** The steps that decide about the batch and about all batches with the same plan, oldest first. */
 async function stepsAbout(connection: Connection, { hash }: Pick<Batch, 'hash'>): Promise<ApprovalStep[]> {
   const rows = await connection
     .selectFrom('journal_steps')
@@ -80,8 +80,8 @@ async function accountsIn(connection: Connection): Promise<Account[]> {
 }
 
 /**
- * How it stands with the batch; null where no policy is about it.
- * @param sender who would send it; null for whoever made it last
+ * Returns the state of the batch's approval; null if it has no policy.
+ * @param sender who would send it; null for whoever changed it last
  */
 export async function approvalIn(
   connection: Connection,
@@ -106,8 +106,8 @@ export async function approvalIn(
 }
 
 /**
- * Throws a UsageError where a row of the batch must not go out at this moment. What the sender has sent alone was counted when
- * the rows were claimed.
+ * Throws a UsageError if no row of the batch may go out now. What the sender has sent alone is not counted again: the claim has
+ * counted it.
  */
 export async function checkSending(
   connection: Connection,
@@ -123,7 +123,7 @@ export async function checkSending(
       advice: `Another maker, or whoever runs commands, goes on with it: admin-mirror bulk resume ${name}.`,
     });
   }
-  // Not the whole record: its problems and warnings may be many.
+  // Not the whole record: its problems and warnings can be long.
   const rows = connection.selectFrom('journal_batches').where('batch', '=', name);
   const batch = await rows.select(['batch', 'action', 'state', 'hash', 'againReason', 'approval']).executeTakeFirst();
   if (batch === undefined || batch.approval === null) return;
@@ -143,7 +143,7 @@ export async function checkSending(
   if (found.missing > 0) throw approvalMissing(batch, found);
 }
 
-/** Hands the batch over. Throws a UsageError where there is nothing to hand over. */
+/** Submits the batch for approval. Throws a UsageError if there is nothing to submit. */
 export async function submit(
   connection: Connection,
   name: string,
@@ -170,7 +170,7 @@ export async function submit(
   await appendSteps(connection, steps);
 }
 
-/** The acting account approves what has that hash. */
+/** Records the approval of the acting account for the content with this hash. */
 export async function approve(connection: Connection, name: string, hash: string, acting: Acting): Promise<void> {
   const { now, stepOf } = acting;
   const found = await openBatch(connection, name);
@@ -202,7 +202,7 @@ export async function approve(connection: Connection, name: string, hash: string
   await appendSteps(connection, [stepOf(now, { batch: name, kind: 'approved', data: { hash, until } })]);
 }
 
-/** The acting account denies what the batch is now. */
+/** Records the denial by the acting account of the batch as it is now. */
 export async function deny(connection: Connection, name: string, reason: string, acting: Acting): Promise<void> {
   const { now, stepOf } = acting;
   const found = await openBatch(connection, name);
@@ -231,7 +231,7 @@ async function openBatch(connection: Connection, name: string): Promise<Batch> {
   return found;
 }
 
-/** What stands with a batch that comes under a policy; null where none is about it. */
+/** Returns the approval record of a new batch; null if no policy covers it. */
 export function newApproval(
   { approval, caps }: JournalRules,
   { action, undoOf }: Pick<Batch, 'action' | 'undoOf'>,
@@ -240,11 +240,11 @@ export function newApproval(
 ): BatchApproval | null {
   const policy = approval[action as ApprovalSubject];
   if (policy === undefined) return null;
-  // What takes rows back is under no bound.
+  // No bound applies to a batch that takes rows back.
   return { policy, totals, caps: undoOf === null ? caps : null, resent: [], accepted, claimed: null };
 }
 
-/** The step by which this journal was last taken for the right one in place of a newer one; undefined where it never was. */
+/** Returns the step that last accepted this journal in place of a newer one; undefined if there is none. */
 export async function lastAccepted(connection: Connection): Promise<number | undefined> {
   const steps = connection
     .selectFrom('journal_steps')
@@ -255,8 +255,8 @@ export async function lastAccepted(connection: Connection): Promise<number | und
 }
 
 /**
- * Takes this journal for the right one in place of a newer one. What was sent by the approvals in it, this one may not know, so
- * batches that are not done need others.
+ * Accepts this journal in place of a newer one. The newer one may have used approvals up that this one still counts, so every
+ * batch that is not done needs new ones.
  */
 export async function acceptJournal(
   connection: Connection,
@@ -275,7 +275,7 @@ export async function acceptJournal(
   }
 }
 
-/** Notes that a person has said that a row shall be sent again: it counts once more, and needs approval anew. */
+/** Records that a person wants a row to be sent again: it counts once more in the totals and needs a new approval. */
 export async function noteResent(
   connection: Connection,
   row: Pick<JournalTables['journal_intents'], 'batch' | 'row' | 'plannedBefore' | 'plannedAfter'>,
@@ -290,7 +290,7 @@ export async function noteResent(
   await appendSteps(connection, [stepOf(now, { batch, kind: 'resend', data: { row: number }, digest })]);
 }
 
-/** Tells the chain what is in force, where that is not what it was told last. */
+/** Appends a step with the policies and bounds in force, unless the newest such step says the same. */
 export async function tellPolicy(connection: Connection, { rules, now, stepOf }: Acting): Promise<void> {
   const policies = Object.entries(rules.approval).map(([subject, policy]) => [subject, policyByName(policy)] as const);
   const data: Readonly<Record<string, Json>> = {
@@ -300,7 +300,7 @@ export async function tellPolicy(connection: Connection, { rules, now, stepOf }:
   const last = await connection
     .selectFrom('journal_steps')
     .select('data')
-    // As text: by it SQLite finds the index that is of these steps alone.
+    // Literal text, not a bound value: only then does SQLite use the partial index on these steps.
     .where(sql<SqlBool>`kind = 'policy'`)
     .orderBy('step', 'desc')
     .limit(1)
@@ -314,7 +314,7 @@ export async function tellPolicy(connection: Connection, { rules, now, stepOf }:
   await appendSteps(connection, [stepOf(now, { batch: null, kind: 'policy', data, note })]);
 }
 
-/** Throws a UsageError where a write by hand is over a bound, or needs a second person. */
+/** Throws a UsageError if a write by hand exceeds a bound or needs a second person. */
 export async function checkWrite(
   connection: Connection,
   { operation, body }: NewWrite,
@@ -344,8 +344,8 @@ export async function checkWrite(
 }
 
 /**
- * What the person has sent within a day without the approval of another one: the sum of changes without their signs where
- * money moves, else rows.
+ * Returns what the person has sent within 24 hours without anybody's approval: the sum of the absolute changes if money moves,
+ * else the number of rows.
  */
 async function aloneToday(
   connection: Connection,

@@ -1,31 +1,29 @@
-/** Who did what: the steps of the chain, each with the row or the write that it is about. */
-import { type Actor } from '../model/actor.ts';
+/** Who did what: the steps of the chain, each with its row or write. */
+import type { Actor } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
-import type { Connection, JournalTables } from './tables.ts';
+import { chunk, type Connection, type JournalTables } from './tables.ts';
 
 export interface AuditFilter {
   readonly since?: Timestamp;
-  /** Up to this time, which is not part of it. */
+  /** Exclusive. */
   readonly until?: Timestamp;
-  /** One of the names of whoever did it. */
+  /** Any name of the actor: account, job, sudo user, system account, or system account with host. */
   readonly person?: string;
   readonly batch?: string;
-  /** What is about this user, and about the batches that the user is in. */
+  /** Includes steps about whole batches that have a row of this user. */
   readonly user?: number;
 }
 
 export type AuditEntry = Readonly<ReturnType<typeof entryOf>>;
 
-const chunk = 1_000;
-
-/** In their order, or the newest first. */
+/** Yields the entries in the order of the steps, or the newest first. */
 export async function* auditEntries(
   connection: Connection,
   filter: AuditFilter,
   order: 'asc' | 'desc' = 'asc',
 ): AsyncGenerator<AuditEntry> {
   for (let last = order === 'asc' ? 0 : Number.MAX_SAFE_INTEGER; ;) {
-    const steps = await stepsBehind(connection, last, order, filter);
+    const steps = await stepsAfter(connection, last, order, filter);
     const writes = await writesOf(connection, steps);
     for (const each of steps) {
       const entry = entryOf(each, writes);
@@ -40,7 +38,7 @@ export async function* auditEntries(
   }
 }
 
-function stepsBehind(
+function stepsAfter(
   connection: Connection,
   last: number,
   order: 'asc' | 'desc',
@@ -63,9 +61,9 @@ function stepsBehind(
     steps = steps.where((eb) =>
       eb.or([
         eb('i.user', '=', user),
-        // What was done with a whole batch was done with each of its rows.
+        // A step about a whole batch is about each of its rows.
         eb.and([eb('s.row', 'is', null), eb('s.batch', 'in', batches)]),
-        // A write by hand, or a user who was forgotten: the step itself says whom it is about.
+        // For a write by hand or a forgotten user, the step's data names the user; `auditEntries` checks it.
         eb('s.batch', 'is', null),
       ]),
     );
@@ -73,7 +71,7 @@ function stepsBehind(
   return steps.execute();
 }
 
-type FoundStep = Awaited<ReturnType<typeof stepsBehind>>[number];
+type FoundStep = Awaited<ReturnType<typeof stepsAfter>>[number];
 type Write = Pick<JournalTables['journal_writes'], 'user' | 'operation' | 'state' | 'body'>;
 
 async function writesOf(connection: Connection, steps: readonly FoundStep[]): Promise<ReadonlyMap<number, Write>> {
@@ -98,10 +96,10 @@ function entryOf(each: FoundStep, writes: ReadonlyMap<number, Write>) {
   return {
     ...common,
     user: each.user ?? (typeof user === 'number' ? user : null),
-    /** What is done, such as `balance` or `users.update-balance`; null of what is about no write. */
+    /** Such as `balance` or `users.update-balance`; null if the step is about no write. */
     action: each.action ?? (typeof what === 'string' ? what : null),
     ...moneyIn(each.parameters),
-    /** Of the row or the write as it is now. */
+    /** The current state of the row, write or batch. */
     state: row === null ? each.batchState : each.state,
     evidence: each.evidence,
     recordId: each.recordId,
@@ -126,7 +124,7 @@ function moneyIn(json: string | null): { readonly type: string | null; readonly 
   }
 }
 
-/** Of a step about an account: which, and what was said of it, given to it or taken from it; null of any other. */
+/** Returns the account that a step is about, with what the step changed; null for a step about no account. */
 function accountWords(data: string): string | null {
   const { account, roles, add, remove, os_users: users } = JSON.parse(data) as Readonly<Record<string, unknown>>;
   if (typeof account !== 'string') return null;

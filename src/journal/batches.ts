@@ -1,4 +1,4 @@
-/** Batches as a whole: how they are added, adopted and claimed, and requests to remove rows of the mirror. */
+/** Whole batches: adding, adopting, claiming and discarding them, and requests to remove rows from the mirror. */
 import { sql, type UpdateObject } from 'kysely';
 import { noTotals, withRow } from '../model/approval.ts';
 import { changeOf } from '../model/money.ts';
@@ -22,7 +22,10 @@ import { altered, discardRows, insertIntents, moveRow } from './rows.ts';
 import { approvalMissing, countingSteps } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
-/** Stores the batch with its rows, and what is in force for it. @param before what counts beside the rows */
+/**
+ * Stores the batch, its rows, and the policy in force.
+ * @param before totals to count in addition to the rows
+ */
 export async function storeBatch(
   connection: Connection,
   backend: JournalBackend,
@@ -32,7 +35,8 @@ export async function storeBatch(
   before = noTotals,
 ): Promise<void> {
   const row = { ...batchRow(batch, at), salt: newSalt() };
-  // Each row's reference makes SQLite read the whole of the batch's row, where a sheet of nothing but mistakes has megabytes of them.
+  // The problems follow at the end. For each row, its foreign key makes SQLite read the whole record of the batch, which has
+  // megabytes of problems if every row of a sheet is wrong.
   await connection
     .insertInto('journal_batches')
     .values({ ...row, problems: '[]' })
@@ -61,7 +65,8 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   return {
     ...batch,
     state: 'planned' as const,
-    // Cut by a browser or by us, it may end within a character: sealed as it is not stored, the batch would look altered.
+    // A name that a browser or this program has cut may end within a character. Sealed in another form than it is stored, the
+    // batch would look altered.
     file: file === null ? null : storable(file),
     columns: JSON.stringify(columns),
     problems: JSON.stringify(problems),
@@ -72,7 +77,7 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   };
 }
 
-/** A batch of rows that were made without this journal: it is done, and its rows are applied. */
+/** Stores a batch of rows that were made without this journal. The batch is done, and its rows are applied. */
 export async function adoptBatch(
   connection: Connection,
   backend: JournalBackend,
@@ -102,8 +107,8 @@ export async function adoptBatch(
 }
 
 /**
- * Claims the planned and blocked rows of the batch once `decide` has looked at what there is; what it throws goes on to whoever
- * called. Throws a UsageError where an approval is missing.
+ * Claims the planned and blocked rows of the batch if `decide` does not throw. Throws what `decide` throws, and a UsageError if
+ * an approval is missing.
  */
 export async function claimBatch(
   connection: Connection,
@@ -121,10 +126,10 @@ export async function claimBatch(
   const notes = decide(view, found);
   const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
   const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
-  // What is only looked at again sends nothing.
+  // Resuming a batch only to check it again sends nothing and needs no approval.
   const isSending = view.rows.length > 0;
   const claim = isSending ? await claimApproved(connection, meant, acting) : { columns: {}, data: {} };
-  // Also what was claimed before: whoever goes on has looked at what others have claimed since.
+  // This includes rows that were claimed before, because `decide` has also looked at what others have claimed since.
   const claimed = await connection
     .updateTable('journal_intents')
     .set({ claimedAt: at })
@@ -144,7 +149,7 @@ export async function claimBatch(
   ]);
 }
 
-/** What a claim records of the approvals that it rests on. Throws a UsageError where one is missing. */
+/** Returns what a claim records of its approvals. Throws a UsageError if one is missing. */
 async function claimApproved(connection: Connection, batch: Batch, acting: Acting) {
   const found = await approvalIn(connection, batch, acting, acting.actor);
   if (found === null) return { columns: {}, data: {} };
@@ -154,7 +159,7 @@ async function claimApproved(connection: Connection, batch: Batch, acting: Actin
   return { columns: { approval }, data: { needed, approvals: countingSteps(found) } };
 }
 
-/** The open request for these rows, made and handed over where there is none. */
+/** Returns the open request for these rows. Makes and submits one if there is none. Null if no policy covers deletions. */
 export async function deletionsRequested(
   connection: Connection,
   backend: JournalBackend,
@@ -186,7 +191,7 @@ export async function deletionsRequested(
   return after === null ? null : { batch: name, approval: after };
 }
 
-/** Uses the approval of the request up. Throws a UsageError where it does not hold. */
+/** Uses up the approval of the request. Throws a UsageError if it does not hold. */
 export async function claimDeletions(connection: Connection, batch: string, acting: Acting): Promise<void> {
   const { now: at, stepOf } = acting;
   const found = await batchNamed(connection, batch);
@@ -198,7 +203,7 @@ export async function claimDeletions(connection: Connection, batch: string, acti
   await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
 }
 
-/** Nothing more of the batch is sent: it is done, unless the outcome of a row is open. */
+/** Skips every row that was not sent. The batch is then done, or stopped if the outcome of a row is open. */
 export async function discardBatch(
   connection: Connection,
   batch: string,

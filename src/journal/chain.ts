@@ -1,7 +1,7 @@
 /**
- * The chain of the journal: each step holds the SHA-256 of itself and of the step before it, so that a step that was altered,
- * removed, inserted or moved is found. Texts that may tell of a person stand in it as salted digests alone: once the salt is
- * gone, the chain still holds, and no guess of the text can be confirmed. Section "The chain" of docs/architecture.md.
+ * The chain of the journal. Each step has the SHA-256 of itself and of the step before it, so a step that was altered, removed,
+ * inserted or moved is found. Text that may identify a person is in the chain only as a salted digest: once the salt is gone,
+ * the chain still holds and nobody can confirm a guess. Section "The chain" of docs/architecture.md.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
 import { type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
@@ -13,7 +13,7 @@ import { accountOf, type Connection, type JournalTables } from './tables.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
 
-/** The newest step: what is known of the journal once it is known elsewhere. */
+/** The newest step, as other places remember it to recognise this journal. */
 export interface Head {
   readonly step: number;
   readonly hash: string;
@@ -25,11 +25,11 @@ export interface NewStep {
   readonly batch: string | null;
   readonly row: number | null;
   readonly kind: string;
-  /** Nothing in it may tell who a person is: it stays as it is when the person is forgotten. */
+  /** Must not identify a person: it stays when the person is forgotten. */
   readonly data: { readonly [name: string]: Json };
-  /** Words of a person, such as a reason. */
+  /** A person's words, such as a reason. */
   readonly note: string | null;
-  /** What the record that the step is about became, as `sealOf` tells it; null where nothing of it changed. */
+  /** The seal (`sealOf`) of the record after the step; null if the step changes no record. */
   readonly digest?: string | null;
 }
 
@@ -41,7 +41,7 @@ type Hashed = Pick<
   readonly step: number;
 };
 
-/** The JSON of the value with its keys in order and no white space: one text for one value. */
+/** Returns the JSON of the value with sorted keys and no white space: equal values have equal text. */
 export function canonical(value: Json): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value);
   if (Array.isArray(value)) return `[${(value as readonly Json[]).map(canonical).join(',')}]`;
@@ -51,14 +51,14 @@ export function canonical(value: Json): string {
 
 export const sha256 = (text: string): string => hash('sha256', text, 'hex');
 
-/** What stands before the first step: by it a chain belongs to one journal. */
+/** Returns what the first step has as its previous hash. It ties the chain to one journal. */
 export function genesisOf(journal: string): string {
   return sha256(canonical({ journal }));
 }
 
 /**
- * SHA-256 of the canonical JSON of the step, that of the step before it included. `actor` and `data` are canonical JSON
- * already, and go in as they stand: a blank more in one of them is another hash.
+ * SHA-256 of the step's canonical JSON, which includes the hash of the step before. `actor` and `data` are canonical JSON
+ * already and go in unchanged, so that even an added blank changes the hash.
  */
 export function hashOf({
   step,
@@ -81,7 +81,7 @@ export function hashOf({
 
 const saltBytes = 16;
 
-/** Many at once: one call for each would take longer than the digests. */
+/** Makes many salts at once: one call for each would take longer than the digests. */
 export function newSalts(count: number): string[] {
   const bytes = randomBytes(saltBytes * count).toString('hex');
   return Array.from({ length: count }, (_, at) => bytes.slice(at * 2 * saltBytes, (at + 1) * 2 * saltBytes));
@@ -95,12 +95,12 @@ export function saltedDigest(salt: string, text: string): string {
   return sha256(`${salt}\n${text}`);
 }
 
-/** Columns that a seal leaves out: those that hold it, and those that a step of the whole batch sets. */
+/** Columns that no seal covers: the seal's own, and the one that a claim sets in many rows at once. */
 const unsealed: ReadonlySet<string> = new Set(['salt', 'digest', 'claimed_at']);
 
 type SealedColumn = readonly [column: string, name: string];
 
-/** The columns of a seal, in order, by all names of a row: a plan seals many rows of one shape. */
+/** The sealed columns in order, by the names of a row's members. Cached, because a plan seals many rows of one shape. */
 const sealedColumns = new Map<string, readonly SealedColumn[]>();
 
 function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn[] {
@@ -108,7 +108,7 @@ function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn
   const shape = all.join(' ');
   let columns = sealedColumns.get(shape);
   if (columns === undefined) {
-    // A seal has the names of the database.
+    // A seal uses the column names of the database.
     const named = all.map((name): SealedColumn => [
       name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
       name,
@@ -119,7 +119,7 @@ function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn
   return columns;
 }
 
-/** Null is left out, so that a column that is added later changes no seal of before. */
+/** Returns the salted digest of the record. Leaves out nulls, so that adding a column later changes no earlier seal. */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
   let members = '';
   for (const [column, name] of sealedOf(row)) {
@@ -130,13 +130,13 @@ export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): st
   return saltedDigest(salt, `{${members}}`);
 }
 
-/** What a step can be about: a batch, one row of it, a write by hand, another step. Of accounts, see `accountRecords`. */
+/** What a step can be about: a batch, a row, a write by hand, another step. `accountRecords` handles accounts. */
 type Subject =
   | { readonly batch: string; readonly row: number | null }
   | { readonly write: number }
   | { readonly step: number };
 
-/** The seal in the newest step about it that has one; undefined where none has. */
+/** Returns the newest seal of the subject; undefined if no step has one. */
 export async function newestSeal(connection: Connection, subject: Subject): Promise<string | undefined> {
   const sealed = connection
     .selectFrom('journal_steps')
@@ -150,18 +150,18 @@ export async function newestSeal(connection: Connection, subject: Subject): Prom
     return (await own.limit(1).executeTakeFirst())?.digest;
   }
   const [name, value] = 'write' in subject ? (['write', subject.write] as const) : (['step', subject.step] as const);
-  // The data of a step is canonical JSON. What is like it is looked at exactly: a number may begin with another.
+  // The data of a step is canonical JSON. LIKE also finds longer numbers that begin with this one, so each result is checked.
   const steps = await sealed.where('batch', 'is', null).where('data', 'like', `%"${name}":${value}%`).execute();
   return steps.find(({ data }) => (JSON.parse(data) as Readonly<Record<string, unknown>>)[name] === value)?.digest;
 }
 
 interface AccountRecord {
   readonly row: JournalTables['people_accounts'];
-  /** Its state is `altered` where the row is not what the newest step about it left; it can do nothing then. */
+  /** Its state is `altered` if the row does not match its newest seal; then nobody can use it. */
   readonly account: Account;
 }
 
-/** The accounts, or the one of that name, by their names: read with their seals, in one statement. */
+/** Reads all accounts, or the named one, with their seals in one statement. Sorted by name. */
 export async function accountRecords(connection: Connection, name?: string): Promise<AccountRecord[]> {
   const all = connection
     .selectFrom('people_accounts')
@@ -170,10 +170,10 @@ export async function accountRecords(connection: Connection, name?: string): Pro
       eb
         .selectFrom('journal_steps')
         .select('digest')
-        // As text rather than as a bound value: by it the index of these steps is found.
+        // Literal text, not a bound value: only then is the partial index on these steps used.
         .where(sql<SqlBool>`kind LIKE 'account-%'`)
         .where('digest', 'is not', null)
-        // Canonical JSON: no other member comes before the name.
+        // The data is canonical JSON, and `account` comes before every other key of such a step.
         .where(sql`substr(data, 1, length(name) + 13)`, '=', sql`'{"account":"' || name || '"'`)
         .orderBy('step', 'desc')
         .limit(1)
@@ -190,12 +190,12 @@ export async function accountRecords(connection: Connection, name?: string): Pro
 
 const byUnknown = canonical({ name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null });
 
-/** In the place of what an altered record says: nothing of it counts, and it may not even be readable. */
+/** Replaces the fields of an altered record: none of them counts, and they may not even parse. */
 const noWord = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: byUnknown };
 
 /**
- * Whether a record is what the newest step about it left. One that was altered past the program is not sealed anew: the step
- * that changes it then has no digest, and the chain goes on showing it.
+ * Returns whether the record matches its newest seal. A record that was altered outside the program gets no new seal: the step
+ * that changes it has no digest, so that the chain keeps showing the alteration.
  */
 export async function isAsSealed(
   connection: Connection,
@@ -205,7 +205,7 @@ export async function isAsSealed(
   return (await newestSeal(connection, subject)) === sealOf(record.salt, record);
 }
 
-/** What is altered stays so: nothing in the database could tell a repair from another alteration. */
+/** An altered account stays altered: in the database, a repair looks like another alteration. */
 export function accountAltered(name: string): UsageError {
   return new UsageError(`account ${name} was altered past this program; nothing is done by it or with it any more`, {
     advice: 'Find out who did it (`admin-mirror audit --verify`), and make another account: `admin-mirror people add`.',
@@ -213,9 +213,9 @@ export function accountAltered(name: string): UsageError {
 }
 
 /**
- * Changes the record of the batch; gives its seal as it is then, or null where it was altered past the program. Each change
- * is sealed by a salt of its own: a copy of the journal that takes the same step in the same millisecond comes to another
- * hash, so that no two journals pass for one.
+ * Changes the record of the batch. Returns its new seal, or null if it was altered outside the program. Each change has a salt
+ * of its own. So two copies of one journal that take the same step in the same millisecond have different hashes, and neither
+ * passes for the other.
  */
 export async function setBatch(
   connection: Connection,
@@ -234,15 +234,15 @@ export async function setBatch(
   return isSound ? sealOf(row.salt, row) : null;
 }
 
-/** The newest step; undefined where there is none. */
+/** Returns the newest step; undefined if there is none. */
 export async function headOf(connection: Connection): Promise<Head | undefined> {
   const steps = connection.selectFrom('journal_steps').select(['step', 'hash']);
   return steps.orderBy('step', 'desc').limit(1).executeTakeFirst();
 }
 
 /**
- * Appends the steps in their order, in the transaction of the change, which must keep others from writing: two steps after one
- * head break the chain.
+ * Appends the steps in order. Call it in the transaction of the change, which must keep others from writing: two steps after
+ * one head would break the chain.
  */
 export async function appendSteps(connection: Connection, steps: readonly NewStep[]): Promise<void> {
   let head = (await headOf(connection)) ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
@@ -253,7 +253,7 @@ export async function appendSteps(connection: Connection, steps: readonly NewSte
   }
 }
 
-/** The step as it follows the head. */
+/** Returns the stored row of a step that follows the head. */
 export function stepRow({ at, actor, batch, row, kind, data, note, digest = null }: NewStep, head: Head) {
   const said = note === null ? null : { note: storable(note), salt: newSalt() };
   const hashed = {
@@ -271,21 +271,21 @@ export function stepRow({ at, actor, batch, row, kind, data, note, digest = null
   return { ...hashed, ...(said ?? { note: null, salt: null }), hash: hashOf(hashed) };
 }
 
-/** The id that was made with the journal; an empty text where there is none. */
+/** Returns the id that the journal got when it was made; an empty text if there is none. */
 export async function identityOf(connection: Connection): Promise<string> {
   return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
 }
 
-/** First and last of rows in order that were claimed at one time, and the time. */
+/** A run of consecutive rows that were claimed at one time. */
 export type ClaimRun = readonly [first: number, last: number, at: string];
 
-/** What one step of the chain says of all rows of a batch: a step a row would make a plan of many rows much dearer. */
+/** One digest over all rows of a batch, for the step that adds it. A step for each row would make large plans far slower. */
 export class RowsSeal {
   readonly #hash = createHash('sha256');
   #rows = 0;
   #last = -1;
 
-  /** In the order of their numbers. */
+  /** Call it in the order of row numbers. */
   add(row: number, digest: string): void {
     if (row <= this.#last) throw new Error(`row ${row} is sealed behind row ${this.#last}`);
     this.#last = row;

@@ -1,6 +1,6 @@
 /**
- * What a claim looks at, in the transaction that claims: which rows are to be claimed, what was claimed or sent before that is
- * like them, and what stands in the way. Section "The journal" of docs/architecture.md.
+ * What a claim decides on, read in the transaction that claims: the rows to claim, earlier rows and writes that do the same,
+ * and what stands in the way. Section "The journal" of docs/architecture.md.
  */
 import { sql, type SqlBool } from 'kysely';
 import { changeByHand } from '../model/approval.ts';
@@ -10,23 +10,23 @@ import type { JournalBackend } from './database.ts';
 import type { ClaimedRow, ClaimTerms, ClaimView, Intent, NewBatch, SentRow } from './port.ts';
 import { batchOf, type Connection } from './tables.ts';
 
-// As text rather than as bound values: by it SQLite finds the index that is of these states alone.
+// Literal text, not bound values: only then does SQLite use the partial indexes on these states.
 export const isOpen = sql<SqlBool>`state in ('sending', 'acknowledged', 'unknown', 'needs_human')`;
 export const isNotMade = sql<SqlBool>`state in ('rejected', 'not_applied')`;
 export const notMadeStates = ['rejected', 'not_applied'] as const;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
-/** Claimed, and neither refused nor left out since, so that it was sent, or may be at any moment. */
+/** Claimed and not refused or skipped since: the row was sent, or may be sent at any moment. */
 export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
 /**
- * Of a write by hand, after which nobody looks: whatever the response said, it may have been made. Not where there was
- * none, or none of the server's own business: a key that was refused, a user who is not there.
+ * A write by hand that may have been made. Nobody checks it afterwards, so a refusal counts, too, unless there was no response
+ * or it shows that there was nothing to do: the key was refused, or there is no such user.
  */
 export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
   or (http_status is not null and http_status not in (401, 403, 404)))`;
 
 /**
- * Of a row that must not go out. What a person wanted sent again, or a server put off by its word alone, was sent before, and may still
- * be made: it was not never sent.
+ * Returns the new state of a row that must not go out. If a person wanted it sent again, or the server only said that it had
+ * done nothing, an earlier request may still be made late: `skipped` would claim that none was ever sent.
  */
 export function unsentState({
   attempts,
@@ -85,7 +85,10 @@ export async function viewOf(
   };
 }
 
-/** The changes that went out since then, or may at any moment, but for what is still to be claimed of that batch, if any. */
+/**
+ * Returns the changes that went out since that time or may go out at any moment, without the rows of `apartFrom` that are still
+ * to be claimed.
+ */
 export async function sentSince(
   connection: Connection,
   since: Timestamp,
@@ -94,11 +97,11 @@ export async function sentSince(
   const rows = connection
     .selectFrom('journal_intents')
     .select(['plannedBefore', 'plannedAfter'])
-    // What was adopted was made when it was, not when the journal got to know of it.
+    // An adopted row counts from when it was made, not from when the journal learned of it.
     .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${since}`)
     .where('claimedAt', '>=', since)
     .where(isOutward);
-  // Of no batch nothing is left out: in SQL, nothing is known of what is compared with null, and such a row would not count.
+  // No condition without a batch: in SQL, comparing with null gives null, and rows still to be claimed would not count.
   const others =
     apartFrom === null ? rows : rows.where((eb) => eb.not(eb.and([eb('batch', '=', apartFrom), canBeClaimed])));
   const writes = connection.selectFrom('journal_writes').select(['operation', 'body']).where('at', '>=', since);
@@ -108,16 +111,19 @@ export async function sentSince(
   return [...(await others.execute()), ...byHand];
 }
 
-/** Now, or just behind the last of what does the same: a clock that was set back must not make it look older than that. */
+/**
+ * Returns `now`, or the millisecond after the newest of these. A clock that was set back must not make a repeat look older than
+ * what it repeats.
+ */
 export function laterThan(same: readonly Pick<SentRow, 'claimedAt'>[], now: Timestamp): Timestamp {
   const last = Math.max(...same.map(({ claimedAt }) => parseInstant(claimedAt) ?? 0));
   return last < (parseInstant(now) ?? 0) ? now : timestampOf(last + 1);
 }
 
-/** As databases without truth values have it. */
+/** As SQL gives it: not every database has booleans. */
 type FoundRow = Omit<SentRow, 'found'> & { readonly found: number };
 
-/** Rows and writes by hand that do the same as others: what was paid is known by user, kind and amount, not by its file. */
+/** Returns the rows and writes by hand with one of these fingerprints. A payment is its user, kind and amount, not its file. */
 export async function repeatsOf(
   connection: Connection,
   { texts }: Pick<JournalBackend, 'texts'>,
@@ -127,7 +133,7 @@ export async function repeatsOf(
 ): Promise<SentRow[]> {
   const rows = connection.selectFrom('journal_intents').where(isOutward);
   const writes = connection.selectFrom('journal_writes').where('journal_writes.fingerprint', 'is not', null);
-  // Without it, a plan of many rows would be looked up row by row in an index that has nothing.
+  // A plan of many rows would otherwise look up each fingerprint in an empty index.
   const any =
     (await rows.select('row').where('fingerprint', 'is not', null).limit(1).executeTakeFirst()) ??
     (await writes.select('write').limit(1).executeTakeFirst());

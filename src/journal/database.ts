@@ -1,4 +1,7 @@
-/** The database that a journal is in, whatever kind it is of, and the transactions over it. Section "The journal" of docs/architecture.md. */
+/**
+ * The database that holds a journal, whichever kind it is, and transactions over it. Section "The journal" of
+ * docs/architecture.md.
+ */
 import type { Dialect, RawBuilder } from 'kysely';
 import { FileError } from '../model/errors.ts';
 import type { Clock } from '../model/time.ts';
@@ -8,27 +11,29 @@ import { identityOf } from './chain.ts';
 import type { JournalRules } from './port.ts';
 import type { Connection, JournalTables } from './tables.ts';
 
-/** What a database that holds a journal does in its own way. Its tables are there, in the newest version. */
+/** Everything that differs between kinds of databases. The tables exist, in the newest version. */
 export interface JournalBackend {
-  /** A transaction of it sees nothing of another, and lets no other one write until it ends. */
+  /** Its transactions are isolated, and none can write while another one runs. */
   readonly dialect: Dialect;
-  /** The members of a JSON array, as rows with the one column `value`: texts, and what `->>` is applied to. */
+  /**
+   * The members of a JSON array as rows with one column `value`. `texts` gives text; `members` gives JSON to apply `->>` to.
+   */
   readonly texts: (json: string) => RawBuilder<{ value: string }>;
   readonly members: (json: string) => RawBuilder<{ value: string }>;
-  /** The error says that a unique index refused a row. */
+  /** Whether the error says that a unique index refused a row. */
   readonly isTaken: (error: unknown) => boolean;
-  /** The error as one that names the database and says what to do, where it is about that. */
+  /** Returns the error in the operator's words if it is about the database, else the error itself. */
   readonly explained: (error: unknown) => unknown;
-  /** `the journal data/journal.db`, for messages. */
+  /** For messages: `the journal data/journal.db`. */
   readonly name: string;
-  /** Whether the database is the one that was opened, as far as its id does not show it. */
+  /** Whether this is still the database that was opened, apart from its id, which is checked separately. */
   readonly isInPlace: () => boolean;
   readonly locks: StoreLocks;
-  /** By which everything in it goes. */
+  /** The time of everything that is recorded. */
   readonly clock: Clock;
-  /** Leaves no byte of what was taken out. */
+  /** Leaves no byte of removed text in the files. */
   readonly scrub: () => Promise<void>;
-  /** For whoever opens nothing over it. */
+  /** Only for a caller that opens no journal or accounts over it. */
   readonly close: () => void | Promise<void>;
 }
 
@@ -37,11 +42,11 @@ export interface OpenJournal {
   readonly db: Connection;
   readonly id: string;
   readonly rules: JournalRules;
-  /** Tells what this connection has locked from what another one has. */
+  /** Distinguishes the locks of this connection from those of others. */
   readonly owner: string;
 }
 
-/** The database that the backend leads to, and its id. Throws a FileError where its journal was moved; it is closed then. */
+/** Opens the backend's database and reads its id. Throws a FileError, and closes it, if its journal was moved elsewhere. */
 export async function openDatabase(backend: JournalBackend): Promise<{ readonly db: Connection; readonly id: string }> {
   try {
     const db = tablesOver<JournalTables>(backend.dialect);
@@ -55,7 +60,7 @@ export async function openDatabase(backend: JournalBackend): Promise<{ readonly 
   }
 }
 
-/** Stands in the place of the id of a journal that was moved: whoever has it open goes on no longer. */
+/** Replaces the id of a journal that was moved, so that whoever has it open cannot continue. */
 interface MovedJournal {
   readonly moved: 'moving' | 'moved';
   readonly id: string;
@@ -80,16 +85,16 @@ export function movedProblem(id: string, name: string): FileError | null {
   });
 }
 
-/** Does something in one transaction: all of it, or none. Throws where the database is not the one that was opened. */
-export function transactionsOf({ backend, db, id }: Pick<OpenJournal, 'backend' | 'db' | 'id'>) {
-  return async <T>(doing: (connection: Connection) => Promise<T>): Promise<T> => {
+/** Returns a function that runs its argument in one transaction. Throws if the database is not the one that was opened. */
+export function transactionRunner({ backend, db, id }: Pick<OpenJournal, 'backend' | 'db' | 'id'>) {
+  return async <T>(work: (connection: Connection) => Promise<T>): Promise<T> => {
     try {
       return await db.transaction().execute(async (connection) => {
-        // What was removed goes on taking steps, which nobody will ever read.
+        // SQLite would keep writing to a removed file, which nobody will ever read.
         if (!backend.isInPlace()) throw replaced(backend.name);
         const found = await identityOf(connection);
         if (found !== id) throw movedProblem(found, backend.name) ?? replaced(backend.name);
-        return doing(connection);
+        return work(connection);
       });
     } catch (error) {
       throw backend.explained(error);

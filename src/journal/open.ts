@@ -1,4 +1,4 @@
-/** The journal that the settings name: in its file, or in the store that several machines share. */
+/** Opens the journal that the settings name: in its file, or in the store that several machines share. */
 import { existsSync } from 'node:fs';
 import { FileError } from '../model/errors.ts';
 import type { Actor } from '../model/actor.ts';
@@ -11,7 +11,7 @@ import { openJournalOver } from './journal.ts';
 import type { Journal, JournalRules } from './port.ts';
 import { stateOfFile, openBackend, openBackendForReading } from './sqlite.ts';
 
-/** The journal, in which the actor acts, made where there is none. Throws a FileError. */
+/** Opens the journal for the actor; makes it if there is none. Throws a FileError. */
 export async function openJournal(
   settings: Settings,
   actor: Actor,
@@ -21,7 +21,7 @@ export async function openJournal(
   return releases.add(await openJournalOver(await openBackendOf(settings, clock), actor, rulesOf(settings)));
 }
 
-/** The journal to be looked at; undefined where nothing was ever recorded. Throws a FileError. */
+/** Opens the journal for reading; undefined if nothing was ever recorded. Throws a FileError. */
 export async function openJournalForReading(
   settings: Settings,
   clock: Clock,
@@ -31,7 +31,7 @@ export async function openJournalForReading(
   return backend && releases.add(await openJournalOver(backend, null, rulesOf(settings)));
 }
 
-/** The one place that chooses between the file and the shared store. What is opened over the backend closes it. */
+/** The one place that chooses between the file and the shared store. Whatever is opened over the backend closes it. */
 export async function openBackendOf(settings: Settings, clock: Clock): Promise<JournalBackend> {
   const store = sharedStoreOf(settings);
   if (store === undefined) return openBackend(settings.store.journal, clock);
@@ -40,7 +40,7 @@ export async function openBackendOf(settings: Settings, clock: Clock): Promise<J
   return openSharedBackend(store, clock);
 }
 
-/** The same to be looked at; undefined where nothing was ever recorded. */
+/** Opens the backend for reading; undefined if nothing was ever recorded. */
 export async function openBackendToLook(settings: Settings, clock: Clock): Promise<JournalBackend | undefined> {
   const store = sharedStoreOf(settings);
   const { journal } = settings.store;
@@ -50,12 +50,12 @@ export async function openBackendToLook(settings: Settings, clock: Clock): Promi
   return openSharedBackendIfMade(store, clock);
 }
 
-/** Whether something may be on record, without a look into the shared store. */
+/** Whether there may be records. Does not look into the shared store. */
 export function mayHaveJournal({ store: { journal, shared } }: Settings): boolean {
   return shared !== undefined || existsSync(journal);
 }
 
-/** A journal in a file would not be looked at, and what it has on record would be paid again. */
+/** Nobody would look at a journal that was left in a file, and what it has on record would be paid again. */
 function refuseLeftFile({ store: { journal } }: Settings): void {
   if (!existsSync(journal)) return;
   const found = stateOfFile(journal);
@@ -75,7 +75,7 @@ function refuseLeftFile({ store: { journal } }: Settings): void {
   });
 }
 
-/** What belongs to a journal that was moved to the shared store is gone on with there. Throws a FileError. */
+/** After a journal was moved to a shared store, whatever belongs to it continues there. Throws a FileError. */
 export function refuseMovedFile({ store: { journal } }: Settings): void {
   if (!existsSync(journal) || !['moved', 'moving'].includes(stateOfFile(journal))) return;
   throw new FileError(`the journal ${journal} was moved to a shared store, and jobs are on record there`, {

@@ -1,4 +1,4 @@
-/** The journal in a PostgreSQL database: all that it does in its own way. */
+/** The journal in a PostgreSQL database: everything that differs from SQLite. */
 import type { SharedStore } from '../model/address.ts';
 import { sql } from 'kysely';
 import { DatabaseError } from 'pg';
@@ -10,24 +10,24 @@ import type { Head } from './chain.ts';
 import type { JournalBackend } from './database.ts';
 import { batchLockWords, journalKind } from './schema.ts';
 
-/** The indexes that allow one of a kind: one open row of a user, one row that takes another back. */
+/** The unique indexes that allow one open row for each subject, and one row that takes another back. */
 const takenBy: ReadonlySet<string> = new Set(['journal_open_subject', 'journal_undone_row']);
 
-/** What a person was taken out of. */
+/** The tables from which `forget` removes text. */
 const scrubbed = ['journal_intents', 'journal_steps', 'journal_batches', 'journal_writes'];
 
-/** The journal there, made where there is none. Throws a FileError. What is opened over it closes it. */
+/** Opens the journal there; makes it if there is none. Throws a FileError. Whatever is opened over the backend closes it. */
 export async function openSharedBackend(store: SharedStore, clock: Clock): Promise<JournalBackend> {
   return backendOf(await openShared(store, journalKind, clock), clock);
 }
 
-/** The same where there is one; undefined where nothing was ever recorded. */
+/** Opens the journal there; undefined if nothing was ever recorded. */
 export async function openSharedBackendIfMade(store: SharedStore, clock: Clock): Promise<JournalBackend | undefined> {
   const database = await openSharedIfMade(store, journalKind, clock);
   return database === undefined ? undefined : backendOf(database, clock);
 }
 
-/** The journal there and its newest step; undefined where there is none yet. */
+/** Returns the id of the journal there and its newest step; undefined if there is none yet. */
 export async function sharedHead({
   query,
   schema,
@@ -40,7 +40,7 @@ export async function sharedHead({
   return head;
 }
 
-/** Whether the journal there has just this step. */
+/** Returns whether the journal there has exactly this step. */
 export async function sharedHasStep(
   { query, schema }: Pick<SharedDatabase, 'query' | 'schema'>,
   { step, hash }: Head,
@@ -58,13 +58,12 @@ function backendOf(database: SharedDatabase, clock: Clock): JournalBackend {
     texts: (json) => sql`json_array_elements_text(${json}::json)`,
     members: (json) => sql`json_array_elements(${json}::json)`,
     isTaken: (error) => error instanceof DatabaseError && error.code === '23505' && takenBy.has(error.constraint ?? ''),
-    // The driver does it, whatever the statement.
+    // The driver explains every error itself.
     explained: (error) => error,
     isInPlace: () => true,
     locks: openLeases(database, { prefix: 'batch ', ...batchLockWords }),
     clock: database.clockFor(clock),
-    // Rewritten, so that no row of before stands in the files of the tables. What the server keeps to restore itself from, and
-    // backups, are beyond its reach.
+    // Rewrites the tables, so that no old row stays in their files. It cannot reach the server's own log and backups.
     scrub: async () => {
       await database.patiently(`vacuum (full, analyze) ${scrubbed.map((table) => `${schema}.${table}`).join(', ')}`);
     },

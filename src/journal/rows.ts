@@ -1,4 +1,4 @@
-/** The rows of a batch: how they are stored, and how each step of one is taken and told to the chain. */
+/** The rows of a batch: storing them, and moving them from state to state with a step of the chain each. */
 import { type Selectable, sql } from 'kysely';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
@@ -6,7 +6,7 @@ import { type Acting, checkSending, noteResent } from './approval.ts';
 import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
 import { canBeClaimed, isOpen, unsentState } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
-import { asForgotten } from './forget.ts';
+import { withoutForgottenUser } from './forget.ts';
 import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
 import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
 
@@ -33,7 +33,10 @@ function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
 
 const wholeNumbers: ReadonlySet<string> = new Set(['row', 'user', 'undoOfRow', 'attempts']);
 
-/** Gives what the chain says of them. @param onRow is told of each before it is stored */
+/**
+ * Stores the rows. Returns their count and their seal for the chain.
+ * @param onRow is called with each row before it is stored
+ */
 export async function insertIntents(
   connection: Connection,
   { members }: Pick<JournalBackend, 'members'>,
@@ -62,7 +65,7 @@ export async function insertIntents(
     const json = members(JSON.stringify(sealed));
     await sql`insert into journal_intents (${columns}) select ${values} from ${json} as each`.execute(connection);
   };
-  // Rows go as JSON, a thousand at once: binding each of their values takes longer than storing them.
+  // As JSON, a thousand rows at once: binding every value takes longer than storing it.
   let waiting: NewIntent[] = [];
   for await (const each of intents) {
     onRow(each);
@@ -74,7 +77,7 @@ export async function insertIntents(
   return seal.end();
 }
 
-/** The rows of batches, each with the seal in the newest step about it as `sealed`: null where none has one. */
+/** Selects rows with their newest seal as `sealed`: null if no step has one. */
 function sealedRows(connection: Connection) {
   return connection
     .selectFrom('journal_intents')
@@ -92,7 +95,7 @@ function sealedRows(connection: Connection) {
     );
 }
 
-/** Whether such a row is what the newest step about it left, or what it was added as. */
+/** Whether the row matches its newest seal, or the one it was added with. */
 function isSealedRow({
   sealed,
   ...row
@@ -100,13 +103,13 @@ function isSealedRow({
   return (sealed ?? row.digest) === sealOf(row.salt, row);
 }
 
-/** One step of one row. Throws where the row is not in the state `from`, and a UsageError where it must not be sent. */
+/** One step of one row. Throws if the row is not in the state `from`, and a UsageError if it must not be sent. */
 export async function takeStep(connection: Connection, move: Move, acting: Acting): Promise<void> {
   const { batch, from, to } = move;
   if (to === 'sending') await checkSending(connection, batch, acting);
   const { moved, said } = await moveRow(connection, move);
   await appendSteps(connection, [acting.stepOf(acting.now, { ...said, kind: to, note: move.note ?? null })]);
-  // From `sending` nothing was done, by the server's word; `blocked` was never sent.
+  // After `sending`, the server said that it had done nothing. A `blocked` row was never sent.
   if (to === 'planned' && from !== 'sending' && from !== 'blocked') await noteResent(connection, moved, acting);
 }
 
@@ -117,7 +120,7 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
   const moved = await connection
     .updateTable('journal_intents')
     .set((eb) => ({
-      ...(before === undefined ? {} : asForgotten(before, changed(fields))),
+      ...(before === undefined ? {} : withoutForgottenUser(before, changed(fields))),
       state: to,
       attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
     }))
@@ -136,7 +139,7 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
   return { moved, said };
 }
 
-/** Rows left `sending` by a process that died become `unknown`; blocked rows whose subject is free `planned`. */
+/** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
 export async function takeUpRows(connection: Connection, batch: string, { now, stepOf }: Acting) {
   const rows = sealedRows(connection).where('batch', '=', batch).where('state', 'in', ['sending', 'blocked']);
   const sound = new Set((await rows.execute()).filter(isSealedRow).map(({ row }) => row));
@@ -171,7 +174,7 @@ export async function takeUpRows(connection: Connection, batch: string, { now, s
   return { interrupted: interrupted.length, freed: freed.length };
 }
 
-/** What is still to be sent of the batch never is. A thousand at once: a batch may have a hundred thousand. */
+/** Gives every row that was not sent its final state. A thousand at once: a batch may have a hundred thousand. */
 export async function discardRows(
   connection: Connection,
   batch: string,
@@ -204,7 +207,7 @@ export function altered(what: string): UsageError {
 
 const amount = /^-?\d+(?:\.\d+)?$/;
 
-/** What of a step's fields tells nobody's name: it stands in the chain as it is, the rest in the seal of the row alone. */
+/** The fields of a step that identify nobody: the chain has them in plain. The others are only in the seal of the row. */
 function plainFields(fields: IntentFields): Readonly<Record<string, string | number | null>> {
   const { httpStatus, answerKind, evidence, recordId, discrepancy, sentAt, claimedAt, before, after } = fields;
   const amountOf = (value: string | null | undefined) =>

@@ -1,4 +1,6 @@
-/** The journal's tables. What stands in them cannot be read again from anywhere: see docs/architecture.md, "The journal". */
+/**
+ * The tables of the journal. Nothing in them can be read again from anywhere: section "The journal" of docs/architecture.md.
+ */
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
 import { lockColumns, type Locks, locksIn, type LockWords } from '../store/lock.ts';
@@ -31,10 +33,10 @@ const tables: readonly string[] = [
   salt TEXT NOT NULL DEFAULT '',
   approval TEXT
 ) STRICT, WITHOUT ROWID`,
-  // Batches of one plan share its approvals.
+  // Batches with the same plan share approvals.
   'CREATE INDEX journal_batches_hash ON journal_batches (hash)',
-  // `planned_email` and `planned_username` say whom the plan found: an id may be given to another user before the row goes out.
-  // `digest` is of the row as it was planned; each later change stands with its step.
+  // `planned_email` and `planned_username` are of the user that the plan found: the id may be given to somebody else before the
+  // row goes out. `digest` is the seal of the row as it was planned; each later change has its seal in its step.
   `CREATE TABLE journal_intents (
   batch TEXT NOT NULL REFERENCES journal_batches (batch),
   row INTEGER NOT NULL,
@@ -72,17 +74,17 @@ const tables: readonly string[] = [
   digest TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (batch, row)
 ) STRICT, WITHOUT ROWID`,
-  // One open write for each user, in whatever batch: the database refuses a second one, whatever the program thinks.
+  // One open write for each user in all batches. The database refuses a second one even if the program is wrong.
   `CREATE UNIQUE INDEX journal_open_subject ON journal_intents (subject)
   WHERE state IN ('sending', 'acknowledged', 'unknown', 'needs_human')`,
-  // A row is taken back once.
+  // A row can be taken back once.
   `CREATE UNIQUE INDEX journal_undone_row ON journal_intents (undo_of, undo_of_row)
   WHERE undo_of IS NOT NULL AND state NOT IN ('rejected', 'not_applied', 'skipped', 'invalid')`,
-  // Rows that were sent, or may have been, by what they did.
+  // Rows that were sent or may have been, by what they did.
   'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
   ...rowsByUser,
-  // The database refuses to send what nobody has claimed, whatever the program thinks.
+  // The database refuses to send a row that nobody has claimed, even if the program is wrong.
   `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
@@ -105,7 +107,7 @@ const tables: readonly string[] = [
   actor TEXT
 ) STRICT`,
   'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
-  // By its id the file knows itself again.
+  // The journal recognises itself by this id.
   'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
   'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
   `CREATE TABLE journal_locks (
@@ -120,12 +122,12 @@ const tables: readonly string[] = [
   ...sessions,
 ];
 
-/** Each sync looks for rows that were made late: by the index, not through all that was ever sent. */
+/** Each sync looks for rows that were made late. The index saves it from reading everything that was ever sent. */
 const rowsNotMade: readonly string[] = [
   'DROP INDEX journal_not_applied',
   "CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied')",
 ];
-/** Before those that were refused were looked for, too. */
+/** From before syncs also looked for refused rows. */
 const rowsNotApplied: readonly string[] = [
   "CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied'",
 ];
@@ -136,7 +138,7 @@ export const journalKind: FileKind = {
   applicationId: 0x61_6a_6e_6c,
   first: 10,
   migrations: [tables, rowsNotApplied, rowsNotMade],
-  // It holds what was paid: it is brought up to date, and never put aside.
+  // The journal holds what was paid, so it is always upgraded and never put aside.
   upgrades,
   migrationTable: 'journal_migrations',
   lockTable: 'journal_locks',

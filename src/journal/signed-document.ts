@@ -1,152 +1,16 @@
 /**
- * Documents of canonical JSON that are signed, such as receipts and certificates: a line for what is said of the whole, one
- * for each of its parts, and one for the signature. They are written and checked line by line, so that their size does not
- * matter, and nothing in them is believed before the signature fits. The key pair (Ed25519) lies beside the journal: `receipt.key`
- * for its owner alone, `receipt.pub` for whoever is to check. Section "Receipts" of docs/architecture.md.
+ * Signed documents of canonical JSON, such as receipts and certificates. They have one line for the whole, one for each part,
+ * and one for the signature. They are written and checked line by line, so they can have any size. Nothing in them is believed
+ * before the signature is verified. Section "Receipts" of docs/architecture.md.
  */
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  type Hash,
-  type KeyObject,
-  randomUUID,
-  sign,
-  verify,
-} from 'node:crypto';
-import {
-  closeSync,
-  createReadStream,
-  existsSync,
-  fchmodSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import type { z } from 'zod';
-import { explainFileError, makeFolder, readRegularFile, refusePlanted, refuseUnfit } from '../model/files.ts';
+import { refuseUnfit } from '../model/files.ts';
 import { canonical, type Json } from './chain.ts';
-import { dirname, join } from 'node:path';
-import { FileError, UsageError } from '../model/errors.ts';
+import type { CheckingKey, SigningKey } from './signing-key.ts';
 
-export interface SigningKey {
-  /** SHA-256 of the public key (DER), in hexadecimal. */
-  readonly id: string;
-  /** Ed25519 over the text, in hexadecimal. */
-  readonly sign: (text: string) => string;
-}
-
-export interface CheckingKey {
-  readonly id: string;
-  readonly fits: (text: string, signature: string) => boolean;
-}
-
-export function keyFiles(journal: string): { readonly signing: string; readonly checking: string } {
-  return { signing: join(dirname(journal), 'receipt.key'), checking: join(dirname(journal), 'receipt.pub') };
-}
-
-/** Made where there is none. Throws a FileError where it cannot be used, or where others can read it. */
-export function openSigningKey(journal: string): { readonly key: SigningKey; readonly isNew: boolean } {
-  const { signing, checking } = keyFiles(journal);
-  const isNew = !existsSync(signing) && makeKey(signing, checking);
-  const { bytes, mode } = readKeyFile(signing, refusePlanted);
-  if ((mode & 0o077) !== 0) {
-    throw new FileError(`${signing} can be read by others, who could sign with it`, {
-      advice: `Run: chmod 600 ${signing}. If somebody has read it, move it and receipt.pub away: a new pair is made.`,
-    });
-  }
-  const secret = ed25519(() => createPrivateKey(bytes), signing);
-  const own = createPublicKey(secret);
-  if (!existsSync(checking)) writeKeyFile(checking, own.export({ type: 'spki', format: 'pem' }), 0o644);
-  const id = keyId(own);
-  if (openCheckingKey(checking).id !== id) {
-    throw new FileError(`${checking} is not the public key of ${signing}`, {
-      advice: 'Put back the one that belongs to it, or move it away: it is written anew.',
-    });
-  }
-  return { key: { id, sign: (text) => sign(null, Buffer.from(text), secret).toString('hex') }, isNew };
-}
-
-/** The public key in the file. Throws a FileError or UsageError where there is none. */
-export function openCheckingKey(file: string): CheckingKey {
-  const { bytes } = readKeyFile(file);
-  const key = ed25519(() => createPublicKey(bytes), file);
-  return {
-    id: keyId(key),
-    fits: (text, signature) => verify(null, Buffer.from(text), key, Buffer.from(signature, 'hex')),
-  };
-}
-
-/** False where another process was faster. */
-function makeKey(signing: string, checking: string): boolean {
-  if (existsSync(checking)) {
-    throw new FileError(`${checking} is there, and the key that it belongs to (${signing}) is not`, {
-      advice:
-        'Put the key back. Where it is lost, keep receipt.pub somewhere else, as it checks what was signed before: then ' +
-        'a new pair is made.',
-    });
-  }
-  const { privateKey } = generateKeyPairSync('ed25519');
-  return writeKeyFile(signing, privateKey.export({ type: 'pkcs8', format: 'pem' }), 0o600);
-}
-
-/** A new file with a key, whole or not at all; false where there is one by now, which stays. Throws a FileError. */
-export function writeKeyFile(path: string, text: string | Buffer, mode: number): boolean {
-  const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
-  try {
-    makeFolder(dirname(path));
-    const handle = openSync(temporary, 'wx', mode);
-    try {
-      fchmodSync(handle, mode);
-      writeSync(handle, text.toString());
-      fsyncSync(handle);
-    } finally {
-      closeSync(handle);
-    }
-    // A rename would put it in the place of one that somebody else has made meanwhile, and signs with.
-    linkSync(temporary, path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw explainFileError(error, 'write the key file', path) ?? error;
-  } finally {
-    rmSync(temporary, { force: true });
-  }
-}
-
-/** Throws a FileError. @param check throws where the file must not be used */
-export function readKeyFile(file: string, check: (file: string) => void = () => {}) {
-  try {
-    check(file);
-    return readRegularFile(file);
-  } catch (error) {
-    throw explainFileError(error, 'read the key file', file) ?? error;
-  }
-}
-
-function ed25519(read: () => KeyObject, file: string): KeyObject {
-  let key: KeyObject | undefined;
-  try {
-    key = read();
-  } catch {
-    // Said below: what OpenSSL says of it helps nobody.
-  }
-  if (key?.asymmetricKeyType === 'ed25519') return key;
-  throw new UsageError(`${file} holds no key of Ed25519 in PEM`, {
-    advice: 'Public keys are called receipt.pub: `admin-mirror bulk receipt` says where its own lies.',
-  });
-}
-
-function keyId(key: KeyObject): string {
-  return createHash('sha256')
-    .update(key.export({ type: 'spki', format: 'der' }))
-    .digest('hex');
-}
-
-/** The members of a document: what is said of the whole, under the name of its kind, and the list of its parts. */
+/** The two members of a document: `kind` holds what is said of the whole, `parts` the list of parts. */
 export interface DocumentForm {
   readonly kind: string;
   readonly parts: string;
@@ -158,7 +22,7 @@ export function jsonOf(value: object): string {
   return canonical(value as { readonly [name: string]: Json });
 }
 
-/** What is signed of something with this hash; it says what that is, so that neither passes for another. */
+/** Returns the text to sign for something with this hash. It names the kind, so that one kind cannot pass for another. */
 export function signedText(what: string, digest: Hash): string {
   return canonical({ [what]: digest.digest('hex') });
 }
@@ -167,7 +31,10 @@ function signatureLine(signature: string): string {
   return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
 }
 
-/** The lines of a document with their breaks; without these and without `signature` it is what is signed. */
+/**
+ * Yields the lines of a document with their line breaks. What is signed is the text without line breaks and without
+ * `signature`.
+ */
 export async function* documentLines(
   form: DocumentForm,
   head: object,
@@ -192,7 +59,7 @@ export async function* documentLines(
 
 const pieceLength = 64 * 1024;
 
-/** The texts as bytes, in pieces of some size. */
+/** Joins the texts into larger pieces of bytes. */
 export async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Uint8Array> {
   let piece = '';
   for await (const text of texts) {
@@ -204,16 +71,16 @@ export async function* inPieces(texts: AsyncIterable<string>): AsyncGenerator<Ui
   yield Buffer.from(piece);
 }
 
-/** What is not laid out as such a document is. */
+/** The file does not have the form of such a document. */
 export class NoDocument extends Error {}
 
-/** Far above any part, and any plan that is wrong from the first row to the last. */
+/** Far above any part, and above any plan in which every row is wrong. */
 const longestLine = 64 * 1024 * 1024;
 
-/** The lines of a file of UTF-8, each of which ends with a line break. */
+/** Reads a UTF-8 file line by line. Every line must end with a line break. */
 export class LineReader {
   number = 0;
-  /** Of all bytes before the line that was read last. */
+  /** The hash of all bytes before the line that was read last. */
   readonly before: Hash = createHash('sha256');
   readonly #lines: AsyncGenerator<Buffer>;
   #last: Buffer | undefined;
@@ -267,13 +134,13 @@ async function* linesOf(file: string, signal: AbortSignal): AsyncGenerator<Buffe
 interface Shapes<Head, Part> {
   readonly head: z.ZodType<Head>;
   readonly part: z.ZodType<Part>;
-  /** How a line of the document is written where it stands; as it is unless given. */
+  /** Returns how this line of the document is written in the file; by default unchanged. */
   readonly written?: (line: string) => string;
 }
 
 /**
- * Reads a document from its first line on: what it says of the whole, its parts as they come, and, once these were taken, what
- * was signed with the signature. Throws NoDocument at the first line that is not as such a document is written.
+ * Reads a document, beginning with its first line: its head, its parts as they come, and after the last part the signed text
+ * and the signature. Throws NoDocument at the first line that is not written as in such a document.
  */
 export function readDocument<Head, Part>(
   lines: LineReader,
@@ -290,7 +157,7 @@ export function readDocument<Head, Part>(
       const end = line.endsWith(',') ? ',' : '';
       yield jsonIn(line, ['', end], part, at);
       line = await lines.next();
-      // Only the last one has none.
+      // Only the last part has no comma.
       if (end === '' && !line.startsWith(']')) throw new NoDocument('a part too many');
     }
     digest.update(']}');
@@ -307,7 +174,7 @@ export function readDocument<Head, Part>(
   };
 }
 
-/** The JSON between two parts of a line. Throws where it is not of that shape, or not written as the document writes it. */
+/** Returns the JSON between `before` and `after`. Throws if it has another shape, or is not written in canonical form. */
 function jsonIn<T>(
   line: string,
   [before, after]: readonly [string, string],
@@ -322,7 +189,7 @@ function jsonIn<T>(
     throw new NoDocument('this is not JSON');
   }
   const plain = `${before}${canonical(value)}${after}`;
-  // Of two members with one name, or two ways to write a number, programs would see different things.
+  // Two members with one name, or two ways to write a number, would let programs read different things.
   if (written(plain) !== line) throw new NoDocument(`this is not written as a ${kind} writes it`);
   digest.update(plain);
   const read = shape.safeParse(value);
@@ -337,7 +204,7 @@ export function signatureIn(line: string, kind: string, written: (signature: str
   return signature;
 }
 
-/** What speaks against the signatures of a document that names its key; nothing where they fit. */
+/** Returns why the signatures of a document do not hold; empty if they do. */
 export function signatureProblems(
   key: CheckingKey,
   { key_id: id }: { readonly key_id: string },
@@ -351,8 +218,8 @@ export function signatureProblems(
 const longestValue = 80;
 
 /**
- * The first member of `own` that is another in `said`: `state is "applied" in it and "rejected" in the journal`; null where all
- * are the same. A document of another version may have more members, or fewer.
+ * Describes the first member of `own` that differs in `said`: `state is "applied" in it and "rejected" in the journal`. Null if
+ * none does. Members that only one of them has are ignored: a document of another version may have more or fewer.
  * @param where what `own` was read from
  */
 export function firstDifference(said: object, own: object, where: string): string | null {

@@ -1,6 +1,6 @@
 /**
- * The journal in an SQLite file of its own: all that another database would do in its own way. WAL with synchronous = FULL:
- * what a step has done is on the disk when its promise is kept, since nothing here can be read again from anywhere.
+ * The journal in an SQLite file of its own: everything that differs from other databases. WAL with synchronous = FULL: a step
+ * is on the disk when its promise resolves, because nothing in the journal can be read again from anywhere.
  */
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
@@ -15,25 +15,25 @@ import { type JournalBackend, movedTo } from './database.ts';
 import { batchLocks, journalKind } from './schema.ts';
 
 const pragmas = [
-  // Each commit reaches the disk before anything is sent that relies on it.
+  // Each commit reaches the disk before anything that relies on it is sent.
   'synchronous = FULL',
-  // On macOS, fsync alone leaves it in the drive's own memory.
+  // On macOS, fsync alone leaves the data in the drive's own memory.
   'fullfsync = ON',
   'foreign_keys = ON',
-  // What is taken out of it is overwritten.
+  // Overwrites deleted content.
   'secure_delete = ON',
-  // A batch of many rows is stored in one transaction, of which a larger cache would keep much and save no writes.
+  // A batch is stored in one transaction. A larger cache would keep much of it and save no writes.
   'cache_size = -2000',
 ];
 
-/** The journal's file, made with mode 0600 where there is none. Throws `FileError`. The caller closes it. */
+/** Opens the file of the journal; makes it with mode 0600 if there is none. Throws a FileError. The caller closes it. */
 export function openBackend(file: string, clock: Clock): JournalBackend & { lockNames(): string[] } {
   const database = openForWriting(journalKind, file, clock, pragmas);
   const names = () => database.prepare<[], string>('SELECT batch FROM journal_locks').pluck().all();
   return { ...backendOf(database, file, clock), lockNames: names };
 }
 
-/** The same to be looked at. Throws `FileError` where there is none. */
+/** Opens the file for reading. Throws a FileError if there is none. */
 export function openBackendForReading(file: string, clock: Clock): JournalBackend {
   const absent = new FileError(`there is no journal at ${file}`, {
     advice: `Nothing was planned yet; or name the file with ${journalKind.places}.`,
@@ -54,10 +54,10 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
     locks: storeLocks(batchLocks(database, clock)),
     clock,
     scrub: async () => {
-      // Other statements do not wait inside of SQLite, which holds the thread: this one holds up nobody.
+      // Other statements do not wait inside SQLite, because that would block the thread. Nothing else runs during this one.
       database.pragma(`busy_timeout = ${busyMs}`);
       try {
-        // Rows that changed length may have left bytes in pages; the log holds older states until it is folded in.
+        // Rows whose length changed may leave bytes in pages, and the log holds older states until it is folded in.
         database.exec('VACUUM');
         database.pragma('wal_checkpoint(TRUNCATE)');
       } finally {
@@ -68,7 +68,9 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
   };
 }
 
-/** What the file is to whoever uses another database: without a record, moved there, on its way, or a journal of its own. */
+/**
+ * What the file is for somebody who uses another database: without records, moved there, being moved, or a journal of its own.
+ */
 export function stateOfFile(file: string): 'empty' | 'moved' | 'moving' | 'journal' {
   if (statSync(file).size === 0) return 'empty';
   const absent = new FileError(`there is no journal at ${file}`);

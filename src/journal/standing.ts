@@ -1,6 +1,6 @@
 /**
- * How approval stands with a batch, by the steps of the chain, the accounts and the time, and why a batch that lacks one must not
- * go out. Pure. Section "Approval" of docs/architecture.md.
+ * Works out the approval of a batch from the steps of the chain, the accounts and the time, and says why a batch must not go
+ * out. Pure. Section "Approval" of docs/architecture.md.
  */
 import { Big } from 'big.js';
 import { type Account, type Actor, hasRole, isSamePerson } from '../model/actor.ts';
@@ -17,12 +17,12 @@ export interface ApprovalStep extends Omit<JournalStep, 'row'> {
   readonly data: { readonly hash?: string; readonly until?: Timestamp; readonly approvals?: readonly number[] };
 }
 
-/** By these a person has made the batch what it is. */
+/** Steps by which a person has made the batch what it is. */
 const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again', 'resend', 'accepted']);
-/** All by which it is decided. */
+/** All steps that the state of an approval depends on. */
 export const decidingKinds = [...makingKinds, 'approved', 'denied', 'claimed'];
 
-/** The bounds of the plan, each raised to the one in force where that is higher. */
+/** Returns the bounds of the plan, each raised to the current one if that is higher. */
 export function widest(planned: Caps | null, current: Caps | null): Json {
   if (planned === null) return null;
   const now = current ?? planned;
@@ -38,7 +38,7 @@ export function widest(planned: Caps | null, current: Caps | null): Json {
   };
 }
 
-/** What is approved: the plan, and whatever has made it more than was planned. */
+/** Returns the hash of what is approved: the plan, and everything that has added to it since. */
 export function approvedHash(
   { hash, againReason }: Pick<Batch, 'hash' | 'againReason'>,
   { caps, resent, accepted }: BatchApproval,
@@ -65,12 +65,13 @@ interface Facts {
   readonly now: Timestamp;
 }
 
-/** How it stands by these steps, accounts and time. Pure. */
+/** Returns the state of the approval. Pure. */
 export function standingOf(facts: Facts): Approval {
   const { batch, policy, hash, needed, reasons, steps, accounts, now } = facts;
   const makers = makersOf(steps, batch);
   const isOwn = (each: ApprovalStep): boolean => each.batch === batch.batch;
-  // Whatever the batch was when somebody said no: a bound that is raised for a while makes it another, and then the same again.
+  // A denial also holds for other states of the batch. Otherwise a bound that is raised for a while and lowered again would
+  // bring the approval back.
   const denied = steps.findLast((each) => each.kind === 'denied' && (isOwn(each) || each.data.hash === hash));
   const handedOver = steps.filter((each) => each.kind === 'submitted' && isOwn(each));
   const submitted = handedOver.findLast(({ data }) => data.hash === hash);
@@ -96,7 +97,7 @@ export function standingOf(facts: Facts): Approval {
       !isOneOf(makers, each) &&
       !counting.some(({ by }) => by.account === each.name),
   );
-  // Once so many have expired that the others are too few.
+  // The approval ends when so many have expired that the rest is too few.
   const untils = counting.map(({ until }) => until).sort();
   const approvedUntil = untils[untils.length - needed] ?? null;
   return {
@@ -113,13 +114,13 @@ export function standingOf(facts: Facts): Approval {
   };
 }
 
-/** The newest approval of each account since the batch was denied last, each with why it does not count. */
+/** Returns the newest approval of each account since the last denial, each with why it does not count. */
 function approvalsGiven(
   { batch, hash, steps, accounts, now }: Facts,
   makers: readonly Actor[],
   deniedStep: number,
 ): GivenApproval[] {
-  // What another batch with the same plan was sent by is used up.
+  // Approvals by which another batch with the same plan was sent are used up.
   const used = new Set(
     steps.flatMap((each) => (each.kind === 'claimed' && each.batch !== batch.batch ? (each.data.approvals ?? []) : [])),
   );
@@ -146,14 +147,14 @@ export function isOneOf(makers: readonly Actor[], account: Account): boolean {
   return makers.some((maker) => isSamePerson(account, maker));
 }
 
-/** The steps of the approvals that count. */
+/** Returns the steps of the approvals that count. */
 export function countingSteps({ given }: Approval): number[] {
   return given.flatMap(({ step, problem }) => (problem === null ? [step] : []));
 }
 
 export const nameOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
 
-/** Why the batch must not go out, with what to do next. */
+/** Returns why the batch must not go out, with what to do next. */
 export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>, found: Approval): UsageError {
   const { batch: name } = batch;
   const { state, needed, missing, reasons, approvers, denied } = found;
@@ -193,7 +194,7 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
   }
 }
 
-/** Who can approve it now. */
+/** Says who can approve it now. */
 export function approversWords({ approvers }: Pick<Approval, 'approvers'>): string {
   return approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve`;
 }
@@ -202,13 +203,13 @@ function submitCommand(name: string): string {
   return `\`admin-mirror bulk submit ${name}\``;
 }
 
-/** What sends the batch once it is approved. */
+/** Says what sends the batch once it is approved. */
 export function nextCommand({ batch, action, state }: Pick<Batch, 'batch' | 'action' | 'state'>): string {
   if (action === 'deletions') return '`admin-mirror sync --allow-deletions` removes the rows';
   return `\`admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}\` sends it`;
 }
 
-/** Throws a UsageError where there is nothing to approve or deny at the moment. */
+/** Throws a UsageError if there is nothing to approve or deny now. */
 export function checkOpen(batch: Batch, found: Approval | null): asserts found is Approval {
   if (found === null) throw noPolicy(batch);
   const { state, submitted } = found;

@@ -1,24 +1,24 @@
-/** The journal's tables as Kysely sees them: the same in every database that it may be in. */
+/** The tables of the journal as Kysely sees them, the same in every database. */
 import { type Generated, type Kysely, type QueryExecutorProvider, type RawBuilder, type Selectable, sql } from 'kysely';
 import type { Account, AccountState, Actor, SignInMethod } from '../model/actor.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Batch, Intent, RowChange, RowView, SentWrite } from './port.ts';
 
-/** A record whose members of these names stand in the database as JSON text. */
+/** A record of which these members are stored as JSON text. */
 type Stored<T, Json extends keyof T> = {
   [K in keyof T]: K extends Json ? string | (null extends T[K] ? null : never) : T[K];
 };
 
-/** Columns by the names of the records: `fileHash` is `file_hash` in the database. Numbers are whole. */
+/** Columns by the names of the records: `fileHash` is `file_hash` in the database. All numbers are integers. */
 export interface JournalTables {
   journal_batches: Stored<Batch, 'columns' | 'problems' | 'warnings' | 'server' | 'approval'> & { salt: string };
   journal_intents: Stored<Omit<Intent, 'attempts' | 'notes'>, 'parameters' | 'cells' | 'seenBefore'> & {
     attempts: Generated<number>;
-    /** JSON; null where there are none. */
+    /** JSON; null if there are none. */
     notes: string | null;
     undoOf: string | null;
     salt: string;
-    /** The seal of the row as its batch was added: the chain has one over those of all rows. */
+    /** The seal of the row as it was added. The chain has one digest over these seals of all rows. */
     digest: string;
   };
   journal_steps: {
@@ -31,10 +31,10 @@ export interface JournalTables {
     kind: string;
     /** Canonical JSON. */
     data: string;
-    /** The seal of what the step is about, as it left it. */
+    /** The seal of the record that the step is about, after the step. */
     digest: string | null;
     note: string | null;
-    /** Of the note alone. */
+    /** Of the note. */
     salt: string | null;
     noteDigest: string | null;
     previous: string;
@@ -45,22 +45,22 @@ export interface JournalTables {
     endedAt: Timestamp | null;
     answer: string | null;
     fingerprint: string | null;
-    /** JSON; null of a write from before it was kept. */
+    /** JSON; null for a write from before actors were recorded. */
     actor: string | null;
     salt: string;
   };
   /** One row, made with the journal. */
   journal_identity: { id: string };
-  /** Of src/people; they are here because approvals are checked in the journal's transactions. */
+  /** Tables of src/people. They are here because approvals are checked in the journal's transactions. */
   people_accounts: Stored<Omit<Account, 'state'>, 'roles' | 'osUsers' | 'createdBy' | 'changedBy'> & {
     state: AccountState;
     password: string | null;
-    /** Of the seal that the account's newest step has. */
+    /** Of the seal in the account's newest step. */
     salt: string;
   };
   /** Who is signed in to the console. */
   people_sessions: {
-    /** SHA-256 of what the browser holds. */
+    /** SHA-256 of the token that the browser holds. */
     token: string;
     id: string;
     account: string;
@@ -70,7 +70,7 @@ export interface JournalTables {
     seenAt: Timestamp;
     endsAt: Timestamp;
   };
-  /** Tries to sign in since the last that succeeded; of names that nobody has, under an empty name. */
+  /** Failed tries to sign in since the last success. Tries of unknown names are counted under an empty name. */
   people_tries: {
     name: string;
     failed: number;
@@ -105,7 +105,7 @@ export function parametersIn(json: string | null): Intent['parameters'] {
   return jsonIn(json) as Intent['parameters'];
 }
 
-/** Not the seal: who reads the rows of a batch has no use for it. */
+/** Without the seal: readers of rows do not need it. */
 export const intentColumns = (
   'batch row state subject user key token fingerprint plannedEmail plannedUsername parameters cells plannedBefore ' +
   'plannedAfter problem notes undoOfRow claimedAt attempts sentAt body seenBefore before after answerKind httpStatus answer ' +
@@ -121,7 +121,7 @@ export const viewColumns = (
   'notes'
 ).split(' ') as (keyof RowView)[];
 
-/** What bounds the text of one response: enough for any that the API gives, and not for a page of a proxy's. */
+/** The maximum length of a stored response: enough for any of the API's, and not for an error page of a proxy. */
 const longestAnswer = 16_384;
 
 export function cutAnswer(text: string | null): string | null {
@@ -142,7 +142,7 @@ export function intentOf(row: Pick<Selectable<JournalTables['journal_intents']>,
   };
 }
 
-/** The account, without the hash of its password: for whoever decides in a transaction what its person may do. */
+/** Returns the account without the hash of its password. */
 export function accountOf({ password: _password, salt: _salt, ...row }: JournalTables['people_accounts']): Account {
   return {
     ...row,
@@ -153,7 +153,7 @@ export function accountOf({ password: _password, salt: _salt, ...row }: JournalT
   };
 }
 
-/** Rows that are read or stored at once. */
+/** How many rows are read or stored at once. */
 export const chunk = 1_000;
 
 interface Part {
@@ -161,7 +161,7 @@ interface Part {
   readonly where?: RawBuilder<unknown>;
 }
 
-/** The rows of a table in the order of its key, a thousand at a time, so that its size does not matter. */
+/** Yields the rows of a table in the order of its key, a thousand at a time, so that a table can have any size. */
 export async function* chunksOf<R extends object>(
   db: QueryExecutorProvider,
   table: string,
@@ -179,7 +179,7 @@ export async function* chunksOf<R extends object>(
   }
 }
 
-/** The same, one by one. */
+/** The same, row by row. */
 export async function* rowsOf<R extends object>(...from: Parameters<typeof chunksOf<R>>): AsyncGenerator<R, undefined> {
   for await (const rows of chunksOf<R>(...from)) yield* rows;
 }

@@ -1,6 +1,6 @@
 /**
- * What brings a journal of before the first release to the version in which new ones are made. A mirror of then is read again
- * instead; what stands in a journal cannot be read from anywhere. What is exported stands in new ones just so.
+ * Upgrades journals from before the first release to the version in which new journals are made. A mirror of that age is read
+ * again instead; a journal cannot be. New journals use the exported statements, too.
  */
 import type { Database } from 'better-sqlite3';
 import type { Migration } from '../store/file-kind.ts';
@@ -8,7 +8,7 @@ import type { Actor } from '../model/actor.ts';
 import { systemClock, type Timestamp, timestampOf } from '../model/time.ts';
 import { genesisOf, type Head, newSalt, type NewStep, sealOf, stepRow, type ClaimRun, RowsSeal } from './chain.ts';
 
-/** The kernel says who lives. */
+/** Since the kernel tells which lock owners live. */
 const kernelLocks: readonly string[] = [
   'DELETE FROM journal_locks',
   ...['process_started', 'boot', 'pid_namespace', 'beat_at'].map(
@@ -16,11 +16,11 @@ const kernelLocks: readonly string[] = [
   ),
 ];
 
-/** Consent claims rows; what a plan found is kept; what a look found is named; the file knows itself again. */
+/** Consent claims rows; the plan's user is kept; the server's record is named; the journal has an id. */
 const claims: readonly string[] = [
   'ALTER TABLE journal_batches ADD COLUMN behind TEXT',
   'ALTER TABLE journal_intents ADD COLUMN claimed_at TEXT',
-  // Whom the plan found: an id may be given to another user before the row goes out.
+  // The user that the plan found: the id may be given to somebody else before the row goes out.
   'ALTER TABLE journal_intents ADD COLUMN planned_email TEXT',
   'ALTER TABLE journal_intents ADD COLUMN planned_username TEXT',
   'ALTER TABLE journal_intents ADD COLUMN record_id TEXT',
@@ -28,7 +28,7 @@ const claims: readonly string[] = [
   'ALTER TABLE journal_writes ADD COLUMN fingerprint TEXT',
   'CREATE TABLE journal_identity (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID',
   'INSERT INTO journal_identity (id) VALUES (lower(hex(randomblob(16))))',
-  // A payment is its user, kind and amount; the description made the same payment look like another one.
+  // A payment is its user, kind and amount. With the description in the fingerprint, the same payment looked like another.
   `UPDATE journal_intents SET fingerprint = 'balance ' || subject || ' ' || (parameters ->> 'type') || ' ' ||
     (parameters ->> 'amount') WHERE fingerprint IS NOT NULL AND parameters ->> 'amount' IS NOT NULL
   AND batch IN (SELECT batch FROM journal_batches WHERE action = 'balance')`,
@@ -41,13 +41,13 @@ const claims: readonly string[] = [
   'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_write_fingerprint ON journal_writes (fingerprint) WHERE fingerprint IS NOT NULL',
-  // The database refuses to send what nobody has claimed, whatever the program thinks.
+  // The database refuses to send a row that nobody has claimed, even if the program is wrong.
   `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
 ];
 
-/** What of a row deserved a look when it was planned. */
+/** What deserved a look when the row was planned. */
 const notes: readonly string[] = ['ALTER TABLE journal_intents ADD COLUMN notes TEXT'];
 
 export const people: readonly string[] = [
@@ -86,11 +86,11 @@ export const sessions: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
 ];
 
-/** What was in force for a batch, and who sent what by hand. */
+/** The policy that was in force for a batch, and the actor of a write by hand. */
 const approval: readonly string[] = [
   'ALTER TABLE journal_batches ADD COLUMN approval TEXT',
   'ALTER TABLE journal_writes ADD COLUMN actor TEXT',
-  // Batches of one plan share its approvals.
+  // Batches with the same plan share approvals.
   'CREATE INDEX journal_batches_hash ON journal_batches (hash)',
   "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
 ];
@@ -100,7 +100,7 @@ export const rowsByUser: readonly string[] = [
   'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
 ];
 
-/** Whether an account is as its steps left it is looked at for each request of the console, and before each row of a batch. */
+/** The console checks accounts against their steps at each request, and sending does so before each row. */
 export const stepsOfAccounts: readonly string[] = [
   "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
 ];
@@ -131,7 +131,7 @@ const chain: readonly string[] = [
   "ALTER TABLE journal_batches ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
   "ALTER TABLE journal_writes ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
   "ALTER TABLE journal_intents ADD COLUMN salt TEXT NOT NULL DEFAULT ''",
-  // As it was planned; each later change stands with its step.
+  // The seal of the row as it was planned; each later change has its seal in its step.
   "ALTER TABLE journal_intents ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
   'ALTER TABLE journal_steps RENAME TO journal_steps_before',
   'DROP INDEX journal_steps_batch',
@@ -141,8 +141,8 @@ const chain: readonly string[] = [
 type Row = Readonly<Record<string, string | number | null>>;
 
 /**
- * The steps that it has get their hashes in their order, by nobody known, and a step `migrated` for each batch and each write by
- * hand seals what the tables hold. What was altered before that, nobody can tell.
+ * Gives the existing steps their hashes, in order, with an unknown actor. Then a step `migrated` for each batch and each write
+ * by hand seals what the tables hold. Nobody can tell what was altered before.
  */
 function chainSteps(database: Database): void {
   for (const statement of chain) database.exec(statement);
@@ -161,7 +161,7 @@ function chainSteps(database: Database): void {
     [number],
     { step: number; at: Timestamp; batch: string; row: number; kind: string; note: string }
   >('SELECT * FROM journal_steps_before WHERE step > ? ORDER BY step LIMIT 1000');
-  // The numbers stay: the mirror remembers how far a journal had come.
+  // The numbers stay, because mirrors remember the newest step by its number.
   for (let last = 0, steps = before.all(last); steps.length > 0; steps = before.all(last)) {
     for (const { step, ...each } of steps) {
       head = { ...head, step: step - 1 };
@@ -216,7 +216,7 @@ function sealRows(database: Database, batch: string) {
   return { ...whole.end(), claims };
 }
 
-/** What makes each version, from the second to the tenth, of the one before it. */
+/** From the second version to the tenth, what makes each of the one before it. */
 export const upgrades: readonly Migration[] = [
   claims,
   notes,

@@ -1,7 +1,7 @@
 /**
- * Whether the journal is what its chain says: every step follows the one before it and is what was hashed, and every batch,
- * row and write stands in the tables as the newest step about it left it. All of it is read in pieces, so that its size does
- * not matter. Section "The chain" of docs/architecture.md.
+ * Checks the journal against its chain: every step follows the one before it and matches its hash, and every batch, row, write
+ * and account matches its newest seal. Everything is read in pieces, so the journal can have any size. Section "The chain" of
+ * docs/architecture.md.
  */
 import { type Selectable, sql } from 'kysely';
 import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, type ClaimRun, RowsSeal } from './chain.ts';
@@ -11,28 +11,29 @@ import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 interface ChainReport {
   readonly status: 'whole' | 'broken';
   readonly steps: number;
-  /** The newest step as it stands; null where there is none. */
+  /** The newest step; null if there is none. */
   readonly head: Head | null;
-  /** Number of the first step that is not as it was; null where the steps are sound. */
+  /** Number of the first altered step; null if the steps are sound. */
   readonly step: number | null;
-  /** What is not as it was: the first step, or the records that differ from their steps, a bounded number of them. */
+  /** The first altered step, or the records that differ from their steps, up to `mostProblems`. */
   readonly problems: readonly string[];
 }
 
 type Step = JournalTables['journal_steps'];
 type IntentRow = Selectable<JournalTables['journal_intents']>;
+type WriteRow = Selectable<JournalTables['journal_writes']>;
 
 const mostProblems = 100;
 
 interface BatchChain {
   /** Newest seal of the batch's own record. */
   digest: string;
-  /** Of its rows, as they were added. */
+  /** Digest over its rows as they were added. */
   seal: string;
   rows: number;
-  /** Claims of before there were steps of them. */
+  /** Claims from before claims were steps. */
   claims: readonly ClaimRun[];
-  /** Number and time of each later one. */
+  /** Number and time of each later claim. */
   readonly claimed: (readonly [step: number, at: string])[];
 }
 
@@ -42,7 +43,10 @@ interface Records {
   readonly accounts: Map<string, string>;
 }
 
-/** Compares within the transaction at hand, which must show one moment throughout. @param head the hash that must be found */
+/**
+ * Compares within the current transaction, which must see one moment.
+ * @param wanted the hash that must be found
+ */
 export async function verifyChain(connection: Connection, wanted?: string): Promise<ChainReport> {
   const records: Records = { batches: new Map(), writes: new Map(), accounts: new Map() };
   const genesis = genesisOf(await identityOf(connection));
@@ -95,7 +99,7 @@ function stepProblem(step: Step, previous: string, forgotten: string | undefined
     : 'was altered: its words are others';
 }
 
-/** The newest digest of each note that a person was taken out of. The walk shows whether the steps that say so are sound. */
+/** The newest digest of each note from which a person was removed. The walk checks whether the steps that say so are sound. */
 async function forgottenNotes(connection: Connection): Promise<ReadonlyMap<number, string>> {
   const rows = connection.selectFrom('journal_steps').select(['data', 'digest']).where('kind', '=', 'forgotten');
   const notes = new Map<number, string>();
@@ -106,7 +110,7 @@ async function forgottenNotes(connection: Connection): Promise<ReadonlyMap<numbe
   return notes;
 }
 
-/** The data of a step. What is no JSON the walk has found, or will find. */
+/** Parses the data of a step. The walk reports data that is not JSON. */
 function membersOf(data: string): Readonly<Record<string, unknown>> {
   try {
     return (JSON.parse(data) as Readonly<Record<string, unknown>> | null) ?? {};
@@ -133,17 +137,29 @@ function note({ batches, writes, accounts }: Records, { step, at, batch, row, ki
 }
 
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
-  const left = new Set(batches.keys());
-  // Batches and writes are few beside rows and steps.
-  for (const row of await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute()) {
-    const known = batches.get(row.batch);
-    left.delete(row.batch);
-    if (known === undefined) yield `batch ${row.batch} was inserted: no step tells of it`;
-    else if (known.digest !== sealOf(row.salt, row)) yield `batch ${row.batch} was altered`;
-  }
-  for (const batch of left) yield `batch ${batch} was removed`;
-  yield* writeDifferences(connection, writes);
-  yield* accountDifferences(connection, accounts);
+  // All at once: batches and accounts are few compared with rows and steps.
+  const batchRows = await connection.selectFrom('journal_batches').selectAll().orderBy('batch').execute();
+  const batchSeals = new Map([...batches].map(([batch, { digest }]) => [batch, digest]));
+  yield* sealDifferences(
+    batchRows,
+    batchSeals,
+    ({ batch }) => batch,
+    (batch) => `batch ${batch}`,
+  );
+  const writeRows = rowsOf<WriteRow>(connection, 'journal_writes', ['write']);
+  yield* sealDifferences(
+    writeRows,
+    writes,
+    ({ write }) => write,
+    (write) => `write ${write} by hand`,
+  );
+  const accountRows = await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute();
+  yield* sealDifferences(
+    accountRows,
+    accounts,
+    ({ name }) => name,
+    (name) => `account ${name}`,
+  );
   for (const [batch, known] of batches) yield* rowDifferences(connection, batch, known);
   const stray = connection
     .selectFrom('journal_intents')
@@ -155,31 +171,22 @@ async function* differences(connection: Connection, { batches, writes, accounts 
   }
 }
 
-async function* writeDifferences(connection: Connection, writes: ReadonlyMap<number, string>): AsyncGenerator<string> {
-  const left = new Set(writes.keys());
-  for await (const row of rowsOf<Selectable<JournalTables['journal_writes']>>(connection, 'journal_writes', [
-    'write',
-  ])) {
-    left.delete(row.write);
-    const digest = writes.get(row.write);
-    if (digest === undefined) yield `write ${row.write} by hand was inserted: no step tells of it`;
-    else if (digest !== sealOf(row.salt, row)) yield `write ${row.write} by hand was altered`;
-  }
-  for (const write of left) yield `write ${write} by hand was removed`;
-}
-
-async function* accountDifferences(
-  connection: Connection,
-  accounts: ReadonlyMap<string, string>,
+/** Yields which records differ from their newest seals, by key. */
+async function* sealDifferences<K, R extends { readonly salt: string }>(
+  rows: AsyncIterable<R> | Iterable<R>,
+  seals: ReadonlyMap<K, string>,
+  keyOf: (row: R) => K,
+  nameOf: (key: K) => string,
 ): AsyncGenerator<string> {
-  const left = new Set(accounts.keys());
-  for (const row of await connection.selectFrom('people_accounts').selectAll().orderBy('name').execute()) {
-    left.delete(row.name);
-    const digest = accounts.get(row.name);
-    if (digest === undefined) yield `account ${row.name} was inserted: no step tells of it`;
-    else if (digest !== sealOf(row.salt, row)) yield `account ${row.name} was altered`;
+  const left = new Set(seals.keys());
+  for await (const row of rows) {
+    const key = keyOf(row);
+    left.delete(key);
+    const seal = seals.get(key);
+    if (seal === undefined) yield `${nameOf(key)} was inserted: no step tells of it`;
+    else if (seal !== sealOf(row.salt, row)) yield `${nameOf(key)} was altered`;
   }
-  for (const name of left) yield `account ${name} was removed`;
+  for (const key of left) yield `${nameOf(key)} was removed`;
 }
 
 type RowStep = Pick<Step, 'step' | 'kind' | 'data' | 'digest'> & { readonly row: number };
@@ -208,7 +215,10 @@ async function* rowDifferences(connection: Connection, batch: string, known: Bat
   yield `the rows of batch ${batch} are not those that were added${count}`;
 }
 
-/** A claim takes what is planned or blocked at that moment; a row that was found on the server says so itself. */
+/**
+ * Works out when the row was claimed. A claim takes rows that are planned or blocked at that moment. A row that was found on
+ * the server has its time in its own step.
+ */
 function claimedAt(
   { row, state }: { readonly row: number; readonly state: IntentState },
   own: readonly RowStep[],

@@ -1,14 +1,14 @@
-/** Writes outside of any batch, each with a step before its first byte and one after its response. */
+/** Writes outside any batch: each has a step before its first byte and one after its response. */
 import { checkWrite, type Acting, tellPolicy } from './approval.ts';
 import { appendSteps, canonical, isAsSealed, newSalt, sealOf } from './chain.ts';
 import { laterThan, repeatsOf } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
-import { ofForgotten } from './forget.ts';
+import { withoutPersonalText } from './forget.ts';
 import type { NewWrite, WriteEnd } from './port.ts';
 import { type Connection, cutAnswer, type JournalTables } from './tables.ts';
 import { timestampOf } from '../model/time.ts';
 
-/** Gives the number of the write. Throws a UsageError where it needs approval. */
+/** Returns the number of the write. Throws a UsageError if it needs approval. */
 export async function beginWrite(
   connection: Connection,
   backend: JournalBackend,
@@ -39,7 +39,7 @@ export async function endWrite(
   const before = await writes.executeTakeFirstOrThrow();
   const isSound = await isAsSealed(connection, { write }, { ...before });
   const said = { answer: cutAnswer(answer), problem };
-  const kept = (await isForgottenSince(connection, before)) ? ofForgotten(said, ['answer', 'problem']) : said;
+  const kept = (await isForgottenSince(connection, before)) ? withoutPersonalText(said, ['answer', 'problem']) : said;
   const row = await connection
     .updateTable('journal_writes')
     .set({ state, endedAt: at, httpStatus, ...kept })

@@ -1,29 +1,31 @@
-/** Who does something, as it stands in every step of the journal and in every run of the mirror; and accounts: what each role may do. */
+/** Actors, as every step of the journal and every run of the mirror records them; accounts, and what each role may do. */
 import { hostname, userInfo } from 'node:os';
 import type { Timestamp } from './time.ts';
 
 export interface Actor {
   /** The name of the account on this machine, which the system vouches for. */
   readonly name: string;
-  /** Null where the system has no such number. */
+  /** Null if the system has no user numbers. */
   readonly uid: number | null;
   readonly host: string;
-  /** Who became that account by sudo; null where nobody did. */
+  /** Who became that account by sudo; null if nobody did. */
   readonly sudoUser: string | null;
-  /** The job of the worker that runs the command; null where a person typed it. */
+  /** The worker's job that runs the command; null if a person typed it. */
   readonly job: string | null;
-  /** The account of this program in whose name it is done; null where there is none. */
+  /** The account of this program for which it is done; null if there is none. */
   readonly account: string | null;
 }
 
-/** The variable by which the worker says to a command whose job it is: no setting, so that no file and no flag says it. */
+/** In this variable the worker tells a command its job. It is not a setting, so no file or flag can set it. */
 export const jobVariable = '_ADMIN_MIRROR_JOB';
 
-/** By which the console says in whose name a sync is run, and its run's name: marks of the record, no rights. */
+/**
+ * In these variables the console tells a sync its account and the name of its run. They are for the record and give no rights.
+ */
 export const accountVariable = '_ADMIN_MIRROR_ACCOUNT';
 export const runVariable = '_ADMIN_MIRROR_RUN';
 
-/** What the console has said; undefined where a person or a job runs the command. */
+/** Returns what the console has passed; `account` is null and `run` undefined if a person or a job runs the command. */
 export function startedFor(environment: Readonly<Record<string, string | undefined>>): {
   readonly account: string | null;
   readonly run: string | undefined;
@@ -32,7 +34,7 @@ export function startedFor(environment: Readonly<Record<string, string | undefin
   return { account: account === '' ? null : account, run: run === '' ? undefined : run };
 }
 
-/** Whoever runs this process. */
+/** Returns the actor that runs this process. */
 export function actorOf(environment: Readonly<Record<string, string | undefined>>): Actor {
   const { SUDO_USER: sudoUser, [jobVariable]: job } = environment;
   return {
@@ -49,7 +51,7 @@ function systemAccount(): Pick<Actor, 'name' | 'uid'> {
     const { username, uid } = userInfo();
     return { name: username, uid: uid < 0 ? null : uid };
   } catch {
-    // A container may run under a number that has no name.
+    // A container may run under a number without a name.
     const uid = process.getuid?.() ?? null;
     return { name: uid === null ? 'unknown' : `uid ${uid}`, uid };
   }
@@ -68,7 +70,7 @@ export function actorText({ name, host, sudoUser, job, account }: Actor): string
 export const roles = ['reader', 'analyst', 'maker', 'approver', 'operator', 'admin'] as const;
 export type Role = (typeof roles)[number];
 
-/** What each may do, as the console lets them; somebody may have several. */
+/** What each role may do in the console. An account may have several. */
 export const roleWords: Readonly<Record<Role, string>> = {
   reader: 'sees how fresh the mirror is, the runs, the data and the saved reports, with everything about people masked',
   analyst: 'sees the data and the reports whole, and writes SQL',
@@ -82,20 +84,20 @@ export function isRole(text: string): text is Role {
   return (roles as readonly string[]).includes(text);
 }
 
-/** How somebody signed in to the console: `link` is the first admin's, shown once on the terminal. */
+/** How somebody signed in to the console. `link` is the first admin's, shown once on the terminal. */
 export type SignInMethod = 'password' | 'link' | 'oidc';
 
 export type AccountState = 'active' | 'disabled';
 
 export interface Account {
-  /** In small letters: `Anna` and `anna` are one. */
+  /** In lower case: `Anna` and `anna` are one. */
   readonly name: string;
   readonly roles: readonly Role[];
-  /** `altered`: its record is not what the journal's steps say; nothing is done by it or with it. */
+  /** `altered`: the record does not match the journal's steps, so nobody can use the account. */
   readonly state: AccountState | 'altered';
-  /** What the person is called by the system on the command line, names or numbers; null where nobody has said. */
+  /** The person's system accounts on the command line, names or numbers; null if nobody has named them. */
   readonly osUsers: readonly string[] | null;
-  /** When its password was set; null where it has none, so that nobody can sign in to it. */
+  /** When its password was set; null if it has none, so that nobody can sign in. */
   readonly passwordAt: Timestamp | null;
   readonly createdAt: Timestamp;
   readonly createdBy: Actor;
@@ -103,14 +105,14 @@ export interface Account {
   readonly changedBy: Actor;
 }
 
-/** Whether the account may do what the role allows, at this moment. */
+/** Returns whether the account has the role and is active. */
 export function hasRole({ state, roles: own }: Pick<Account, 'state' | 'roles'>, role: Role): boolean {
   return state === 'active' && own.includes(role);
 }
 
 /**
- * Whether the person of the account did it: as the account, or as one of the accounts of the system that are bound to it, also
- * by sudo, on whatever host. In doubt it was the same person: two pairs of eyes are needed.
+ * Returns whether the account's person is the actor: by the account itself, or by one of its system accounts, also through sudo
+ * and on any host. When in doubt it says yes, because two pairs of eyes are required.
  */
 export function isSamePerson({ name, osUsers }: Pick<Account, 'name' | 'osUsers'>, actor: Actor): boolean {
   if (actor.account === name) return true;
@@ -119,8 +121,8 @@ export function isSamePerson({ name, osUsers }: Pick<Account, 'name' | 'osUsers'
 }
 
 /**
- * Whether two that did something are one person: the same account, or accounts of the system that have a name in common or
- * are bound to one account. In doubt they are: what one person may do alone is counted.
+ * Returns whether two actors are one person: the same account, or system accounts that have a name in common or belong to one
+ * account. When in doubt it says yes, because it counts what one person may do alone.
  */
 export function isOnePerson(a: Actor, b: Actor, accounts: readonly Pick<Account, 'name' | 'osUsers'>[]): boolean {
   if (a.account !== null && b.account !== null) return a.account === b.account;
@@ -130,7 +132,7 @@ export function isOnePerson(a: Actor, b: Actor, accounts: readonly Pick<Account,
   return accounts.some((each) => isSamePerson(each, a) && isSamePerson(each, b));
 }
 
-/** Whether somebody with these roles may see people's data: whoever does more than read. */
+/** Returns whether these roles may see people's data: all but `reader` may. */
 export function seesPeople(own: readonly Role[]): boolean {
   return own.some((role) => role !== 'reader');
 }

@@ -1,11 +1,14 @@
-/** Addresses: which hosts are this machine, and where a database is - never with a password, which a file or a variable gives. */
+/**
+ * Addresses: which hosts are this machine, and where a database is. They never hold a password; that comes from a file or a
+ * variable.
+ */
 import type { Secret } from './secret.ts';
 
-/** `required`: encrypted, whoever responds; `verified`: encrypted, and the certificate of the server is checked. */
+/** `required`: encrypted, whoever responds. `verified`: encrypted, and the server's certificate is checked. */
 type DatabaseTls = 'off' | 'required' | 'verified';
 
 interface DatabaseAddress {
-  /** Of IPv6 without brackets; a folder where the server is reached by a socket in it. */
+  /** IPv6 without brackets. A folder if the server is reached through a socket in it. */
   readonly host: string;
   readonly port: number;
   readonly database: string;
@@ -13,20 +16,20 @@ interface DatabaseAddress {
   readonly tls: DatabaseTls;
 }
 
-/** All that is needed to connect. */
+/** Everything needed to connect. */
 export interface DatabaseAccess {
   readonly address: DatabaseAddress;
-  /** Undefined where the server wants none. */
+  /** Undefined if the server wants none. */
   readonly password: Secret | undefined;
-  /** Certificates to trust (PEM) besides the usual ones. */
+  /** Certificates (PEM) to trust besides the usual ones. */
   readonly ca: string | undefined;
 }
 
 /** The store that several machines share: a schema of a database. */
 export interface SharedStore extends DatabaseAccess {
-  /** A schema for each profile. */
+  /** Each profile has its own. */
   readonly schema: string;
-  /** How long a lock lasts that nobody renews; three quarters of a minute unless given. */
+  /** How long a lock lasts without renewal; 45 s by default. */
   readonly leaseMs?: number;
 }
 
@@ -37,11 +40,12 @@ const tlsModes: Readonly<Record<string, DatabaseTls>> = {
 };
 
 /**
- * `postgresql://user@host:5432/database`, with `?sslmode=disable|require|verify-full` or, for a socket, `?host=/folder`.
- * Without `sslmode`, what leaves this machine is encrypted and verified. Undefined where it is no such URL, or has a password.
+ * Parses `postgresql://user@host:5432/database`, with `?sslmode=disable|require|verify-full` or, for a socket, `?host=/folder`.
+ * Without `sslmode`, connections that leave this machine are encrypted and verified. Undefined if it is no such URL or has a
+ * password.
  */
 export function parseDatabaseAddress(text: string): DatabaseAddress | undefined {
-  // No URL has a user and no host.
+  // A URL with a user must have a host.
   const given = text.replace(/^(postgres(?:ql)?:\/\/[^/@]*@)(?=\/)/, `$1${noHost}`);
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || !['postgresql:', 'postgres:'].includes(url.protocol)) return undefined;
@@ -75,12 +79,12 @@ export function databaseText({ host, port, database, user }: DatabaseAddress): s
   return `postgresql://${by}@${hostInUrl(host)}:${port}${name}`;
 }
 
-/** As a URL has it: of IPv6 in brackets. */
+/** Returns the host as a URL has it: IPv6 in brackets. */
 export function hostInUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** @param host as a URL has it: of IPv6 in brackets */
+/** Returns whether the host is this machine. IPv6 may have brackets. */
 export function isLoopback(host: string): boolean {
   return (
     host === 'localhost' ||

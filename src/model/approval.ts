@@ -1,17 +1,17 @@
 /**
- * When a second pair of eyes is needed before money moves or records go: the policy of the config file, and what it says of
- * a batch. Amounts are exact decimals. Pure.
+ * When money or deletions need a second pair of eyes: the policy of the config file, applied to the totals of a batch. Amounts
+ * are exact decimals. Pure.
  */
 import { Big } from 'big.js';
 import { counted } from './text.ts';
 import { decimalOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 
-/** What may need approval: the actions of `bulk`, and the removal of more rows than the mirror's brake lets go. */
+/** What may need approval: the actions of `bulk`, and removing more rows than the mirror's brake allows. */
 export const approvalSubjects = ['balance', 'notify', 'email', 'create', 'update', 'delete', 'deletions'] as const;
 export type ApprovalSubject = (typeof approvalSubjects)[number];
 
-/** Whether rows of it change balances, so that amounts can be a threshold. */
+/** Returns whether its rows change balances, so that amounts can be thresholds. */
 export function movesMoney(subject: ApprovalSubject): boolean {
   return subject === 'balance';
 }
@@ -19,19 +19,21 @@ export function movesMoney(subject: ApprovalSubject): boolean {
 export const mostApprovers = 3;
 export const defaultGoodFor = '72h';
 
-/** Approval is needed above a threshold, not at it. Undefined is not set; where none is set, it is always needed. */
+/**
+ * Approval is needed above a threshold, not at it. Undefined means not set. If no threshold is set, approval is always needed.
+ */
 export interface ApprovalPolicy {
-  /** The largest change of a balance that one row makes, without its sign. */
+  /** The largest absolute change of one balance. */
   readonly rowAmount: Money | undefined;
-  /** The sum of all changes, without its sign. */
+  /** The absolute value of the sum of all changes. */
   readonly net: Money | undefined;
-  /** The sum of all changes without their signs. */
+  /** The sum of all absolute changes. */
   readonly gross: Money | undefined;
   readonly rows: number | undefined;
-  /** What one person may send within 24 hours without approval: the gross total where money moves, else rows. */
+  /** What one person may send within 24 hours without approval: the gross total if money moves, else rows. */
   readonly alonePerDay: Money | undefined;
   readonly approvers: number;
-  /** How long an approval holds. A batch that waited longer is expired. */
+  /** How long an approval holds, and how long a batch may wait for one. */
   readonly goodForMs: number;
 }
 
@@ -39,19 +41,22 @@ export type ApprovalPolicies = Readonly<Partial<Record<ApprovalSubject, Approval
 
 /** What rows would do, as the policy counts it. */
 export interface PlanTotals {
-  /** The largest change of a balance, without its sign; then the sum of all, with signs and without. */
+  /** The largest absolute change of one balance. Then the sum of all changes, signed and absolute. */
   readonly rowAmount: Money;
   readonly net: Money;
   readonly gross: Money;
   readonly rows: number;
-  /** Rows of which nobody can say by how much they change a balance. */
+  /** Rows whose change of a balance cannot be known beforehand. */
   readonly unknown: number;
 }
 
 const zero = '0.00' as Money;
 export const noTotals: PlanTotals = { rowAmount: zero, net: zero, gross: zero, rows: 0, unknown: 0 };
 
-/** The totals with one row more. @param change of a balance; null where the row changes none */
+/**
+ * Returns the totals with one more row.
+ * @param change of a balance; null if the row changes none
+ */
 export function withRow(totals: PlanTotals, change: Big | null): PlanTotals {
   const rows = totals.rows + 1;
   if (change === null) return { ...totals, rows };
@@ -65,21 +70,24 @@ export function withRow(totals: PlanTotals, change: Big | null): PlanTotals {
   };
 }
 
-/** What the policy goes by. @param aloneToday what the same person has sent alone within the day */
+/**
+ * Returns what the policy is applied to.
+ * @param aloneToday what the same person has sent alone within 24 hours
+ */
 export function approvalTotals(subject: ApprovalSubject, totals: PlanTotals, aloneToday = '0'): ApprovalTotals {
   const { rows, ...money } = totals;
   return { money: movesMoney(subject) ? money : null, rows, aloneToday };
 }
 
 export interface ApprovalTotals {
-  /** Null where no money moves. */
+  /** Null if no money moves. */
   readonly money: Omit<PlanTotals, 'rows'> | null;
   readonly rows: number;
-  /** What the same person has sent without approval within the last 24 hours, apart from this: gross, or rows. */
+  /** What the same person has sent without approval within 24 hours, apart from this batch: gross total, or rows. */
   readonly aloneToday: string;
 }
 
-/** Why approval is needed, each reason in words; none where it is not. */
+/** Returns why approval is needed; empty if it is not. */
 export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToday }: ApprovalTotals): string[] {
   const { alonePerDay } = policy;
   const limits = [policy.rowAmount, policy.net, policy.gross, policy.rows, alonePerDay];
@@ -109,20 +117,20 @@ export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToda
   return reasons;
 }
 
-/** What one write by hand would do: the subjects that it falls under, each with what the policy counts. */
+/** Returns what one write by hand would do: the subjects that it falls under, each with its totals. */
 export function writeTotals(operation: string, body: string): readonly (readonly [ApprovalSubject, PlanTotals])[] {
   const subject = subjectsOfWrites[operation];
   if (subject === undefined) return [];
   if (!movesMoney(subject)) return [[subject, withRow(noTotals, null)]];
   const { type, amount } = fieldsOf(body);
-  // What the balance is before it is set, only the server knows.
+  // Only the server knows the balance before it is set.
   const change = type === 'add' || type === 'remove' ? decimalOf(amount) : null;
   return [[subject, change === null ? { ...noTotals, rows: 1, unknown: 1 } : withRow(noTotals, change)]];
 }
 
 /**
- * A write by hand as a row that changes a balance; null where it changes none. Of one that sets a balance nobody knows more than
- * the amount.
+ * Returns a write by hand as a row that changes a balance; null if it changes none. For a write that sets a balance, only the
+ * new amount is known.
  */
 export function changeByHand(operation: string, body: string): PlannedChange | null {
   const subject = subjectsOfWrites[operation];
@@ -147,7 +155,7 @@ function fieldsOf(body: string): { readonly type?: unknown; readonly amount?: un
   }
 }
 
-/** The policy by the names of the config file; what is not set is left out. */
+/** Returns the policy by the names of the config file, without what is not set. */
 export function policyByName(policy: ApprovalPolicy): Readonly<Record<string, string | number>> {
   const named = {
     row_amount: policy.rowAmount,

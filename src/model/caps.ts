@@ -1,22 +1,28 @@
-/** The bounds on the money that goes out, in a row or by hand, in a batch and in a day. Pure. Section "Writing" of docs/architecture.md. */
+/**
+ * The bounds on money that goes out: in a row or by hand, in a batch, and in a day. Pure. Section "Writing" of
+ * docs/architecture.md.
+ */
 import { Big } from 'big.js';
 import { counted } from './text.ts';
 import { type Caps, changeOf, grossOf, moneyText, type PlannedChange } from './money.ts';
 
-/** Why the row changes too much, in words; null where it does not. */
+/** Returns why the row changes too much; null if it does not. */
 export function rowCapProblem(change: string | Big, { maxRow }: Pick<Caps, 'maxRow'>): string | null {
   const amount = new Big(change);
   if (maxRow === undefined || amount.abs().lte(maxRow)) return null;
   return `the balance would change by ${moneyText(amount)}, more than bulk.max_row allows (${maxRow})`;
 }
 
-/** Why the batch has too many rows, in words; null where it has not. */
+/** Returns why the batch has too many rows; null if it does not. */
 export function rowsCapProblem(rows: number, { maxRows }: Pick<Caps, 'maxRows'>): string | null {
   if (maxRows === undefined || rows <= maxRows) return null;
   return `there are ${counted(rows, 'row')}, more than bulk.max_rows allows (${maxRows})`;
 }
 
-/** Why the batch must not go out, or null. @param others what else was sent within the day */
+/**
+ * Returns why the batch must not go out; null if it may.
+ * @param others what else was sent within 24 hours
+ */
 export function batchCapProblem(
   rows: readonly PlannedChange[],
   others: readonly PlannedChange[],
@@ -44,6 +50,6 @@ export function batchCapProblem(
   );
 }
 
-/** What to do about a bound that holds. */
+/** What to do if a bound refuses a row or batch. */
 export const capAdvice =
   'Check the rows and their amounts. If they are right, raise the bound in the config file, or set it to off.';

@@ -1,11 +1,11 @@
-/** The bounds of creation time, and the windows that stand for what no range of days can reach. */
+/** The limits of creation time, and windows for records that no range of days can reach. */
 import type { Day } from './time.ts';
 
-/** MySQL's earliest date. A window from here on reaches back to the first record. */
+/** MySQL's earliest date. A window that begins here reaches back to the first record. */
 export const eraStart = '1000-01-01' as Day;
-/** Far enough for what is really created, and not so far that a server's own arithmetic leaves its calendar. */
+/** Later than anything is really created, and early enough for a server's own date arithmetic. */
 export const eraEnd = '3000-01-01' as Day;
-/** Before all days: a window from here on is not one of days. */
+/** Before all days: a window that begins here is not one of days. */
 export const outsideStart = '0000-01-01' as Day;
 
 export interface DayRange {
@@ -13,13 +13,13 @@ export interface DayRange {
   readonly to: Day;
 }
 
-/** Records without a creation time, or with one that is no date of the era: no range of days shows them. */
+/** Records without a creation time, or with one outside the era: no range of days shows them. */
 export const outsideEra: DayRange = { from: outsideStart, to: eraStart };
 
 /** Every record, for a server that has no ranges. */
 export const everything: DayRange = { from: outsideStart, to: eraEnd };
 
-/** Which records a window owns: those of its days, those outside of the era, or all. */
+/** Returns which records a window owns: those of its days, those outside the era, or all. */
 export function coverageOf(window: DayRange): 'days' | 'outside' | 'everything' {
   if (window.from !== outsideStart) return 'days';
   return window.to === eraStart ? 'outside' : 'everything';
@@ -27,14 +27,14 @@ export function coverageOf(window: DayRange): 'days' | 'outside' | 'everything' 
 
 const dash = 45;
 
-/** Whether the text begins like `2026-03-11`; anything else says nothing of a range. */
+/** Returns whether the text begins like `2026-03-11`; other text says nothing about a range. */
 export function startsWithDay(text: string): boolean {
   return text.charCodeAt(4) === dash && text.charCodeAt(7) === dash;
 }
 
 /**
- * Whether a record that a request for the window shows is taken in with it: its own, and any whose creation time puts it in no
- * window that would be requested for it. Without those, a window would count them as read and leave their rows as they were.
+ * Returns whether the mirror takes a record in if a request for the window shows it: the window's own records, and those that
+ * no window would be requested for. Otherwise the window would count them as read and leave their rows out of date.
  */
 export function takes(window: DayRange, createdAt: unknown): boolean {
   return (
@@ -44,7 +44,7 @@ export function takes(window: DayRange, createdAt: unknown): boolean {
   );
 }
 
-/** Whether a record's creation time lies in the window; timestamps in ISO 8601 compare as text. */
+/** Returns whether the creation time lies in the window. Timestamps in ISO 8601 compare as text. */
 export function owns(window: DayRange, createdAt: unknown): boolean {
   const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;
   switch (coverageOf(window)) {

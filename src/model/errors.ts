@@ -1,23 +1,23 @@
 /**
- * Errors for the person at the command line. Each says what was done, to what, why it failed and what to do next;
- * each knows its exit code. Anything else that is thrown is a bug, and only a bug shows a stack trace. Below: "Did you mean …", the
- * names closest to one that is not known.
+ * Errors for the person at the command line. Each says what was done, to what, why it failed and what to do next, and knows its
+ * exit code. Anything else that is thrown is a bug, and only a bug shows a stack trace. Also "Did you mean …": the known names
+ * closest to an unknown one.
  */
 import { distance } from 'fastest-levenshtein';
 
-/** What the process ends with; the meaning of each number is in docs/commands.md, "Exit codes". */
+/** Exit codes of the process. Section "Exit codes" of docs/commands.md says what each means. */
 export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 130 | 143;
 
-/** The worst first: bugs, money whose outcome is open, what a person must set right, then what another try may bring. */
+/** The worst first: bugs, money whose outcome is unknown, what a person must fix, then what a retry may fix. */
 const worstFirst: readonly ExitCode[] = [1, 8, 3, 2, 4, 7, 6, 5, 130, 143, 0];
 
-/** How bad an exit code is among others; the smallest is the worst. What ended without one is a bug. */
+/** Returns the rank of an exit code, 0 for the worst. A command that ended without one has a bug. */
 export function rankOf(exitCode: number | null): number {
   const rank = worstFirst.indexOf(exitCode as ExitCode);
   return rank === -1 ? 0 : rank;
 }
 
-/** What a command that did several things ends with. */
+/** Returns the exit code of a command that did several things. */
 export function worstOf(exitCodes: readonly (number | null)[]): ExitCode {
   return worstFirst[Math.min(worstFirst.length - 1, ...exitCodes.map(rankOf))] ?? 1;
 }
@@ -51,25 +51,25 @@ export class FileError extends OperatorError {
   override readonly exitCode = 2;
 }
 
-/** The server refused the key: 401, or 403 for everything that was requested. */
+/** The server refused the key: 401, or 403 for every request. */
 export class KeyRefusedError extends OperatorError {
   override readonly name: string = 'KeyRefusedError';
   override readonly exitCode = 3;
 }
 
-/** The server could not be reached, or every try failed, for everything that was requested. */
+/** The server could not be reached, or every try of every request failed. */
 export class UnreachableError extends OperatorError {
   override readonly name: string = 'UnreachableError';
   override readonly exitCode = 4;
 }
 
-/** The work ended, and a part of it failed. */
+/** The work ended, but a part of it failed. */
 export class IncompleteError extends OperatorError {
   override readonly name: string = 'IncompleteError';
   override readonly exitCode = 5;
 }
 
-/** The same failure after a part of the work was done: a server that is lost then was not lost for everything. */
+/** Returns the error of a failure after a part of the work was done: an unreachable server then counts as incomplete work. */
 export function afterPart<E>(error: E): E | IncompleteError {
   if (!(error instanceof UnreachableError)) return error;
   return new IncompleteError(error.message, { advice: error.advice, cause: error });
@@ -98,12 +98,12 @@ export class InterruptedError extends OperatorError {
   }
 }
 
-/** What whatever was thrown says of itself. */
+/** Returns the message of whatever was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The same with where it was thrown, for what is a bug. */
+/** Returns the stack if there is one, for bugs. */
 export function stackOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
@@ -136,7 +136,7 @@ export function failureOf(error: unknown): Failure {
 export function errorOf(failure: Failure): Error {
   if (failure.operator !== null) {
     const { advice } = failure.operator;
-    // Whoever asks whether the question or the file is at fault, finds out here as well.
+    // Callers ask by class whether the input or a file is at fault.
     if (failure.name === 'UsageError') return new UsageError(failure.message, { advice });
     if (failure.name === 'FileError') return new FileError(failure.message, { advice });
     return new RelayedError(failure, failure.operator);
@@ -147,12 +147,12 @@ export function errorOf(failure: Failure): Error {
   return bug;
 }
 
-/** So few changes lead from one to the other that the hand may have slipped. */
+/** Returns whether one is likely to be a typo of the other. */
 export function isSlip(name: string, known: string): boolean {
   return distance(name.toLowerCase(), known.toLowerCase()) <= Math.max(2, Math.floor(known.length / 3));
 }
 
-/** Up to three known names that a slip of the hand could have meant, nearest first. */
+/** Returns up to three known names that could have been meant, nearest first. */
 export function nearestNames(name: string, known: readonly string[]): string[] {
   const wanted = name.toLowerCase();
   return known
@@ -163,14 +163,17 @@ export function nearestNames(name: string, known: readonly string[]): string[] {
     .map(({ each }) => each);
 }
 
-/** `Did you mean "created_at"?`, or the list of what is known where nothing is near. */
+/** Returns `Did you mean "created_at"?`, or the list of known names if none is near. */
 export function suggestion(name: string, known: readonly string[]): string {
   const near = nearestNames(name, known);
   if (near.length > 0) return `Did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
   return `Known: ${known.join(', ')}.`;
 }
 
-/** The one of that name. Throws a UsageError that names the nearest. @param none such as `there is no action` */
+/**
+ * Returns the member with this name. Throws a UsageError that suggests the nearest name.
+ * @param none begins the message: `there is no action`
+ */
 export function oneNamed<T extends { readonly name: string }>(all: readonly T[], name: string, none: string): T {
   const found = all.find((each) => each.name === name);
   if (found !== undefined) return found;

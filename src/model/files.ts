@@ -1,6 +1,6 @@
 /**
- * Files that an operator names - settings, keys, reports, sheets - read whole, and only where they are files; folders of ours;
- * and what the operating system and SQLite say of both, in words that say what to do.
+ * Files that an operator names (settings, keys, reports, sheets), read whole and only if they are regular files; folders of
+ * ours; and errors of the operating system and SQLite in words that say what to do.
  */
 import { Buffer } from 'node:buffer';
 import {
@@ -23,10 +23,10 @@ import { fileURLToPath } from 'node:url';
 import { FileError, messageOf, OperatorError, UsageError } from './errors.ts';
 import { bytesText } from './text.ts';
 
-/** Far above any file that is written by hand. */
+/** Far larger than any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
 
-/** What was named is there, and is not what can be read; it looks like what the operating system reports of a file. */
+/** What was named exists but cannot be read. Looks like an error of the operating system about a file. */
 export class UnfitFile extends Error {
   override readonly name = 'UnfitFile';
   readonly code: 'EISDIR' | 'NOT_A_FILE' | 'TOO_LARGE' | 'PLANTED';
@@ -48,10 +48,10 @@ export interface ReadFile {
 }
 
 /**
- * All bytes of a regular file, and whose it is. A pipe that nobody writes to never ends, and a device such as /dev/zero
- * never ends, while a link to one looks like any file. So it is opened without waiting, looked at, and read up to the
- * limit, whatever size it claims: the files of /proc claim none, and others grow.
- * @throws UnfitFile, or what the operating system reports; `explainFileError` and `fileReason` put both into words
+ * Reads a regular file. A pipe that nobody writes to blocks for ever, a device such as /dev/zero never ends, and a link to
+ * either looks like a file. So this opens without waiting, checks what was opened, and reads up to the limit whatever the
+ * reported size: files in /proc report 0, and others grow.
+ * @throws UnfitFile, or an error of the operating system; `explainFileError` and `fileReason` put both into words
  */
 export function readRegularFile(path: string, mostBytes = handWrittenBytes): ReadFile {
   const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
@@ -74,7 +74,7 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
   }
 }
 
-/** Whether the last line of the file has no end, as where a disk became full; false where that cannot be seen. */
+/** Returns whether the last line of the file has no line break, for example because the disk was full; false if unknown. */
 export function isCutOff(path: string): boolean {
   let handle: number | undefined;
   try {
@@ -90,9 +90,10 @@ export function isCutOff(path: string): boolean {
 }
 
 /**
- * As `readRegularFile`, of a file that says what is done, as settings do, or what numbers mean, as reports do: only where nobody else wrote it.
+ * Reads a file that decides what is done, such as settings, or what numbers mean, such as reports. Nobody else may have written
+ * it.
  * @param what as in `the config file config/admin-mirror.yaml`
- * @throws UsageError where somebody else can have written it, and as `readRegularFile`
+ * @throws UsageError if somebody else can have written it, and whatever `readRegularFile` throws
  */
 export function readTrustedFile(path: string, what: string): ReadFile {
   const file = readRegularFile(path);
@@ -103,8 +104,9 @@ export function readTrustedFile(path: string, what: string): ReadFile {
 }
 
 /**
- * Why what the file says must not be taken; undefined where it may. The owner of the program's own files is trusted like this
- * user and root: whoever can change the program can do worse. @param name as in `the config file config/admin-mirror.yaml`
+ * Returns why the file must not be trusted; undefined if it may. The owner of the program's own files is trusted like this user
+ * and root: who can change the program can do worse.
+ * @param name as in `the config file config/admin-mirror.yaml`
  */
 export function distrust(
   name: string,
@@ -117,7 +119,7 @@ export function distrust(
       advice: `If it is what you want, make it yours: chown ${user} on it. Else work in another folder.`,
     });
   }
-  // A group that is called by its user's number is that user's alone: so do many systems make them.
+  // A group with the number of its user usually has no other member: many systems make such groups.
   const byGroup = (mode & 0o020) !== 0 && gid !== uid;
   if (!byGroup && (mode & 0o002) === 0) return undefined;
   return new UsageError(`${name} can be changed by other users, so what it says is not taken`, {
@@ -125,16 +127,20 @@ export function distrust(
   });
 }
 
-/** For those who have the file opened by others, who would wait. @throws UnfitFile */
+/**
+ * Call it before a library opens the file, which would wait for a pipe.
+ * @throws UnfitFile
+ */
 export function refuseUnfit(path: string): void {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats !== undefined) checkKind(stats, path);
 }
 
 /**
- * For what is to be written or believed. Where everybody may make files, as in /tmp, another user may have put a link there that leads to
- * a file of ours, a file that they can read and change, or a folder in which they can replace files. Linux can refuse such links
- * (fs.protected_symlinks), but not to whoever follows them by themselves, as we do. @throws UnfitFile
+ * Call it before a file is written or trusted. In a folder where everybody may make files, such as /tmp, another user may have
+ * put a link to a file of ours, a file that they can read and change, or a folder in which they can replace files. Linux can
+ * refuse to follow such links (fs.protected_symlinks), but not for a program that resolves links itself, as this one does.
+ * @throws UnfitFile
  */
 export function refusePlanted(path: string): void {
   const user = process.getuid?.();
@@ -147,10 +153,13 @@ export function refusePlanted(path: string): void {
   throw new UnfitFile('PLANTED', `${planted}: ${path}`, path);
 }
 
-/** Both, for a file that SQLite is to write. @throws UnfitFile */
+/**
+ * Makes both checks for a file that SQLite is to write.
+ * @throws UnfitFile
+ */
 export function refuseUnfitDatabase(path: string): void {
   refuseUnfit(path);
-  // SQLite takes what stands in those for a part of the file.
+  // SQLite takes the content of these files for a part of the database.
   for (const end of ['', '-wal', '-shm', '-journal']) refusePlanted(`${path}${end}`);
 }
 
@@ -167,7 +176,10 @@ function tooLarge(path: string, mostBytes: number): UnfitFile {
   return new UnfitFile('TOO_LARGE', `it has more than ${Math.floor(mostBytes / handWrittenBytes)} MiB`, path);
 }
 
-/** Whether this user may use the file so. @param mode `constants.W_OK` and the like of node:fs; false for a file that is not there */
+/**
+ * Returns whether this user may access the file in this way; false if it does not exist.
+ * @param mode `constants.W_OK` and the like of node:fs
+ */
 export function mayAccess(path: string, mode: number): boolean {
   try {
     accessSync(path, mode);
@@ -202,7 +214,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, advice: string]
   SQLITE_READONLY: ['it cannot be written', 'Check the permissions of the file and its folder.'],
   SQLITE_FULL: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_IOERR: ['the disk reported an error', 'Check the disk and its free space.'],
-  // Whoever reads needs a few pages, too, in the -shm beside the file.
+  // Readers, too, need a few pages in the -shm beside the file.
   SQLITE_IOERR_SHMSIZE: ['the disk is full', 'Make room; what was committed is unharmed.'],
   SQLITE_BUSY: ['another process is writing to it', 'Try again when the other process has ended.'],
 };
@@ -215,20 +227,22 @@ function explanationOf(error: unknown): { readonly reason: string; readonly advi
   const basic = code.startsWith('SQLITE_') ? code.split('_').slice(0, 2).join('_') : code;
   const [reason, advice] = reasons[code] ?? reasons[basic] ?? [];
   if (reason !== undefined && advice !== undefined) return { reason: `${reason} (${code})`, advice };
-  // There are more reasons than anybody lists, and none of them is a bug of this program.
+  // No list has all codes, and none of them is a bug of this program.
   const ofFile = error instanceof Error && 'path' in error && 'syscall' in error && /^E[A-Z0-9]+$/.test(code);
   return ofFile ? { reason: `the system reports ${code}`, advice: 'Check the path and its disk.' } : undefined;
 }
 
-/** Why a file cannot be used, to be read after "cannot be read:"; the error's own words where it is not about a file. */
+/**
+ * Returns why a file cannot be used, to follow "cannot be read:". Returns the error's own message if it is not about a file.
+ */
 export function fileReason(error: unknown): string {
   return explanationOf(error)?.reason ?? messageOf(error);
 }
 
 /**
- * The error as one for the operator, where its `code` is that of a file problem; an `OperatorError` as it is; undefined
- * for anything else, which is a bug and should be thrown on.
- * @param doing what was being done, to be read after "could not", e.g. `open the mirror`
+ * Returns the error for the operator if its `code` is that of a file problem. An `OperatorError` is returned unchanged.
+ * Undefined for anything else: that is a bug and should be thrown on.
+ * @param doing what was being done, to follow "could not", e.g. `open the mirror`
  */
 export function explainFileError(error: unknown, doing: string, file: string): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
@@ -238,17 +252,17 @@ export function explainFileError(error: unknown, doing: string, file: string): O
   return new FileError(`could not ${doing} ${file}: ${known.reason}`, { advice: known.advice + where, cause: error });
 }
 
-/** A file problem that no room has explained: at least what was called on which file, and what to do. */
+/** Explains a file problem that no caller has explained: at least which call failed for which file, and what to do. */
 export function systemError(error: unknown): OperatorError | undefined {
   if (!(error instanceof Error)) return undefined;
-  // A thread that could not be started says why in words alone.
+  // If a thread cannot be started, only the message names the code.
   const lacking = /^Worker initialization failure: (E[A-Z]+)/.exec(error.message)?.[1];
   if (lacking !== undefined) return explainFileError(Object.assign(error, { code: lacking }), 'start', 'a thread');
   if (!('syscall' in error)) return undefined;
   return explainFileError(error, String(error.syscall), 'path' in error ? String(error.path) : 'a file');
 }
 
-/** The error, or what the system says of the place where that tells more: SQLite has one code for whatever it cannot open or write. */
+/** Returns a more precise error if SQLite's is vague: it has one code for everything that it cannot open or write. */
 function reasonOf(error: unknown, file: string): unknown {
   const code = String((error as NodeJS.ErrnoException | null)?.code);
   const folder = dirname(resolve(file));
@@ -259,7 +273,7 @@ function reasonOf(error: unknown, file: string): unknown {
   const opened: number[] = [];
   try {
     if (existsSync(file)) accessSync(file, constants.R_OK);
-    // Files are made beside it: with its log, and the index of that, three are open, and one to sort in.
+    // SQLite makes files beside the database. With the log, its index and a file to sort in, it opens four.
     accessSync(folder, constants.W_OK | constants.X_OK);
     while (opened.length < 4) opened.push(openSync(folder, constants.O_RDONLY));
     return error;
@@ -270,7 +284,7 @@ function reasonOf(error: unknown, file: string): unknown {
   }
 }
 
-/** Whether the disk takes no more files, which can be far from full. Systems that make inodes as they go count none. */
+/** Returns whether the disk cannot hold another file, even if it has space. File systems without a fixed number report 0. */
 export function hasNoInodes(folder: string): boolean {
   try {
     const { files, ffree } = statfsSync(folder);
@@ -280,7 +294,7 @@ export function hasNoInodes(folder: string): boolean {
   }
 }
 
-/** SQLite says alike that the disk of the file is full, and that of the files that it sorts in, which may be another one. */
+/** SQLite has one code for a full disk, both for the database and for temporary files, which may be on another disk. */
 function whichDisk(folder: string): string {
   const { SQLITE_TMPDIR, TMPDIR } = process.env;
   const candidates = [SQLITE_TMPDIR, TMPDIR, '/var/tmp', '/usr/tmp', '/tmp'];
@@ -288,14 +302,14 @@ function whichDisk(folder: string): string {
   if (temporary === undefined || statSync(temporary).dev === statSync(folder, { throwIfNoEntry: false })?.dev)
     return '';
   const [here = 0, there = 0] = [folder, temporary].map(freeSpace);
-  // No page of it fits: then that is the one.
+  // Not even a page fits on the disk of the database: that is the full one.
   if (here < 4096) return '';
   return ` The disk of ${folder} has ${bytesText(here)} free, that of temporary files, ${temporary}, ${bytesText(there)}: SQLITE_TMPDIR names another folder for those.`;
 }
 
 /**
- * Bytes that this user may still write to the disk of the folder, as the system says; of a folder that is not there yet, of the nearest
- * one that is. Undefined where that is not known.
+ * Returns how many bytes this user may still write to the folder's disk; undefined if unknown. If the folder does not exist
+ * yet, this looks at the nearest parent that does.
  */
 export function freeSpace(folder: string): number | undefined {
   for (let at = folder; ; at = dirname(at)) {
@@ -303,7 +317,7 @@ export function freeSpace(folder: string): number | undefined {
       const { bavail, bsize } = statfsSync(at);
       return bavail * bsize;
     } catch {
-      // Not there, or its system does not say.
+      // The folder does not exist, or its file system does not say.
       if (dirname(at) === at) return undefined;
     }
   }
@@ -312,9 +326,9 @@ export function freeSpace(folder: string): number | undefined {
 const ownerAlone = 0o700;
 
 /**
- * Makes the folder and those that lead to it, and gives those that were made, the outermost first; one that is there stays as it is,
- * and one that another user has put where everybody can write is refused. One by one: where nothing can be made, as in /proc, Node
- * never comes back from making all of them at once.
+ * Makes the folder and its missing parents. Returns those that it made, the outermost first. An existing folder stays as it is;
+ * one that another user has put where everybody can write is refused. Goes one by one: where nothing can be made, such as in
+ * /proc, `mkdirSync` with `recursive` never returns.
  */
 export function makeFolder(path: string): readonly string[] {
   try {
@@ -334,7 +348,7 @@ export function makeFolder(path: string): readonly string[] {
   }
 }
 
-/** Does the work in the folder, as `makeFolder` makes it. Where the work fails, folders that were made for it and are empty go again. */
+/** Runs `work` with the folder, made by `makeFolder`. If `work` fails, removes the new folders that are still empty. */
 export async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
   const made = makeFolder(path);
   try {
@@ -343,18 +357,18 @@ export async function inFolder<T>(path: string, work: () => Promise<T>): Promise
     try {
       for (const folder of made.toReversed()) rmdirSync(folder);
     } catch {
-      // Something is in it by now: it stays, and so do those around it.
+      // Something is in it by now: it stays, and so do its parents.
     }
     throw error;
   }
 }
 
-/** Makes the folder, and throws where something has that name: what others have prepared is never used. */
+/** Makes the folder. Throws if the name is taken: never use what others have prepared. */
 export function makeNewFolder(path: string): void {
   mkdirSync(path, { mode: ownerAlone });
 }
 
-/** The first of the names that is not taken: with no number, then with 2, 3 and so on. */
+/** Returns the first free name: without a number, then with 2, 3 and so on. */
 export function firstFree(isTaken: (name: string) => boolean, nameWith: (number: number | null) => string): string {
   for (let number: number | null = null; ; number = (number ?? 1) + 1) {
     const name = nameWith(number);

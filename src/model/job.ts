@@ -1,6 +1,6 @@
 /**
- * What the worker does at its times: one command line each, as a person could type it. And the times: cron expressions, as cron-parser
- * reads them, on the clocks of time zones. What a job makes of both is in src/worker/decide.ts.
+ * The worker's jobs: command lines, as a person could type them, and their times: cron expressions, read by cron-parser, on the
+ * clocks of time zones. src/worker/decide.ts works out from both when a job runs.
  */
 import { dayMs, hourMs, secondMs } from './time.ts';
 import { createRequire } from 'node:module';
@@ -16,32 +16,32 @@ export interface Job {
   /** Arguments of `admin-mirror`: `['export', 'users', '--output', 'users.csv']`. */
   readonly commandLine: readonly string[];
   readonly cron: string;
-  /** The time zone whose clock the expression means. */
+  /** The time zone of the expression. */
   readonly timezone: string;
-  /** Each occurrence begins up to so many ms later, always the same for the same one. */
+  /** Each occurrence begins up to this many ms late; one occurrence always has the same delay. */
   readonly jitterMs: number;
-  /** The profile that the job is of: the same job of another has other delays. */
+  /** The job's profile: the same job of another profile has other delays. */
   readonly profile?: string;
-  /** Jobs that must be done with the same night before this one begins; they are jobs of the same settings. */
+  /** Jobs of the same settings that must be done with the same night before this one begins. */
   readonly after: readonly string[];
-  /** Whether it is left out where one of those was not complete. */
+  /** Whether the job is left out if one of those was not complete. */
   readonly requireComplete: boolean;
   readonly catchUp: boolean;
-  /** Stopped when it takes longer, ms; undefined: it may take as long as it takes. */
+  /** A run is stopped after this time, in ms; undefined: never. */
   readonly timeoutMs: number | undefined;
 }
 
-/** As a person would type it. */
+/** Returns the command as a person would type it. */
 export function commandText(commandLine: readonly string[]): string {
   return ['admin-mirror', ...commandLine].map(quoted).join(' ');
 }
 
-/** A word as a shell takes it for one. */
+/** Returns the word quoted for a shell if it needs that. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** A time as a clock shows it, as if the clock were one of UTC: ms since 1970. */
+/** The time that a clock shows, as if it were UTC: ms since 1970. */
 type WallTime = number;
 
 const formats = new Map<string, Intl.DateTimeFormat>();
@@ -65,7 +65,7 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** Whether the name is that of a time zone: `Europe/Berlin`, `UTC`. */
+/** Returns whether a time zone has this name: `Europe/Berlin`, `UTC`. */
 export function isTimeZone(name: string): boolean {
   try {
     formatOf(name);
@@ -79,19 +79,19 @@ export function ownTimeZone(): string {
   return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-/** Every time zone's name, for those who misspelt one. */
+/** Returns the names of all time zones, to suggest one for a misspelt name. */
 export function timeZoneNames(): readonly string[] {
   return ['UTC', ...Intl.supportedValuesOf('timeZone')];
 }
 
-/** What a clock in the zone shows at the instant, in whole seconds. */
+/** Returns what a clock in the zone shows at the instant, in whole seconds. */
 export function wallTimeAt(instant: number, zone: string): WallTime {
   return wholeSeconds(instant) + offsetAt(instant, zone);
 }
 
 const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
 
-/** No zone is further than 14 hours from UTC, and none has changed its clocks twice within the time that this leaves. */
+/** No zone is more than 14 hours from UTC, and none has changed its clocks twice within this time. */
 const apart = dayMs + 2 * hourMs;
 
 function offsetAt(instant: number, zone: string): number {
@@ -100,7 +100,7 @@ function offsetAt(instant: number, zone: string): number {
   return before === offsetAtMidnight(day + dayMs, zone) ? before : formattedOffsetAt(instant, zone);
 }
 
-/** By zone and midnight of UTC: a worker looks at the same few days all the time, and formatting one takes 10 µs. */
+/** By zone and UTC midnight. A worker looks at the same few days all the time, and formatting takes 10 µs. */
 const offsets = new Map<string, number>();
 
 function offsetAtMidnight(midnight: number, zone: string): number {
@@ -122,8 +122,8 @@ function formattedOffsetAt(instant: number, zone: string): number {
 }
 
 /**
- * The instants at which a clock in the zone shows that time, in order: one; two, where the clock is set back over it;
- * none, where it is set forward over it.
+ * Returns the instants at which a clock in the zone shows this time, in order: one; two if the clock is set back over it; none
+ * if it is set forward over it.
  */
 export function instantsOf(wall: WallTime, zone: string): number[] {
   const offsets = new Set([offsetAt(wall - apart, zone), offsetAt(wall + apart, zone)]);
@@ -132,20 +132,20 @@ export function instantsOf(wall: WallTime, zone: string): number[] {
 }
 
 /**
- * The one instant that stands for that time of the clock: the first of two; and where the clock is set forward over it,
- * the instant at which it would have come had the clock been left alone, so 02:30 is then what the clock calls 03:30.
+ * Returns the one instant for this clock time: the first of two. If the clock is set forward over it, the instant at which it
+ * would have come otherwise: 02:30 is then what the clock calls 03:30.
  */
 export function instantOf(wall: WallTime, zone: string): number {
   const [first] = instantsOf(wall, zone);
   return first ?? wall - offsetAt(wall - apart, zone);
 }
 
-/** By how much the zone's clocks are set within five hours of that instant, ms. */
+/** Returns by how many ms the zone's clocks change within five hours of the instant. */
 export function clockChange(instant: number, zone: string): number {
   return Math.abs(offsetAt(instant - 5 * hourMs, zone) - offsetAt(instant + 5 * hourMs, zone));
 }
 
-/** `2026-03-29 02:15:00 +01:00`: the instant as a clock in the zone shows it, with its distance from UTC. */
+/** `2026-03-29 02:15:00 +01:00`: what a clock in the zone shows at the instant, with its offset from UTC. */
 export function wallText(instant: number, zone: string): string {
   const minutes = Math.round(offsetAt(instant, zone) / 60_000);
   const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
@@ -154,16 +154,16 @@ export function wallText(instant: number, zone: string): string {
   return `${shown} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
 }
 
-/** Loading it takes 15 ms, and settings are read by every command: so only where there is an expression to be read. */
+/** Loads cron-parser only if there is an expression: loading takes 15 ms, and every command reads settings. */
 function parse(text: string, currentDate: Date): CronParser.CronExpression {
   const { CronExpressionParser } = createRequire(import.meta.url)('cron-parser') as typeof CronParser;
-  // On a clock that is never set forward or back.
+  // UTC has no clock changes.
   return CronExpressionParser.parse(text, { tz: 'UTC', currentDate });
 }
 
 const fieldNames = ['second', 'minute', 'hour', 'day of the month', 'month', 'weekday'];
 
-/** Why the text cannot be taken for a cron expression; undefined where it can. */
+/** Returns why the text is no valid cron expression; undefined if it is one. */
 export function cronProblem(text: string): { readonly problem: string; readonly advice: string } | undefined {
   const advice = 'Write minute, hour, day of the month, month and weekday: "15 2 * * *" is each night at 02:15.';
   const given = text.trim().split(/\s+/);
@@ -172,7 +172,7 @@ export function cronProblem(text: string): { readonly problem: string; readonly 
     return { problem: `it has ${given[0] === '' ? 0 : given.length} fields, not five, or six with seconds`, advice };
   }
   const fields = given.length === 5 ? ['0', ...given] : given;
-  // Elsewhere H stands for a time that the program chooses.
+  // In other programs, H stands for a time that the program chooses.
   const wrong = isNamed ? -1 : fields.findIndex((field, index) => /^H/i.test(field) || !isField(field, index));
   if (wrong !== -1) return { problem: `"${fields[wrong]}" is not a valid ${fieldNames[wrong]}`, advice };
   let read: CronParser.CronFieldCollection;
@@ -193,7 +193,7 @@ export function cronProblem(text: string): { readonly problem: string; readonly 
 
 function isField(field: string, index: number): boolean {
   const others = ['0', '*', '*', '*', '*', '*'];
-  // Of any month, so that only the field itself can be wrong.
+  // With wildcards elsewhere, only the field itself can be wrong.
   try {
     parse(others.with(index, field).join(' '), new Date(0));
     return true;
@@ -202,15 +202,15 @@ function isField(field: string, index: number): boolean {
   }
 }
 
-/** What a valid expression says, of clocks that are never set forward or back. */
+/** The times of a valid expression, on clocks that are never set forward or back. */
 export interface CronTimes {
-  /** The times after that one, or before it where `back` says so, the nearest first. */
+  /** Yields the times after this one, or before it if `back` is set, nearest first. */
   readonly from: (wall: WallTime, back: boolean) => Generator<WallTime, undefined>;
-  /** Whether it names each hour of the day: then it means each hour that passes, not a time on the clock. */
+  /** Whether the expression names every hour of the day. Then it means each hour that passes, not a time on the clock. */
   readonly everyHour: boolean;
 }
 
-/** Reads an expression that `cronProblem` has found nothing wrong with. */
+/** Reads an expression in which `cronProblem` has found nothing wrong. */
 export function cronTimes(text: string): CronTimes {
   const hours = new Set(parse(text, new Date(0)).fields.hour.values);
   return {
@@ -221,7 +221,7 @@ export function cronTimes(text: string): CronTimes {
         try {
           next = (back ? expression.prev() : expression.next()).getTime();
         } catch {
-          // It has looked for decades.
+          // cron-parser found none within decades.
           return undefined;
         }
         yield next;

@@ -1,4 +1,4 @@
-/** Where the rooms write what a person may want to read later; the command line brings pino. */
+/** The log that all rooms write to. The command line brings pino. */
 
 type Write = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
@@ -10,7 +10,7 @@ export interface Log {
   readonly error: Write;
 }
 
-/** The log with those fields in every line, as they are when it is written. */
+/** Returns the log with more fields in every line. `fields` is called for each line. */
 export function logWith(log: Log, fields: () => Readonly<Record<string, unknown>>): Log {
   return {
     debug: (own, message) => log.debug({ ...fields(), ...own }, message),
@@ -20,5 +20,5 @@ export function logWith(log: Log, fields: () => Readonly<Record<string, unknown>
   };
 }
 
-/** Writes nothing: for tests, and for whoever uses a part as a library. */
+/** Writes nothing: for tests, and for those who use a part as a library. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };

@@ -9,13 +9,13 @@ export type Money = string & { readonly [brand]: 'Money' };
 const plainDecimal = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)$/;
 
 /**
- * The text as an exact amount, with the places it was written with, or the reason why it is none: at most `decimals`
- * places and 15 significant digits, so that a server that keeps doubles cannot change it.
+ * Returns the text as an exact amount, with the decimal places it was written with, or why it is none. It may have `decimals`
+ * places and 15 significant digits, so that a server that stores doubles cannot change it.
  */
 export function parseMoney(text: string, decimals = 2): { money: Money } | { problem: string } {
   const trimmed = text.trim();
   if (!plainDecimal.test(trimmed)) return { problem: `"${text}" is not a plain decimal number such as 12.50` };
-  // big.js knows no plus sign.
+  // big.js does not accept a plus sign.
   const value = new Big(trimmed.replace('+', ''));
   const places = trimmed.split('.')[1]?.length ?? 0;
   if (places > decimals) return { problem: `"${text}" has ${places} decimal places; at most ${decimals} are allowed` };
@@ -23,20 +23,23 @@ export function parseMoney(text: string, decimals = 2): { money: Money } | { pro
   return { money: value.toFixed(places) as Money };
 }
 
-// With a larger exponent, a few characters would be gigabytes of digits.
+// With a larger exponent, a few characters would become gigabytes of digits.
 const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 
-/** Of a larger double, the last places are no cents. */
+/** In a larger double, the last places are not cents. */
 const largestDouble = 2 ** 43;
 const mostPlaces = 6;
 
-/** What a server that calculates with doubles makes of 0.1 + 0.2, which is 0.30000000000000004, is 0.3. */
+/**
+ * Returns the number without the noise of a server that calculates with doubles: 0.30000000000000004, which is 0.1 + 0.2,
+ * becomes 0.3.
+ */
 function withoutNoise(value: number): Big {
-  // The shortest text that reads back as the number is what the server wrote.
+  // The server wrote the shortest text that reads back as the number.
   const written = new Big(String(value));
   if (Math.abs(value) >= largestDouble) return written;
   const places = Math.min(mostPlaces, 14 - Math.max(0, written.e));
-  // Nearly all are written with few places, and there are a hundred thousand of them.
+  // Nearly all numbers have few places, and there are a hundred thousand of them.
   if (written.c.length - written.e - 1 <= places) return written;
   const rounded = written.round(places);
   const noise = Math.max(1e-9, Math.abs(value) * 2 ** -50);
@@ -44,8 +47,8 @@ function withoutNoise(value: number): Big {
 }
 
 /**
- * 5, 5.5, "5.50" and whole numbers beyond 2^53 as what they say, and a double without what calculating with doubles has left behind
- * its sixth place; null for anything that is no plain number.
+ * Returns the exact value of 5, 5.5, "5.50" or a whole number beyond 2^53, and of a double without the noise behind its sixth
+ * place. Null for anything that is no plain number.
  */
 export function decimalOf(value: unknown): Big | null {
   if (typeof value === 'number') return Number.isFinite(value) ? withoutNoise(value) : null;
@@ -57,7 +60,7 @@ export function decimalOf(value: unknown): Big | null {
 
 const leastPlaces = 2;
 
-/** In plain notation with two places, or as many as it has. */
+/** Returns the amount in plain notation, with at least two places. */
 export function moneyText(value: Big): Money {
   const places = Math.max(leastPlaces, value.c.length - value.e - 1);
   const text = value.toFixed(places);
@@ -69,43 +72,43 @@ export function moneyOf(value: unknown): Money | null {
   return read === null ? null : moneyText(read);
 }
 
-/** Balances of one row, as the plan has them; of other actions, text that is no amount. */
+/** Planned balances of one row. For other actions these are texts that are no amounts. */
 export interface PlannedChange {
   readonly plannedBefore: string | null;
   readonly plannedAfter: string | null;
 }
 
-/** By how much the row changes the balance; null where it changes none. */
+/** Returns by how much the row changes the balance; null if it changes none. */
 export function changeOf({ plannedBefore, plannedAfter }: PlannedChange): Big | null {
   return changeBetween(plannedBefore, plannedAfter);
 }
 
-/** Null where one of them is no amount. */
+/** Null if one of them is no amount. */
 export function changeBetween(from: string | null, to: string | null): Big | null {
   const [before, after] = [decimalOf(from), decimalOf(to)];
   return before === null || after === null ? null : after.minus(before);
 }
 
-/** Changes up and down, without their signs. */
+/** Returns the sum of the absolute changes. */
 export function grossOf(rows: Iterable<PlannedChange>): Big {
   let sum = new Big(0);
   for (const row of rows) sum = sum.plus(changeOf(row)?.abs() ?? 0);
   return sum;
 }
 
-/** Undefined where a bound is off. Amounts are changes of balances without their signs. */
+/** Absolute changes of balances. Undefined means that the bound is off. */
 export interface Caps {
   readonly maxRow: Money | undefined;
-  /** Of a batch, and of all that is claimed within 24 hours. */
+  /** Of a batch; the next one of everything claimed within 24 hours. */
   readonly maxTotal: Money | undefined;
   readonly maxDay: Money | undefined;
   readonly maxRows: number | undefined;
 }
 
-/** For what takes rows back: it can be no more than what went out under the bounds. */
+/** For batches that take rows back: they cannot exceed what went out under the bounds. */
 export const noCaps: Caps = { maxRow: undefined, maxTotal: undefined, maxDay: undefined, maxRows: undefined };
 
-/** Whether what somebody typed is that total: `8666.4` says the same as `8666.40`, and spaces around numbers say nothing. */
+/** Returns whether the typed text means this total: `8666.4` equals `8666.40`, and spaces around numbers do not matter. */
 export function isSameTotal(typed: string, total: string): boolean {
   const plainest = (text: string): string[] => text.split('/').map((part) => decimalOf(part)?.toFixed() ?? part);
   return plainest(typed).join('/') === plainest(total).join('/');

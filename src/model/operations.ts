@@ -1,6 +1,6 @@
 /**
- * The fourteen operations of the Administration API with their parameters. The client's types, the command line's
- * flags, the sandbox's validation and docs/api.md come from this list.
+ * The fourteen operations of the Administration API with their parameters. The client's types, the command line's flags, the
+ * sandbox's validation and docs/api.md come from this list.
  */
 import { type ResourceName, userRelations } from './resources.ts';
 
@@ -14,7 +14,7 @@ export interface Parameter {
   readonly name: string;
   readonly type: ParameterType;
   readonly required: boolean;
-  /** The accepted words, where the reference lists them. */
+  /** The accepted words, if the reference lists them. */
   readonly values?: readonly string[];
   readonly note: string;
 }
@@ -25,7 +25,7 @@ export interface Operation {
   /** The word after the resource on the command line. */
   readonly command: string;
   readonly method: HttpMethod;
-  /** With `{user}` where the user's id goes. */
+  /** `{user}` stands for the user's id. */
   readonly path: string;
   readonly summary: string;
   readonly parameters: readonly Parameter[];
@@ -34,7 +34,7 @@ export interface Operation {
   readonly paginated: boolean;
   /** Rules that the reference states, in our words. */
   readonly rules: readonly string[];
-  /** Needs consent before it is sent, because it cannot be taken back or reaches a person. */
+  /** Whether it needs consent before it is sent, because it cannot be taken back or reaches a person. */
   readonly confirm: boolean;
 }
 
@@ -171,7 +171,7 @@ export function operationOf(name: OperationName): Operation {
   return found;
 }
 
-/** The path with the user's id in its place. */
+/** Returns the path with the user's id. */
 export function pathOf(operation: Operation, user?: number | bigint): string {
   return user === undefined ? operation.path : operation.path.replace('{user}', String(user));
 }

@@ -1,4 +1,4 @@
-/** Records of a page as the mirror takes them in, made where the page was parsed. */
+/** The records of a page in the form in which the mirror stores them, made where the page was parsed. */
 import type { RecordKey } from './records.ts';
 
 export interface SchemaDrift {
@@ -14,20 +14,20 @@ export interface SchemaDrift {
 }
 
 export interface RecordRows {
-  /** JSON in UTF-8 whose list `data` has an object for each record, with a member for each column that is not null. */
+  /** JSON in UTF-8. Its list `data` has an object for each record, with a member for each column that is not null. */
   readonly json: Uint8Array;
   readonly ids: readonly RecordKey[];
-  /** Each one once. */
+  /** Each drift once. */
   readonly drifts: readonly SchemaDrift[];
-  /** Whether all is as documented, so that no record has anything in `_extra`. */
+  /** Whether everything is as documented, so that no record has anything in `_extra`. */
   readonly isServed?: true;
-  /** Records without an id that they could be kept under. */
+  /** How many records have no usable id. */
   readonly unusable: number;
 }
 
-/** Whom the mirror must not take in again. */
+/** Records that the mirror must not take in again. */
 export interface KeptOut {
-  /** Ids of the resource at hand. */
+  /** Ids of the page's own resource. */
   readonly own: readonly number[];
   readonly users: readonly number[];
   readonly emails: readonly number[];
@@ -40,23 +40,23 @@ export interface KeptOutRecord {
 }
 
 export interface RelatedRow {
-  /** What distinguishes the row from the parent's others: the record's id, else `#` and its place in the list. */
+  /** Distinguishes the rows of one parent: the record's id, else `#` and its place in the list. */
   readonly key: string;
   readonly id: string | bigint | number | null;
   readonly record: string;
-  /** The names of what it holds; null where it is no object. */
+  /** The names of its members; null if it is no object. */
   readonly keys: readonly (string | null)[];
 }
 
-/** What a page brought of one relation that was requested. */
+/** What a page brought of one requested relation. */
 export interface RelatedRows {
   readonly relation: string;
   readonly parents: readonly (readonly [RecordKey, readonly RelatedRow[]])[];
-  /** Whether a record came without it. */
+  /** Whether a record came without the relation. */
   readonly absent: boolean;
 }
 
-/** All that a page brings for one window. */
+/** Everything that a page brings for one window. */
 export interface PageRows extends RecordRows {
   readonly keptOut: readonly KeptOutRecord[];
   readonly related: readonly RelatedRows[];

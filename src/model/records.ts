@@ -1,4 +1,4 @@
-/** Reading a served record where its shape may not be relied on, and telling whether it is one of its list at all. */
+/** Reads served records without relying on their shape, and recognises records of another list. */
 import { resourceNames, resourceOf, type ResourceName } from './resources.ts';
 
 /** A record as parsed from JSON, whatever its shape. */
@@ -10,7 +10,7 @@ export function isRecord(value: unknown): value is ServedRecord {
 
 const canonicalInteger = /^-?(?:0|[1-9]\d{0,15})$/;
 
-/** The record's id; undefined where it has none that could be a key. Some servers send numbers as text. */
+/** Returns the record's id; undefined if it has none that could be a key. Some servers send numbers as text. */
 export function recordId(record: ServedRecord): number | undefined {
   const id = record['id'];
   if (typeof id === 'number') return Number.isSafeInteger(id) ? id : undefined;
@@ -19,12 +19,12 @@ export function recordId(record: ServedRecord): number | undefined {
   return Number.isSafeInteger(parsed) ? parsed : undefined;
 }
 
-/** What a record is kept under: its id, as a bigint where a number would not be exact. */
+/** The key of a stored record: its id, as a bigint if a number would not be exact. */
 export type RecordKey = number | bigint;
 
 const largeInteger = /^-?[1-9]\d{15,18}$/;
 
-/** The record's id, up to the 64 bits that a database has for it; undefined where it has none that could be a key. */
+/** Returns the record's id, up to the 64 bits of a database integer; undefined if it has none that could be a key. */
 export function recordKey(record: ServedRecord): RecordKey | undefined {
   const { id } = record;
   if (typeof id !== 'bigint' && !(typeof id === 'string' && largeInteger.test(id))) return recordId(record);
@@ -33,19 +33,22 @@ export function recordKey(record: ServedRecord): RecordKey | undefined {
   return Number.isSafeInteger(Number(large)) ? Number(large) : large;
 }
 
-/** The id of a user that a person wrote: a whole number above 0, of up to 64 bits; undefined where it is none. */
+/** Parses a user's id that a person wrote: a whole number above 0, up to 64 bits. Undefined if it is none. */
 export function writtenId(text: string): RecordKey | undefined {
   if (!/^\d+$/.test(text)) return undefined;
   const id = BigInt(text);
   return id > 0n && BigInt.asIntN(64, id) === id ? keyOf(id) : undefined;
 }
 
-/** Why nothing is written to a user with so large an id. The journal, which money depends on, has numbers up to 2^53. */
+/**
+ * Returns why nothing is written to a user with an id this large. Numbers in the journal, which money depends on, go up to
+ * 2^53.
+ */
 export function tooLargeToWrite(id: bigint): string {
   return `user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1): such users can be mirrored and read, and nothing is written to them`;
 }
 
-/** As a database gives an integer that may be large. */
+/** Returns the key for an integer from a database. */
 export function keyOf(id: bigint): RecordKey {
   return Number.isSafeInteger(Number(id)) ? Number(id) : id;
 }
@@ -78,7 +81,7 @@ function fieldsOf(resource: ResourceName) {
   return fields;
 }
 
-/** Whether the record has half of the fields that only the resource is documented with. */
+/** Whether the record has half of the fields that only this resource has. */
 function fits(record: ServedRecord, resource: ResourceName): boolean {
   const { own } = fieldsOf(resource);
   let missing = 0;
@@ -86,7 +89,7 @@ function fits(record: ServedRecord, resource: ResourceName): boolean {
   return true;
 }
 
-/** The other resource whose record this looks like; undefined where it may be one of the resource's own. */
+/** Returns the other resource that the record seems to belong to; undefined if it may belong to this one. */
 export function otherResourceOf(record: ServedRecord, resource: ResourceName): ResourceName | undefined {
   if (fits(record, resource)) return undefined;
   return resourceNames.find((name) => name !== resource && fits(record, name));
@@ -99,9 +102,8 @@ function isStrange(record: ServedRecord, resource: ResourceName): boolean {
 }
 
 /**
- * Why these records of one page are no list of the resource, in words: most look like records of another one, or none of
- * them has half of the fields and most of what they have is unknown. Undefined where they may be one; a lone record of
- * unknown fields may always be.
+ * Returns why the records of a page are no list of the resource: most look like records of another one, or all lack most of its
+ * fields and consist mostly of unknown ones. Undefined if they may be one. A single record with unknown fields always may.
  */
 export function foreignList(records: readonly ServedRecord[], resource: ResourceName): string | undefined {
   const [first] = records;

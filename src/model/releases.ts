@@ -1,14 +1,14 @@
-/** What was opened, so that it is closed whatever happens. */
+/** Whatever was opened, to be closed in any case. */
 export class Releases {
   readonly #stack: (() => void | Promise<void>)[] = [];
 
-  /** Gives the part back, and closes it with the others. */
+  /** Returns the part, and closes it with the others. */
   add<T extends { close(): void | Promise<void> }>(part: T): T {
     this.#stack.push(() => part.close());
     return part;
   }
 
-  /** Closes everything, the last opened first; the first failure is thrown after all were tried. */
+  /** Closes everything, the last opened first. Tries all, then throws the first failure. */
   async close(): Promise<void> {
     const failures: unknown[] = [];
     for (let release = this.#stack.pop(); release !== undefined; release = this.#stack.pop()) {
@@ -30,7 +30,7 @@ export async function withReleases<T>(work: (releases: Releases) => T | Promise<
   try {
     result = await work(releases);
   } catch (error) {
-    // The work's own failure is the one to throw.
+    // Throw the work's own failure, not that of closing.
     await releases.close().catch(() => {});
     throw error;
   }

@@ -1,12 +1,12 @@
 /**
- * The four resources of the Administration API, one descriptor each. Everything the API's reference says of a
- * resource stands here and only here: tables, TypeScript types, flag validation, the data dictionary, the sandbox's
- * rules and docs/api.md are all derived from it.
+ * The four resources of the Administration API, one descriptor each. Everything that the API's reference says about a resource
+ * is here and nowhere else: tables, TypeScript types, flag validation, the data dictionary, the sandbox's rules and docs/api.md
+ * are all derived from it.
  */
 
 /**
- * What a field holds. `flag` is an integer 0 or 1, `timestamp` is ISO 8601 UTC with microseconds and `Z`, `any` is a
- * value whose type the reference leaves open, `object` and `strings` are JSON.
+ * What a field holds. `flag` is an integer 0 or 1, `timestamp` is ISO 8601 UTC with microseconds and `Z`, `any` is a value
+ * whose type the reference leaves open, `object` and `strings` are JSON.
  */
 export type FieldType = 'integer' | 'number' | 'string' | 'flag' | 'timestamp' | 'any' | 'object' | 'strings';
 
@@ -18,13 +18,13 @@ const sqlTypes: Readonly<Record<FieldType, SqlType>> = {
   number: 'REAL',
   string: 'TEXT',
   timestamp: 'TEXT',
-  // What may be anything is text: of a number or true its JSON, of an object or a list too. Text as it is.
+  // Strings as they are, other values as their JSON.
   any: 'TEXT',
   object: 'TEXT',
   strings: 'TEXT',
 };
 
-/** The declared type of a field's column. A value that does not fit it stands in `_extra`. */
+/** Returns the declared type of a field's column. A value that does not fit it goes into `_extra`. */
 export function sqlTypeOf(type: FieldType): SqlType {
   return sqlTypes[type];
 }
@@ -33,7 +33,7 @@ export interface Field {
   readonly name: string;
   readonly type: FieldType;
   readonly nullable: boolean;
-  /** What the reference says of the field beyond its type, in our words; empty where it says nothing. */
+  /** What the reference says about the field beyond its type, in our words; may be empty. */
   readonly note: string;
 }
 
@@ -45,7 +45,7 @@ export interface Resource {
   readonly summary: string;
   /** In the order of the reference, which is the order of the mirror's columns. */
   readonly fields: readonly Field[];
-  /** Names accepted by `include`; null where the reference does not show any. */
+  /** Names accepted by `include`; null if the reference does not show any. */
   readonly includes: readonly string[] | null;
   readonly filterKeys: readonly string[];
   readonly sortKeys: readonly string[];
@@ -248,10 +248,10 @@ const coupons = {
   valuesSeen: {},
 } as const satisfies Resource;
 
-/** Every resource by name; its literal types carry the field names and keys. */
+/** Every resource by name. Its literal types carry the field names and keys. */
 export const resources = { users, packages, emails, coupons } as const;
 
-/** The descriptor of one resource, with its types widened for code that treats all four alike. */
+/** Returns a resource with its types widened, for code that treats all four alike. */
 export function resourceOf(name: ResourceName): Resource {
   return resources[name];
 }
@@ -270,7 +270,7 @@ type ValueOf<T extends FieldType> = T extends 'integer' | 'number' | 'flag'
         ? readonly string[]
         : unknown;
 
-/** A record as the reference describes it. What a real server sends may differ: nothing in the mirror relies on it. */
+/** A record as the reference describes it. A real server may send others: nothing in the mirror relies on it. */
 export type RecordOf<R extends ResourceName> = {
   readonly [F in (typeof resources)[R]['fields'][number] as F['name']]: F['nullable'] extends true
     ? ValueOf<F['type']> | null
@@ -332,7 +332,7 @@ export interface RelationTable {
   readonly parentColumn: string;
 }
 
-/** Where the related records of that name are kept; the name need not be one of the reference. */
+/** Returns where related records of this name are kept. The reference need not have the name. */
 export function relationTable(resource: ResourceName, relation: string): RelationTable {
   const { singular } = resourceOf(resource);
   const table = `${singular}_${relation}`;

@@ -1,11 +1,14 @@
-/** Values that must never be printed, and what takes them out of text: those that are known, and passwords by what they are called. */
+/**
+ * Values that must never be printed, and functions that remove them from text: known values, and passwords by the names of
+ * their fields.
+ */
 import { inspect } from 'node:util';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { escapedPattern } from './text.ts';
 
 /**
- * A key in a wrapper: in a template, a log line, JSON, an inspected error or a debugger it reads `****` and its last
- * four characters (none of a key shorter than eight). Only `reveal` gives the key itself.
+ * Wraps a key. In a template, a log line, JSON, an inspected error or a debugger it reads `****` and its last four characters
+ * (none for a key of less than eight). Only `reveal` returns the key itself.
  */
 export class Secret {
   readonly #value: string;
@@ -14,7 +17,7 @@ export class Secret {
     this.#value = value;
   }
 
-  /** The value itself, for the request and nothing else. */
+  /** Returns the value itself, for the request and nothing else. */
   reveal(): string {
     return this.#value;
   }
@@ -32,7 +35,7 @@ export class Secret {
   }
 }
 
-/** An address that must not be printed whole: what follows its host may be what lets one use it. */
+/** An address that must not be printed whole: anybody who knows what follows its host can use it. */
 export class SecretAddress extends Secret {
   /** `hooks.example.com:8443`, for logs and messages. */
   get host(): string {
@@ -44,7 +47,7 @@ export class SecretAddress extends Secret {
   }
 }
 
-/** Whether what was given is the secret word; how long that takes says nothing of where they differ. */
+/** Compares in constant time: how long it takes does not tell where the words differ. */
 export function isSameWord(given: string, word: string): boolean {
   const [one, other] = [Buffer.from(given), Buffer.from(word)];
   return one.length === other.length && timingSafeEqual(one, other);
@@ -52,24 +55,24 @@ export function isSameWord(given: string, word: string): boolean {
 
 const mask = '****';
 
-/** A shorter word stands in too many texts to be taken out of them. */
+/** A shorter word is part of too many other texts to be replaced. */
 const shortest = 4;
 
-/** A shorter word, written in another way, stands in texts that have nothing to do with it. */
+/** The encoded form of a shorter word appears in unrelated texts. */
 const shortestEncoded = 8;
 
-/** The ways in which a word stands in text: plain, in a URL, in JSON, in HTML, and in base64 and hexadecimal. */
+/** Returns the forms in which a word appears in text: plain, in a URL, in JSON, in HTML, in base64 and in hexadecimal. */
 export function formsOf(word: string): string[] {
   const html = word.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
   const plain = [word, encodeURIComponent(word.toWellFormed()), JSON.stringify(word).slice(1, -1), html];
   const encoded = word.length < shortestEncoded ? [] : [...inBase64(word), Buffer.from(word).toString('hex')];
-  // JSON may have a stroke before each slash.
+  // JSON may have a backslash before each slash.
   const forms = [...plain, ...encoded].flatMap((form) => [form, form.replaceAll('/', '\\/')]);
   // The longest first: a shorter one may be a part of it.
   return [...new Set(forms)].filter((form) => form !== '').sort((a, b) => b.length - a.length);
 }
 
-/** What of base64 follows from the word alone, wherever it stands in what was encoded. */
+/** Returns the part of the base64 that depends on the word alone, for each of its three positions. */
 function inBase64(word: string): string[] {
   const { length } = Buffer.from(word);
   const standard = [0, 1, 2].map((before) => {
@@ -81,7 +84,7 @@ function inBase64(word: string): string[] {
 
 type Hide = (text: string) => string;
 
-/** What puts `****` in the place of each form of the words, in capitals or not. Of short words only as they are. */
+/** Returns a function that replaces each form of the words with `****`. It ignores case, except for short words. */
 export function hiderOf(words: readonly string[]): Hide {
   const isLong = (word: string): boolean => word.length >= shortestEncoded;
   const patterns = [
@@ -96,17 +99,17 @@ function patternOf(forms: readonly string[], flags: string): RegExp | undefined 
   return new RegExp(forms.map(escapedPattern).join('|'), flags);
 }
 
-/** A field called so names a password: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */
+/** Names of password fields: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */
 const passwordName =
   /(?:passw(?:or[dt]|d)|passphrase|pwd)(?:confirm(?:ation)?|plain|hash(?:ed)?|generated|text|new|old)?\d*$/;
 
-/** Whether a field or a column of that name holds passwords. */
+/** Returns whether a field or column with this name holds passwords. */
 export function namesPassword(name: string): boolean {
   const words = name.toLowerCase();
   return passwordName.test(words.replaceAll(/[^a-z\d]+/g, '')) || /(?:^|[^a-z\d])pass$/.test(words.trim());
 }
 
-/** JSON may write any letter as `\\u0061`; no server has a reason to, and names and keys must be seen for what they are. */
+/** JSON may write any letter as `\\u0061`. No server has a reason to, and names and keys must be recognised. */
 const escapedLetter = /(?<!\\)((?:\\\\)*)\\u00(3\d|4[1-9a-f]|5[0-9a]|5f|6[1-9a-f]|7[0-9a])/gi;
 
 function mayHoldEscapedLetter(json: string): boolean {
@@ -118,7 +121,7 @@ function mayHoldEscapedLetter(json: string): boolean {
   return false;
 }
 
-/** The same JSON with its letters and digits written plainly. */
+/** Returns the same JSON with its letters and digits unescaped. */
 export function withPlainLetters(json: string): string {
   if (!mayHoldEscapedLetter(json)) return json;
   return json.replaceAll(
@@ -127,10 +130,10 @@ export function withPlainLetters(json: string): string {
   );
 }
 
-/** Up to its value, a field whose name may be that of a password, in JSON or in JSON that stands as text in JSON. */
+/** A field whose name may be that of a password, up to its value: in JSON, or in JSON inside a JSON string. */
 const likelyField = /(?:pass[^a-z\d"]{0,2}(?:w|phrase)|pwd|(?<![a-z\d])pass)[^"\\]{0,24}(\\*)"\s*:\s*/gi;
 
-/** Whether a field of it may be called a password, now or once its letters are written plainly. */
+/** Returns whether a field may have a password's name, also after its letters are unescaped. */
 export function mayHoldPasswordField(json: string): boolean {
   return mayHoldEscapedLetter(json) || json.search(likelyField) !== -1;
 }
@@ -142,7 +145,7 @@ interface Found {
   readonly hidden: string;
 }
 
-/** The values of the fields that are called passwords: texts and numbers, and in a record all texts of a list or an object. */
+/** Yields the values of password fields: strings and numbers, and in a record every string in a list or object. */
 function* passwordFields(text: string, isRecord: boolean): Generator<Found> {
   for (const match of text.matchAll(likelyField)) {
     const [whole, strokes = ''] = match;
@@ -152,7 +155,7 @@ function* passwordFields(text: string, isRecord: boolean): Generator<Found> {
     const quote = `${strokes}"`;
     if (text.startsWith(quote, start)) {
       const value = valueAt(text, start + quote.length, strokes);
-      // What has spaces in it is words about a password, as in `"password": "The password is too short."`.
+      // A value with spaces is a message about a password: `"password": "The password is too short."`.
       if (value === '' || (!isRecord && /\s/.test(value))) continue;
       yield { start: start + quote.length, end: start + quote.length + value.length, value, hidden: mask };
       continue;
@@ -166,7 +169,7 @@ function* passwordFields(text: string, isRecord: boolean): Generator<Found> {
   }
 }
 
-/** The text from there to the quotes that end it, or to the end of all where it was cut off. */
+/** Returns the text up to the closing quotes, or to the end if the text was cut off. */
 function valueAt(text: string, start: number, strokes: string): string {
   // By hand: a regular expression runs out of memory over a text of some megabytes.
   for (let at = text.indexOf('"', start); at !== -1; at = text.indexOf('"', at + 1)) {
@@ -178,7 +181,7 @@ function valueAt(text: string, start: number, strokes: string): string {
   return text.slice(start);
 }
 
-/** Every text of the list or object that begins there, names apart. */
+/** Yields every string in the list or object that begins there, except names. */
 function* textsWithin(text: string, from: number): Generator<Found> {
   const next = /["[\]{}]/g;
   next.lastIndex = from;
@@ -206,8 +209,8 @@ const inWords =
   /(\bpass(?:word|phrase)\b(?:\s+(?:is|was|set|to|now))*\s*(?:[:=]\s*)?(?:<\w{1,6}>)?["'“‘]?)([^\s"'”’<>,;]{6,})/gi;
 
 /**
- * The text without the passwords that it gives under their name: as fields of JSON, and in sentences where what follows
- * looks generated. What has spaces in it is words about a password, as in `"password": "The password is too short."`.
+ * Returns the text without the passwords that it names: in fields of JSON, and in sentences if the word after the name looks
+ * generated.
  */
 export function withoutPasswords(text: string): string {
   return withoutPasswordFields(text).replace(inWords, (whole: string, before: string, word: string) =>
@@ -215,12 +218,15 @@ export function withoutPasswords(text: string): string {
   );
 }
 
-/** The same of fields alone. @param isRecord sentences are data, and a password may have spaces in it */
+/**
+ * The same for fields alone.
+ * @param isRecord the text is data: a password may have spaces, and sentences are not messages
+ */
 export function withoutPasswordFields(text: string, isRecord = false): string {
   const plain = withPlainLetters(text);
   let [clean, from] = ['', 0];
   for (const { start, end, hidden } of passwordFields(plain, isRecord)) {
-    // What stands within another one is gone with it.
+    // It lies within the one before.
     if (start < from) continue;
     clean += plain.slice(from, start) + hidden;
     from = end;
@@ -231,7 +237,7 @@ export function withoutPasswordFields(text: string, isRecord = false): string {
 /** A shorter value may be a word such as `none`, or a number. */
 const shortestReported = 6;
 
-/** The passwords that JSON gives under their name, whether it is whole or not. */
+/** Returns the values of password fields in JSON, which may be cut off. */
 export function passwordsGiven(json: string): string[] {
   return [...passwordFields(withPlainLetters(json), false)].flatMap(({ value }) => {
     if (value.length < shortestReported) return [];
@@ -243,14 +249,14 @@ export function passwordsGiven(json: string): string[] {
   });
 }
 
-/** Two kinds of letters, digits and signs, where a word of a sentence has one and a capital at its beginning. */
+/** A generated word mixes kinds of characters; a word in a sentence has one kind and perhaps a capital at its beginning. */
 function looksGenerated(word: string): boolean {
   const inner = word.slice(1).replace(/[.!?)]+$/, '');
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^\w\s.:/-]/].filter((kind) => kind.test(inner)).length;
   return kinds >= 2;
 }
 
-/** The values of the fields of a body that are called passwords, however deep they stand. */
+/** Returns the values of all password fields of a body, at any depth. */
 export function passwordsIn(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, inner]) =>
@@ -258,7 +264,7 @@ export function passwordsIn(value: unknown): string[] {
   );
 }
 
-/** An address as it was given, for messages: without a user, a password and a query. */
+/** Returns an address for messages, without user, password and query. */
 export function withoutCredentials(address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   if (url !== undefined && [url.username, url.password, url.search, url.hash].join('') === '') return address;
@@ -268,12 +274,12 @@ export function withoutCredentials(address: string): string {
   return plain.replace(/[?#].+/s, (query) => `${query[0]}${mask}`);
 }
 
-/** The address of a database as it was given, for messages: its user may be seen. */
+/** Returns the address of a database for messages, without its password. The user may be seen. */
 export function withoutPassword(address: string): string {
   return address.replace(/:(?!\/\/).*@/s, `:${mask}@`).replaceAll(/(pass\w*=)[^&]*/gi, `$1${mask}`);
 }
 
-/** The secrets that a process has come to know. */
+/** The secrets that a process has learned. */
 export class SecretWords {
   readonly #words = new Set<string>();
   #hide: Hide = (text) => text;
@@ -289,7 +295,7 @@ export class SecretWords {
   }
 }
 
-/** Four hex digits: enough to notice a change, and far too few to find out or test what it was. */
+/** Four hex digits: enough to notice a change, and far too few to guess or test the value. */
 export function markOf(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 4);
 }

@@ -1,10 +1,10 @@
-/** Tables that people open in a spreadsheet program: what is in them. The caller chooses the format of the file. */
+/** Tables that people open in a spreadsheet program. The caller chooses the file format. */
 
-/** A cell as text is as the file or the journal has it; numbers are ours: rows, ids. */
+/** Strings are as in the file or the journal. Numbers are ours: rows, ids. */
 export type TableCell = string | number | null;
 
 export interface Table {
-  /** What a sheet is called. */
+  /** The name of the sheet. */
   readonly name: string;
   readonly columns: readonly string[];
   readonly rows: AsyncIterable<readonly TableCell[]>;
@@ -14,7 +14,7 @@ export const tableFormats = ['csv', 'xlsx'] as const;
 export type TableFormat = (typeof tableFormats)[number];
 
 export interface TableWriter {
-  /** The ending of its files, too. */
+  /** Also the file extension. */
   readonly format: TableFormat;
   readonly chunks: (table: Table) => AsyncIterable<Uint8Array>;
 }

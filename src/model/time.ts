@@ -9,7 +9,7 @@ export type Timestamp = string & { readonly [brand]: 'Timestamp' };
 /** A UTC day, `2026-03-11`: sorts as text. */
 export type Day = string & { readonly [brand]: 'Day' };
 
-/** Where the time comes from; tests pass their own. Milliseconds since 1970. */
+/** The source of time, in ms since 1970; tests pass their own. */
 export interface Clock {
   now(): number;
 }
@@ -24,12 +24,12 @@ export const dayMs = 24 * hourMs;
 const firstMs = Date.parse('0000-01-01T00:00:00Z');
 const lastMs = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Of what lies outside of the years of four digits, the nearest within: servers and caches may send any number. */
+/** Clamped to years of four digits: servers and caches may send any number. */
 function isoOf(ms: number): string {
   return new Date(Math.min(Math.max(ms, firstMs), lastMs)).toISOString();
 }
 
-/** The instant as the API writes it, microseconds included. */
+/** Returns the instant as the API writes it, with microseconds. */
 export function timestampOf(ms: number): Timestamp {
   return `${isoOf(ms).slice(0, -1)}000Z` as Timestamp;
 }
@@ -52,12 +52,12 @@ export function addDays(day: Day, count: number): Day {
   return dayOf(startOfDay(day) + count * dayMs);
 }
 
-/** How many days lie between the two; negative where `to` is earlier. */
+/** Returns the number of days between the two; negative if `to` is earlier. */
 export function daysBetween(from: Day, to: Day): number {
   return Math.round((startOfDay(to) - startOfDay(from)) / dayMs);
 }
 
-/** The earliest of the times; null where one of them is not known, or there is none. */
+/** Returns the earliest of the times; null if one of them is unknown, or there are none. */
 export function earliest(times: readonly (Timestamp | null)[]): Timestamp | null {
   const known = times.filter((time) => time !== null);
   return known.length < times.length ? null : (known.sort()[0] ?? null);
@@ -65,7 +65,7 @@ export function earliest(times: readonly (Timestamp | null)[]): Timestamp | null
 
 const dayPattern = /^\d{4}-\d{2}-\d{2}$/;
 
-/** The text as a day of the calendar, or undefined where it is none (`2026-02-30`). */
+/** Parses a day of the calendar; undefined if the text is none (`2026-02-30`). */
 export function parseDay(text: string): Day | undefined {
   if (!dayPattern.test(text)) return undefined;
   const ms = Date.parse(`${text}T00:00:00Z`);
@@ -76,7 +76,7 @@ const instantPattern = /^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+
 
 const offsetPattern = /(?:Z|[+-]\d{2}:?\d{2})$/;
 
-/** The instant in ms since 1970, UTC where no offset is given; undefined where the value is no timestamp. */
+/** Returns the instant in ms since 1970; undefined if the value is no timestamp. Without an offset it is UTC. */
 export function parseInstant(value: unknown): number | undefined {
   if (typeof value !== 'string' || !instantPattern.test(value)) return undefined;
   const zoned = offsetPattern.test(value) ? value : `${value}Z`;
@@ -84,17 +84,17 @@ export function parseInstant(value: unknown): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** So many ms after that time; before it where they are below 0. */
+/** Returns the time this many ms later; earlier if negative. */
 export function later(at: Timestamp, ms: number): Timestamp {
   return timestampOf((parseInstant(at) ?? 0) + ms);
 }
 
-/** Whether the two stand for one instant, however they are written. */
+/** Returns whether the two are one instant, however they are written. */
 export function isSameTime(a: unknown, b: unknown): boolean {
   return a === b || (parseInstant(a) !== undefined && parseInstant(a) === parseInstant(b));
 }
 
-/** The instant of the day and time as they are written, whatever the offset behind them. */
+/** Returns the instant of the day and time as written, ignoring the offset. */
 export function parseWritten(value: unknown): number | undefined {
   return parseInstant(typeof value === 'string' ? value.replace(offsetPattern, '') : value);
 }
@@ -107,17 +107,22 @@ const unitMs: Readonly<Record<string, number>> = {
   d: dayMs,
 };
 
-/** A duration such as `30s`, `10m`, `48h` or `400d` in ms; undefined where the text is none. */
+/** Parses a duration such as `30s`, `10m`, `48h` or `400d` into ms; undefined if the text is none. */
 export function parseDuration(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim());
   const unit = unitMs[match?.[2] ?? ''];
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/** A point in time as an operator writes it - an instant, a day, or how long ago - in the words of errors and help. */
+/**
+ * The forms of a point in time that an operator may write, in the words of errors and help: an instant, a day, or how long ago.
+ */
 export const momentForms = 'a time such as 2026-03-11T10:00:00Z, a day such as 2026-03-11, or how long ago, as in 7d';
 
-/** In ms since 1970, UTC where no offset is given. @param dayEnd a day stands for its last millisecond */
+/**
+ * Returns ms since 1970. Without an offset it is UTC.
+ * @param dayEnd a day stands for its last millisecond
+ */
 export function parseMoment(text: string, now: number, dayEnd = false): number | undefined {
   const trimmed = text.trim();
   const day = parseDay(trimmed);
@@ -126,14 +131,14 @@ export function parseMoment(text: string, now: number, dayEnd = false): number |
   return ago === undefined ? parseInstant(trimmed) : Math.max(0, now - ago);
 }
 
-/** The duration as one would write it, in the largest unit that it is a whole number of: `90s`, `2m`. */
+/** Returns the duration in the largest unit that it is a whole number of: `90s`, `2m`. */
 export function durationText(ms: number): string {
   const units = Object.entries(unitMs).toReversed();
   const [unit, size] = units.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1];
   return `${ms / size}${unit}`;
 }
 
-/** `3 hours ago`, `in 1 day`: the largest unit alone, which is what one look is for. The console's script says the same. */
+/** `3 hours ago`, `in 1 day`: only the largest unit. The console's script writes the same. */
 export function ageText(ms: number): string {
   const units = { day: dayMs, hour: hourMs, minute: minuteMs, second: secondMs };
   for (const [unit, size] of Object.entries(units)) {
@@ -143,7 +148,7 @@ export function ageText(ms: number): string {
   return 'just now';
 }
 
-/** In the largest unit that leaves at least two of it: `20 min`. */
+/** Returns the length in the largest unit that gives at least two: `20 min`. */
 export function roughLength(ms: number): string {
   if (ms >= 2 * dayMs) return `${Math.round(ms / dayMs)} days`;
   if (ms >= 2 * hourMs) return `${Math.round(ms / hourMs)} h`;
@@ -151,7 +156,7 @@ export function roughLength(ms: number): string {
   return `${Math.round(ms / secondMs)} s`;
 }
 
-/** `20 min ahead of`: how one clock stands to another; null where they differ by a minute at the most. */
+/** `20 min ahead of`: how one clock compares with another; null if they differ by a minute at most. */
 export function clockDifference(aheadMs: number): string | null {
   if (Math.abs(aheadMs) <= minuteMs) return null;
   return `${roughLength(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'}`;
@@ -177,7 +182,10 @@ function daysIn(year: number, month: number): number {
   return month === 2 && isLeap ? 29 : (monthLengths[month - 1] ?? 0);
 }
 
-/** NaN where the text is no such time, or one that no calendar has. Many times quicker than `Date.parse`. */
+/**
+ * Returns seconds since 1970; NaN if the text has another form or is no time of the calendar. Many times faster than
+ * `Date.parse`.
+ */
 export function wholeSeconds(text: string): number {
   if (text.length !== form.length) return Number.NaN;
   for (const { at, code } of marks) if (text.charCodeAt(at) !== code) return Number.NaN;
@@ -193,20 +201,20 @@ export function wholeSeconds(text: string): number {
   return Date.UTC(year, month - 1, day, hour, minute, second) / 1000;
 }
 
-/** The microseconds behind the whole seconds. */
+/** Returns the microseconds after the whole seconds. */
 export function microseconds(text: string): number {
   return digits(text, 20, 6);
 }
 
-/** Microseconds since 1970 of a text that is such a time. */
+/** Microseconds since 1970 of a text in this form. */
 function microsecondsSince1970(text: string): bigint {
   const seconds = wholeSeconds(text);
   const rest = microseconds(text);
-  // Up to the year 2255 a number of JavaScript holds them, which is quicker.
+  // Up to the year 2255 a number holds them exactly, which is faster.
   return Math.abs(seconds) < 9e9 ? BigInt(seconds * 1e6 + rest) : BigInt(seconds) * 1_000_000n + BigInt(rest);
 }
 
-/** The same of any way to write an instant that loses nothing: other fractions, a blank, an offset; undefined of other text. */
+/** The same for every way to write an instant exactly: other fractions, a blank, an offset. Undefined for other text. */
 export function instantMicroseconds(text: string): bigint | undefined {
   if (!Number.isNaN(wholeSeconds(text))) return microsecondsSince1970(text);
   const [, day, time, fraction = '', zone = 'Z'] =
@@ -218,7 +226,7 @@ export function instantMicroseconds(text: string): bigint | undefined {
   return BigInt(shifted) * 1_000n + BigInt(fraction.padEnd(6, '0'));
 }
 
-/** Rejects with the signal's reason as soon as it is aborted, whatever becomes of the work. */
+/** Rejects with the signal's reason as soon as the signal is aborted, whatever the work does. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   const aborted = Promise.withResolvers<never>();

@@ -1,4 +1,4 @@
-/** The accounts that are in the journal of the settings. */
+/** Opens the accounts, which are in the journal that the settings name. */
 import { openBackendOf, openBackendToLook } from '../journal/open.ts';
 import type { Actor } from '../model/actor.ts';
 import type { Releases } from '../model/releases.ts';
@@ -6,12 +6,12 @@ import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openPeopleOver, type People } from './people.ts';
 
-/** The accounts, to be changed by the actor. Throws a FileError. */
+/** Opens the accounts to be changed by the actor. Throws a FileError. */
 export async function openPeople(settings: Settings, actor: Actor, clock: Clock, releases: Releases): Promise<People> {
   return releases.add(await openPeopleOver(await openBackendOf(settings, clock), actor));
 }
 
-/** The accounts to be looked at; undefined where there is no journal, and so no account. Throws a FileError. */
+/** Opens the accounts for reading; undefined if there is no journal, and so no account. Throws a FileError. */
 export async function openPeopleForReading(
   settings: Settings,
   clock: Clock,

@@ -1,7 +1,7 @@
 /**
- * Accounts over whatever database holds the journal, in statements that SQLite and PostgreSQL both understand: they are checked
- * in the journal's transactions, so they are in its database. Every change is one durable step, which is appended to the chain in
- * the same transaction. Section "People" of docs/architecture.md.
+ * Accounts, in statements that SQLite and PostgreSQL both understand. They are in the journal's database because they are
+ * checked in its transactions. Every change is one durable step, appended to the chain in the same transaction. Section
+ * "People" of docs/architecture.md.
  */
 import {
   accountAltered,
@@ -12,7 +12,7 @@ import {
   newSalt,
   sealOf,
 } from '../journal/chain.ts';
-import { type JournalBackend, openDatabase, type OpenJournal, transactionsOf } from '../journal/database.ts';
+import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner } from '../journal/database.ts';
 import { accountOf, type Connection, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -21,41 +21,41 @@ import { sessionsOf } from './sessions.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
 export interface NewAccount {
-  /** As `accountName` gives it. */
+  /** From `accountName`. */
   readonly name: string;
   readonly roles: readonly Role[];
   readonly osUsers: readonly string[] | null;
-  /** As `hashPassword` gives it; null where nobody shall sign in by one yet. */
+  /** From `hashPassword`; null if the account has no password yet. */
   readonly password: string | null;
 }
 
-/** What is added and what is taken away; what is there, or is not, already stays as it is. */
+/** Adding a role that the account has, or removing one that it lacks, changes nothing. */
 interface RoleChange {
   readonly add: readonly Role[];
   readonly remove: readonly Role[];
 }
 
 export interface ListedAccount extends Account {
-  /** Until when nobody can sign in, because of wrong passwords; null where that is not so. */
+  /** Until when wrong passwords keep the account from signing in; null if they do not. */
   readonly blockedUntil: Timestamp | null;
 }
 
 type AccountRow = JournalTables['people_accounts'];
 type Data = Readonly<Record<string, Json>>;
 
-/** Wrong passwords without a wait; then each one doubles the wait, up to the longest. */
+/** This many wrong passwords need no wait. Each further one doubles the wait, up to the longest. */
 const freeTries = 5;
 const firstWaitMs = 30 * secondMs;
 const longestWaitMs = 15 * minuteMs;
 
-/** Where tries of names that nobody has are counted: they take as long as others. */
+/** Tries of unknown names are counted under this name, so that they take as long as others. */
 const nobody = '';
 
 export type OpenPeople = Pick<OpenJournal, 'backend' | 'db' | 'id'>;
 
 /**
- * Opens the accounts in the database that the backend leads to. The caller closes them, which closes the database.
- * @param actor who does what is done with them; null where they are only looked at
+ * Opens the accounts in the backend's database. Closing them closes the backend.
+ * @param actor who makes the changes; null to only look at them
  */
 export async function openPeopleOver(backend: JournalBackend, actor: Actor | null): Promise<People> {
   return peopleOf({ backend, ...(await openDatabase(backend)) }, actor);
@@ -66,21 +66,21 @@ export interface People extends ReturnType<typeof peopleOf> {}
 function peopleOf(open: OpenPeople, actor: Actor | null) {
   const { backend, db } = open;
   const { clock } = backend;
-  const whole = transactionsOf(open);
+  const inTransaction = transactionRunner(open);
   const now = () => timestampOf(clock.now());
   const acting = (): Actor => {
     if (actor === null) throw new Error('accounts that were opened to be looked at are not changed');
     return actor;
   };
 
-  /** Changes an account that is there; where nothing is to be changed, nothing is, and no step says so. */
+  /** Changes an existing account. If `fieldsOf` returns undefined, there is nothing to change and no step. */
   function change(
     name: string,
     kind: string,
     fieldsOf: (account: Account) => Partial<AccountRow> | undefined,
     data: Data = {},
   ): Promise<Account> {
-    return whole(async (connection) => {
+    return inTransaction(async (connection) => {
       const records = await accountRecords(connection);
       const accounts = records.map(({ account }) => account);
       const found = records.find(({ account }) => account.name === name);
@@ -97,9 +97,9 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
       const changed = { ...row, ...fields };
       if (hasRole(before, 'admin') && !hasRole(accountOf(changed), 'admin')) refuseLastAdmin(name, accounts);
       refuseUnbound(accountOf(changed));
-      // Whoever was locked out comes in by the new password.
+      // A person who was locked out can sign in with the new password.
       if (fields.password !== undefined) await forgetTries(connection, name);
-      // They do not come back when it is enabled again.
+      // Enabling the account again does not bring its sessions back.
       if (fields.state === 'disabled') {
         await connection.deleteFrom('people_sessions').where('account', '=', name).execute();
       }
@@ -108,10 +108,10 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
   }
 
   return {
-    /** The same accounts, changed by somebody else. */
+    /** Returns the same accounts, to be changed by another actor. */
     by: (other: Actor): People => peopleOf(open, other),
     sessions: sessionsOf(open),
-    /** In the order of their names. */
+    /** Sorted by name. */
     accounts: async () => {
       const records = await accountRecords(db);
       const tries = await db.selectFrom('people_tries').select(['name', 'blockedUntil']).execute();
@@ -124,11 +124,11 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
     account: async (name: string) => (await accountRecords(db, name))[0]?.account,
 
     /**
-     * This and what changes an account throw a UsageError where it may not be: the name is taken or not known, the last admin would go, or nobody has said
-     * of an approver which accounts of the system are the same person's.
+     * This and the other changes throw a UsageError if they are not allowed: the name is taken or unknown, the last admin would
+     * go, or nobody has said which system accounts an approver uses.
      */
     add: ({ name, roles, osUsers, password }: NewAccount) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [there] = await accountRecords(connection, name);
         if (there !== undefined) throw nameTaken(there.account);
         const at = now();
@@ -166,7 +166,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
         },
         { add: [...difference.add], remove: [...difference.remove] },
       ),
-    /** The accounts of the system that the person uses, all of them; none where the person uses none. */
+    /** All system accounts that the person uses; empty if the person uses none. */
     setOsUsers: (name: string, users: readonly string[]) =>
       change(
         name,
@@ -177,26 +177,26 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
         },
         { os_users: [...users] },
       ),
-    /** Wrong tries of before are forgotten. */
+    /** Also forgets failed tries. */
     setPassword: (name: string, password: string) =>
       change(name, 'account-password', () => ({ password, passwordAt: now() })),
 
     /**
-     * Counts a try to sign in, before the password is looked at, so that tries side by side are all counted. `password` is the
-     * hash that is stored, null where there is none; `open` is false where the try fails whatever the password.
+     * Counts a try to sign in before the password is checked, so that parallel tries are all counted. `password` is the stored
+     * hash, null if there is none. If `open` is false, the try fails whatever the password.
      */
     beginSignIn: (name: string) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [found] = name === nobody ? [] : await accountRecords(connection, name);
         const isBlocked = await countTry(connection, found?.row.name ?? nobody, clock.now());
         return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
       }),
     /**
-     * The password fitted. Undefined where the account was changed since the try began.
-     * @param renewed a stronger hash of the same password, to be kept in place of `password`
+     * Call it if the password was right. Returns undefined if the account was changed since the try began.
+     * @param renewed a stronger hash of the same password, to replace `password`
      */
     endSignIn: (name: string, password: string, renewed: string | null) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const [found] = await accountRecords(connection, name);
         if (found?.account.state !== 'active' || found.row.password !== password) return undefined;
         await forgetTries(connection, name);
@@ -221,7 +221,7 @@ async function storeChange(
   actor: Actor,
   clock: Clock,
 ): Promise<Account> {
-  // A new salt each time, so that two seals do not tell whether the account is as it was.
+  // A new salt each time, so that two seals do not tell whether the account is the same as before.
   const by = { changedAt: timestampOf(clock.now()), changedBy: canonical({ ...actor }), salt: newSalt() };
   const changed = { ...row, ...by };
   await connection.updateTable('people_accounts').set(changed).where('name', '=', row.name).execute();
@@ -235,7 +235,7 @@ async function addStep(connection: Connection, row: AccountRow, kind: string, da
   await appendSteps(connection, [{ at: row.changedAt, ...step }]);
 }
 
-/** Whether nobody can sign in to the account now, because of tries before this one. */
+/** Counts a try. Returns whether earlier tries keep the account from signing in now. */
 async function countTry(connection: Connection, name: string, now: number): Promise<boolean> {
   const before = await connection.selectFrom('people_tries').selectAll().where('name', '=', name).executeTakeFirst();
   const isRecent = before !== undefined && before.lastAt >= timestampOf(now - dayMs);
@@ -269,7 +269,7 @@ function differing(before: readonly Role[], { add, remove }: RoleChange): Role[]
   return [...before, ...add].filter((each) => !remove.includes(each));
 }
 
-/** Without one, nobody could change accounts any more but by the command line. */
+/** Without an admin, accounts could only be changed on the command line. */
 function refuseLastAdmin(name: string, accounts: readonly Account[]): void {
   if (accounts.some((each) => each.name !== name && hasRole(each, 'admin'))) return;
   throw new UsageError(`${name} is the last active admin`, {

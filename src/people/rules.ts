@@ -1,16 +1,16 @@
-/** What an account may be called, what it must say, and what its password may be. Pure. */
+/** What accounts may be called, what they must say, and what their passwords may be. Pure. */
 import type { Account } from '../model/actor.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 
 const namePattern = /^[a-z0-9][a-z0-9._@+-]{0,63}$/;
 
-/** The name as it is stored, in small letters; undefined where nothing can be called so. */
+/** Returns the name as it is stored, in lower case; undefined if it is not allowed. */
 export function normalName(given: string): string | undefined {
   const name = given.normalize('NFKC').trim().toLowerCase();
   return namePattern.test(name) ? name : undefined;
 }
 
-/** The same; throws a UsageError. */
+/** Same as `normalName`, but throws a UsageError. */
 export function accountName(given: string): string {
   const name = normalName(given);
   if (name !== undefined) return name;
@@ -22,7 +22,7 @@ export function accountName(given: string): string {
 
 const osUserPattern = /^[^\s:/\p{Cc}]{1,64}$/u;
 
-/** The name or number of an account of the system. Throws a UsageError. */
+/** Returns the name or number of a system account. Throws a UsageError. */
 export function osUserName(given: string): string {
   const name = given.trim();
   if (osUserPattern.test(name)) return name;
@@ -35,7 +35,7 @@ export const leastPassword = 12;
 const mostPassword = 256;
 const leastDifferent = 5;
 
-/** Why the text cannot be the password of the account, in words; undefined where it can. */
+/** Returns why the text cannot be the account's password; undefined if it can. */
 export function passwordProblem(password: string, name: string): string | undefined {
   const characters = Array.from(normalPassword(password));
   if (characters.length < leastPassword) return `the password is shorter than ${leastPassword} characters`;
@@ -44,18 +44,18 @@ export function passwordProblem(password: string, name: string): string | undefi
   const different = new Set(characters).size;
   if (different < leastDifferent) return `the password has only ${different} different characters`;
   const plain = password.normalize('NFKC').toLowerCase();
-  // Of an email, what stands before the @ is the name.
+  // If the name is an email address, its local part counts as a name, too.
   const own = [name, name.split('@')[0] ?? name].filter((each) => each.length > 2);
   if (own.some((each) => plain.includes(each))) return 'the password has the name of the account in it';
   return undefined;
 }
 
-/** One text for one password, however the keyboard composes its letters. */
+/** Returns one text for one password, however the keyboard composes its letters. */
 export function normalPassword(password: string): string {
   return password.normalize('NFC');
 }
 
-/** What somebody makes on the command line, the same person must not approve: so it must be known who that is. */
+/** People must not approve what they made on the command line, so an approver's system accounts must be known. */
 export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | 'roles' | 'osUsers'>): void {
   if (!roles.includes('approver') || osUsers !== null) return;
   throw new UsageError(`${name} would be an approver, and nobody has said which account of the system ${name} uses`, {

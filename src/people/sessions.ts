@@ -1,17 +1,17 @@
 /**
- * Sessions of the console: who is signed in, since when and from where, and until when. A browser holds a token of which only
- * the digest is stored: whoever reads the file cannot sign in with it. Section "The console" of docs/architecture.md.
+ * Sessions of the console: who is signed in, from where, since when and until when. Only a digest of the browser's token is
+ * stored, so nobody can sign in with what the file holds. Section "The console" of docs/architecture.md.
  */
 import { randomBytes } from 'node:crypto';
 import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
-import { transactionsOf } from '../journal/database.ts';
+import { transactionRunner } from '../journal/database.ts';
 import type { JournalTables } from '../journal/tables.ts';
 import type { Account, SignInMethod, Actor } from '../model/actor.ts';
 import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
 import type { OpenPeople } from './people.ts';
 
 export interface Session {
-  /** By which it is named where it is shown; it opens nothing. */
+  /** Names the session where it is shown; nobody can sign in with it. */
   readonly id: string;
   readonly account: string;
   readonly method: SignInMethod;
@@ -25,9 +25,9 @@ export interface Session {
 export const sessionLimits = {
   /** Without a request. */
   idleMs: hourMs,
-  /** Whatever is done. */
+  /** Even with requests. */
   absoluteMs: 12 * hourMs,
-  /** The time of the last request is written once in so long: a page is not worth a write. */
+  /** The time of the last request is written at most once in this period: a page is not worth a write. */
   seenMs: minuteMs,
 } as const;
 
@@ -39,7 +39,7 @@ export type Sessions = ReturnType<typeof sessionsOf>;
 export function sessionsOf(open: OpenPeople) {
   const { db, backend } = open;
   const { clock } = backend;
-  const whole = transactionsOf(open);
+  const inTransaction = transactionRunner(open);
   const live = () => {
     const now = clock.now();
     return db
@@ -49,7 +49,7 @@ export function sessionsOf(open: OpenPeople) {
       .where('seenAt', '>', timestampOf(now - sessionLimits.idleMs));
   };
   return {
-    /** Begins one; gives the token for the browser. */
+    /** Begins a session. Returns the token for the browser. */
     begin: (
       account: Account,
       { method, address }: { readonly method: SignInMethod; readonly address: string },
@@ -68,7 +68,7 @@ export function sessionsOf(open: OpenPeople) {
         seenAt: at,
         endsAt: timestampOf(now + sessionLimits.absoluteMs),
       };
-      return whole(async (connection) => {
+      return inTransaction(async (connection) => {
         await connection.deleteFrom('people_sessions').where('endsAt', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
@@ -76,17 +76,20 @@ export function sessionsOf(open: OpenPeople) {
         return token;
       });
     },
-    /** Whoever the token belongs to; null where its session has ended, or the account was disabled or changed its password since. */
+    /**
+     * Returns the token's account and session; null if the session has ended, or the account was disabled or changed its
+     * password since.
+     */
     find: async (token: string) => {
       const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
       if (row === undefined) return null;
       const [{ account } = {}] = await accountRecords(db, row.account);
       if (account?.state !== 'active') return null;
-      // Whoever changes a password because somebody else knows it wants that person out.
+      // People who change a password because somebody else knows it want that person out.
       if (account.passwordAt !== null && account.passwordAt > row.createdAt) return null;
       const now = clock.now();
       if (row.seenAt < timestampOf(now - sessionLimits.seenMs)) {
-        await whole((connection) =>
+        await inTransaction((connection) =>
           connection
             .updateTable('people_sessions')
             .set({ seenAt: timestampOf(now) })
@@ -96,14 +99,14 @@ export function sessionsOf(open: OpenPeople) {
       }
       return { account, session: sessionOf(row) };
     },
-    /** Those of the account, or of all, that have not ended; the newest first. */
+    /** The sessions that have not ended, of one account or all, newest first. */
     list: async (account?: string) => {
       const rows = account === undefined ? live() : live().where('account', '=', account);
       return (await rows.orderBy('createdAt', 'desc').execute()).map(sessionOf);
     },
-    /** Ends the session of that id, or all of the account but one. */
+    /** Ends the session with this id, or all of the account but one. Returns how many. */
     end: (which: { readonly id: string } | { readonly account: string; readonly except?: string }, actor: Actor) =>
-      whole(async (connection) => {
+      inTransaction(async (connection) => {
         const all = connection.deleteFrom('people_sessions');
         const some = 'id' in which ? all.where('id', '=', which.id) : all.where('account', '=', which.account);
         const but = 'id' in which || which.except === undefined ? some : some.where('id', '<>', which.except);

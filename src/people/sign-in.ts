@@ -1,6 +1,6 @@
 /**
- * What is done with passwords: an account gets one, and somebody signs in by it. Kept are hashes by scrypt, whose parameters stand
- * with each, so that they can grow: who signs in by an older one gets a new one. Section "People" of docs/architecture.md.
+ * Passwords: setting them and signing in with them. They are stored as scrypt hashes. Each hash keeps its parameters, so that
+ * they can grow: whoever signs in with an older hash gets a new one. Section "People" of docs/architecture.md.
  */
 import type { Account } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
@@ -16,10 +16,10 @@ export interface Cost {
   readonly p: number;
 }
 
-/** 128 MiB and some 0.3 s for each try, of whoever guesses as well. */
+/** 128 MiB and about 0.3 s for each try, also for an attacker. */
 const currentCost: Cost = { logN: 17, r: 8, p: 1 };
 
-/** No hash of ours has more: a file that was tampered with must not take all memory. */
+/** No hash of ours costs more: a manipulated file must not use up all memory. */
 const mostCost: Cost = { logN: 20, r: 16, p: 4 };
 
 const saltBytes = 16;
@@ -54,23 +54,20 @@ function keyOf(password: string, salt: Buffer, { logN, r, p }: Cost): Promise<Bu
   return derive(normalPassword(password), salt, keyBytes, options);
 }
 
-/** The hash to be stored, with a salt of its own: `$scrypt$ln=17,r=8,p=1$…$…`. */
+/** Returns the hash to store, with a salt of its own: `$scrypt$ln=17,r=8,p=1$…$…`. */
 export async function hashPassword(password: string, cost: Cost = currentCost): Promise<string> {
   const salt = randomBytes(saltBytes);
   return hashText(cost, salt, await keyOf(password, salt, cost));
 }
 
-/** The hash of a password that an account shall have. Throws a UsageError where the password is no good. */
+/** Returns the hash of a new password. Throws a UsageError if the password is not allowed. */
 async function hashNewPassword(name: string, password: string, cost: Cost = currentCost): Promise<string> {
   const problem = passwordProblem(password, name);
   if (problem === undefined) return hashPassword(password, cost);
   throw new UsageError(problem, { advice: 'Four or five words that nobody would guess make a good one.' });
 }
 
-/**
- * Whether the password is the one of the hash. Where there is no hash, or none that can be read, it is not, and that takes as
- * long to find out.
- */
+/** Returns whether the password matches the hash. If there is no readable hash it does not, and finding out takes as long. */
 export async function isPassword(password: string, hash: string | null, cost: Cost = currentCost): Promise<boolean> {
   const stored = hash === null ? undefined : readHash(hash);
   const compared = stored ?? { cost, salt: Buffer.alloc(saltBytes), key: Buffer.alloc(keyBytes) };
@@ -78,13 +75,13 @@ export async function isPassword(password: string, hash: string | null, cost: Co
   return fits && stored !== undefined;
 }
 
-/** Whether the hash was made with less than is asked for today. */
+/** Returns whether the hash was made with weaker parameters than today's. */
 export function isWeak(hash: string, cost: Cost = currentCost): boolean {
   const stored = readHash(hash)?.cost;
   return stored === undefined || stored.logN < cost.logN || stored.r < cost.r || stored.p < cost.p;
 }
 
-/** The same for a name that is not known, a wrong password, a disabled account and too many tries. */
+/** Says the same for an unknown name, a wrong password, a disabled account and too many tries. */
 export class SignInRefused extends UsageError {
   override readonly name = 'SignInRefused';
 
@@ -98,8 +95,8 @@ export class SignInRefused extends UsageError {
 }
 
 /**
- * The account whose password it is. Throws SignInRefused, in the same words and after the same time whatever the reason. The
- * parameter `cost` is for tests, which must not take as long as somebody who guesses.
+ * Returns the account with this password. Throws SignInRefused, with the same words and after the same time for every reason.
+ * Only tests set `cost`: they must not take as long as an attacker.
  */
 export async function authenticate(
   people: Pick<People, 'beginSignIn' | 'endSignIn'>,
@@ -109,13 +106,13 @@ export async function authenticate(
 ): Promise<Account> {
   // No account has an empty name.
   const known = normalName(name) ?? '';
-  // Of two at once, the first may renew the hash that the second has just checked: it looks at the new one then.
+  // Of two sign-ins at once, the first may renew the hash that the second has just checked. The second try sees the new one.
   const account = (await checked(people, known, password, cost)) ?? (await checked(people, known, password, cost));
   if (account === undefined) throw new SignInRefused();
   return account;
 }
 
-/** Undefined where the account was changed while the password was checked. */
+/** Returns undefined if the account was changed while the password was checked. */
 async function checked(
   people: Pick<People, 'beginSignIn' | 'endSignIn'>,
   name: string,
@@ -130,8 +127,8 @@ async function checked(
 }
 
 /**
- * Adds an account. Throws a UsageError where it may not be, before anybody is asked for a password.
- * @param ask gives the password; null where the account gets none yet
+ * Adds an account. Throws a UsageError, before anybody is asked for a password, if that is not allowed.
+ * @param ask returns the password; null if the account gets none yet
  */
 export async function addAccount(
   people: People,
@@ -145,7 +142,7 @@ export async function addAccount(
   return people.add({ ...account, password });
 }
 
-/** Sets the password that `ask` gives. Throws a UsageError where there is no such account, before anybody is asked. */
+/** Sets the password that `ask` returns. Throws a UsageError, before anybody is asked, if there is no such account. */
 export async function changePassword(people: People, name: string, ask: () => Promise<string>): Promise<Account> {
   const accounts = await people.accounts();
   const known = accounts.map((each) => each.name);

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { CertificateHead, CertifiedDay, CertifiedWindow } from '../../src/data/certificate.ts';
 import { checkCertificate } from '../../src/data/check-certificate.ts';
 import { canonical, type Json } from '../../src/journal/chain.ts';
-import { openCheckingKey } from '../../src/journal/signed-document.ts';
+import { openCheckingKey } from '../../src/journal/signing-key.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { openMirrorForReading } from '../../src/store/open.ts';

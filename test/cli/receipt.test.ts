@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { canonical, type Json } from '../../src/journal/chain.ts';
 import { receiptFormats, type ReceiptHead, receiptOf, type ReceiptRow } from '../../src/bulk/receipt.ts';
 import type { Journal } from '../../src/journal/port.ts';
-import { openSigningKey } from '../../src/journal/signed-document.ts';
+import { openSigningKey } from '../../src/journal/signing-key.ts';
 import { systemClock } from '../../src/model/time.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, type BulkWorld, csv } from '../support/bulk-cli.ts';

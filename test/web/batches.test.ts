@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { checkReceipt } from '../../src/bulk/check-receipt.ts';
 import type { Manifest } from '../../src/bulk/results.ts';
 import { openJournal } from '../../src/journal/open.ts';
-import { keyFiles, openCheckingKey } from '../../src/journal/signed-document.ts';
+import { keyFiles, openCheckingKey } from '../../src/journal/signing-key.ts';
 import { Releases } from '../../src/model/releases.ts';
 import { minuteMs } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';

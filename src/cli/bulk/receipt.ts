@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { checkReceipt } from '../../bulk/check-receipt.ts';
 import { type ReceiptFormat, receiptFormats, type ReceiptHead, receiptOf } from '../../bulk/receipt.ts';
 import { countWords } from '../../bulk/report.ts';
-import { keyFiles, openCheckingKey, openSigningKey } from '../../journal/signed-document.ts';
+import { keyFiles, openCheckingKey, openSigningKey } from '../../journal/signing-key.ts';
 import { counted, onOneLine } from '../../model/text.ts';
 import { systemClock } from '../../model/time.ts';
 import { writeDurableFile } from '../../store/files/durable-file.ts';

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
 import { onTerminal } from '../prompts.ts';
-import { readKeyFile, writeKeyFile } from '../../journal/signed-document.ts';
+import { readKeyFile, writeKeyFile } from '../../journal/signing-key.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
 import type { Secret } from '../../model/secret.ts';
 import { harmless } from '../../model/text.ts';

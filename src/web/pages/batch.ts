@@ -29,7 +29,7 @@ import { batchIn, batchState, reportNow, textChunks, userTag } from './batches.t
 import { contentTypes } from '../../data/formats.ts';
 import { tableWriter } from '../../data/export.ts';
 import { openJournalForReading } from '../../journal/open.ts';
-import { openSigningKey } from '../../journal/signed-document.ts';
+import { openSigningKey } from '../../journal/signing-key.ts';
 import { Releases } from '../../model/releases.ts';
 
 const rowsAPage = 100;

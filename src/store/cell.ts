@@ -1,4 +1,4 @@
-/** Values as served become cells, and related records rows. A value that its column cannot hold is null there, and whole in `_extra`. */
+/** Turns served values into cells, and related records into rows. A value that its column cannot hold is NULL there and stands whole in `_extra`. */
 import { startsWithDay } from '../model/era.ts';
 import { isRecord } from '../model/records.ts';
 import type { Field, FieldType } from '../model/resources.ts';
@@ -6,18 +6,18 @@ import { firstFree } from '../model/files.ts';
 import type { RelatedRow } from '../model/page-rows.ts';
 
 declare global {
-  // In Node since 22, not yet in the language's own declarations.
+  // Node has it since 22; TypeScript's declarations do not have it yet.
   interface JSON {
     rawJSON(text: string): unknown;
   }
 }
 
-/** Integers as bigint, which better-sqlite3 binds as INTEGER; a number it binds as REAL. */
+/** Integers are bigint, which better-sqlite3 binds as INTEGER. It binds a number as REAL. */
 export type Cell = string | bigint | number | null;
 
 export interface Converted {
   readonly cell: Cell;
-  /** The value's type as served, where that is not the field's. */
+  /** The type as served, if it is not the field's type. */
   readonly odd?: string;
   /** The column cannot hold the value. */
   readonly stray?: true;
@@ -26,7 +26,7 @@ export interface Converted {
 const canonicalDecimal = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/;
 const wholeDecimal = /^(-?(?:0|[1-9]\d{0,18}))(?:\.0+)?$/;
 
-// A double carries 15 significant decimal digits there and back.
+// A decimal of up to 15 significant digits survives the conversion to a double and back.
 const exactDigits = 15;
 
 function typeOf(value: unknown): string {
@@ -36,7 +36,7 @@ function typeOf(value: unknown): string {
   return typeof value;
 }
 
-/** The JSON text of a value; integers beyond 2^53 that were parsed as bigint keep their digits. */
+/** The value as JSON. Integers beyond 2^53, which are parsed as bigint, keep their digits. */
 export function jsonText(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === 'bigint' ? JSON.rawJSON(inner.toString()) : inner,
@@ -62,7 +62,7 @@ function wholeOf(value: unknown): bigint | undefined {
 
 function realCell(value: unknown): Converted {
   if (typeof value === 'number') return { cell: value };
-  // Beyond 2^53 a double does not show which whole number it was.
+  // Beyond 2^53 several whole numbers become the same double.
   if (typeof value === 'bigint') return stray(value);
   if (typeof value === 'string' && canonicalDecimal.test(value)) {
     const digits = value.replace(/[-.]/g, '').replace(/^0+/, '');
@@ -73,19 +73,19 @@ function realCell(value: unknown): Converted {
 
 function textCell(value: unknown): Converted {
   if (typeof value === 'string') return { cell: value };
-  // Its digits are the whole of a number; of an object its JSON would be taken for what a person wrote.
+  // The digits are all there is to a number. The JSON of an object would look like text that a person wrote.
   if (typeof value === 'number' || typeof value === 'bigint') return { cell: String(value), odd: 'number' };
   return stray(value);
 }
 
-/** A document of JSON; an object where a list is expected, and a list for an object, is one too. */
+/** JSON of an object or a list, also if the field should hold the other of the two. */
 function documentCell(value: unknown, isExpected: boolean): Converted {
   if (typeof value !== 'object') return stray(value);
   return isExpected ? { cell: jsonText(value) } : { cell: jsonText(value), odd: typeOf(value) };
 }
 
 function objectCell(value: unknown): Converted {
-  // PHP serves an empty object as an empty array, some days: the same value, and no change of the record.
+  // PHP sometimes serves an empty object as an empty array. The value is the same, so the record must not count as changed.
   if (Array.isArray(value) && value.length === 0) return { cell: '{}' };
   return documentCell(value, !Array.isArray(value));
 }
@@ -100,7 +100,7 @@ function converterOf(type: FieldType): (value: unknown) => Converted {
     case 'string':
       return textCell;
     case 'timestamp':
-      // A number would sort among the days as if it were one.
+      // A number would sort among the days as if it were a day.
       return (value) => {
         if (typeof value !== 'string') return stray(value);
         return startsWithDay(value) ? { cell: value } : { cell: value, odd: 'text that begins with no day' };
@@ -114,7 +114,7 @@ function converterOf(type: FieldType): (value: unknown) => Converted {
   }
 }
 
-/** The conversion for one field. A null where the reference allows none is stored as null and reported. */
+/** Returns the conversion for one field. A null that the reference does not allow is stored as NULL and reported. */
 export function cellOf(field: Field): (value: unknown) => Converted {
   const convert = converterOf(field.type);
   const nullCell: Converted = field.nullable ? { cell: null } : { cell: null, odd: 'null' };
@@ -123,23 +123,23 @@ export function cellOf(field: Field): (value: unknown) => Converted {
 
 const idCell = cellOf({ name: 'id', type: 'any', nullable: true, note: '' });
 
-const place = /^(?:0|[1-9]\d*)$/;
+const listIndex = /^(?:0|[1-9]\d*)$/;
 
-/** The related records, whether they come as a list, as one record, or as none. */
+/** Returns the related records as a list, whether they were served as a list, as one record or as nothing. */
 export function relatedList(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return [];
   if (Array.isArray(value)) return value.filter((each) => each !== null);
   if (!isRecord(value)) return [value];
   const keys = Object.keys(value);
-  // PHP writes a list that elements were taken out of as an object of places; an empty one is no record either.
-  if (keys.every((key) => place.test(key) && isRecord(value[key]))) return Object.values(value);
+  // PHP serves a list from which elements were removed as an object with indices as keys. An empty object is no record either.
+  if (keys.every((key) => listIndex.test(key) && isRecord(value[key]))) return Object.values(value);
   return [value];
 }
 
-/** A row for each of a parent's related records. */
+/** Returns a row for each related record of one parent. */
 export function relatedRows(list: readonly unknown[]): RelatedRow[] {
   const taken = new Set<string>();
-  // A record can come twice under one parent, by way of two others.
+  // One parent can have the same record twice, each by way of another record.
   const freeKey = (id: string): string => {
     const key = firstFree(
       (tried) => taken.has(tried),

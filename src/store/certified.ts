@@ -1,4 +1,4 @@
-/** What certificates rest on: a hash for the rows of each day. Section "Certificates" of docs/architecture.md. */
+/** The hashes of each day's rows, on which certificates rest. Section "Certificates" of docs/architecture.md. */
 import { createHash, hash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
@@ -7,20 +7,20 @@ import type { RelationTable, ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { quoteName, quoteText } from './schema.ts';
 
-/** Records of `mirror_capabilities` that belong to no resource. */
+/** Names of rows in `mirror_capabilities` that belong to no resource. */
 export const saltRecord = 'certificate_salt';
 export const certifiedRecord = 'certificate';
 
-/** A certificate that was written of the mirror. */
+/** The mirror's record of a certificate that was written. */
 export interface Certified {
   readonly root: string;
   readonly written_at: Timestamp;
   readonly resources: readonly ResourceName[];
-  /** The newest run of then. */
+  /** The newest run when it was written. */
   readonly run: string;
 }
 
-/** The certificate of the mirror as it is now; null where there is none, or a run has begun since that may have written rows. */
+/** Returns the certificate of the mirror's current state; null if there is none, or if a run has begun since and may have written rows. */
 export function certifiedIn(database: Database): Omit<Certified, 'run'> | null {
   const found = database
     .prepare<[string], { value: string; newest: string | null }>(
@@ -33,10 +33,10 @@ export function certifiedIn(database: Database): Omit<Certified, 'run'> | null {
   return run === found.newest ? certified : null;
 }
 
-/** What is hashed of a resource. */
+/** The tables and columns of a resource that are hashed. */
 export interface HashedTables {
   readonly resource: ResourceName;
-  /** Without those that are the mirror's own: they are no claim about the server. */
+  /** Without the mirror's own columns, which say nothing about the server. */
   readonly columns: readonly string[];
   readonly relations: readonly RelationTable[];
 }
@@ -47,13 +47,14 @@ export interface DayHash {
   readonly hash: string;
 }
 
-/** Rows that are hashed before signals are heard. */
-const rowsAStep = 20_000;
+/** How many rows are hashed before the event loop gets a turn, so that signals arrive. */
+const rowsPerTurn = 20_000;
 
 /**
- * Of each day its rows, and the hash over theirs in the order of ids, related records included; `outsideStart` is the day of those of
- * no calendar. `isDamaged` where a cell holds bytes, as no record does. @param database nothing else runs on it meanwhile
- * @param salt without which no hash can be compared with one that was guessed
+ * Counts and hashes the rows of each day, related records included, in the order of their ids. Rows without a day of the calendar
+ * count for the day `outsideStart`. `isDamaged` says that a cell holds bytes, which no record does.
+ * @param database must not be used for anything else meanwhile
+ * @param salt keeps anybody without the mirror from confirming a guess by its hash
  */
 export async function dayHashes(
   database: Database,
@@ -65,7 +66,7 @@ export async function dayHashes(
     return { days: await hashRows(database, tables, (cell) => cell, salt, signal), isDamaged: false };
   } catch (error) {
     if (!(error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_ERROR')) throw error;
-    // JSON holds no bytes. What no text begins with stands before them, so that no text passes for them.
+    // JSON cannot hold bytes. Their hexadecimal form gets a prefix with which no text begins, so that no text looks like bytes.
     const guarded = (cell: string): string => `iif(typeof(${cell}) = 'blob', char(65533, 0) || hex(${cell}), ${cell})`;
     return { days: await hashRows(database, tables, guarded, salt, signal), isDamaged: true };
   }
@@ -87,7 +88,7 @@ async function hashRows(
     }
     return found;
   };
-  let left = rowsAStep;
+  let left = rowsPerTurn;
   async function scan(sql: string, isRow: boolean): Promise<void> {
     const rows = database.prepare<[], [unknown, string]>(sql).raw().iterate();
     try {
@@ -97,7 +98,7 @@ async function hashRows(
         if (isRow) day.rows += 1;
         left -= 1;
         if (left > 0) continue;
-        left = rowsAStep;
+        left = rowsPerTurn;
         await setImmediate();
         signal.throwIfAborted();
       }
@@ -121,7 +122,7 @@ async function hashRows(
   return new Map([...days].map(([day, { rows, digest }]) => [day, { rows, hash: digest.digest('hex') }]));
 }
 
-/** Days compare with the bounds of windows as whole creation times do, whatever stands in them. */
+/** The day to which a row counts. Any text that sorts between the bounds of the era counts as a day, as it does for windows. */
 function dayOf(createdOn: unknown): string {
   const isDay = typeof createdOn === 'string' && createdOn >= eraStart && createdOn < eraEnd;
   return isDay ? createdOn : outsideStart;

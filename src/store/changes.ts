@@ -1,17 +1,17 @@
-/** What the mirror knew at a time, and what changed between two, from the rows and their versions. Section "History" of docs/architecture.md. */
+/** Reads the mirror's state at a time, and the changes between two times, from rows and versions. Section "History" of docs/architecture.md. */
 import type { Database, Statement } from 'better-sqlite3';
 import { type Resource, type ResourceName, resourceNames, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { ChangeSpan, HistoryReach, NumberedChange, RecordChange, Row } from './reading-types.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns, servedColumns, typeOfColumn } from './schema.ts';
 
-/** A cell of a row called `version`, exactly as the row held it, and of the type that the row's column is declared with. */
+/** SQL for a column's value in a version (a row called `version`), exactly as the row held it, with the column's declared type. */
 export function versionCell(resource: Resource, column: string): string {
   if (column === 'id') return 'version.id';
   return `CAST(version.record ->> '$.${quoteName(column)}' AS ${typeOfColumn(resource, column)})`;
 }
 
-/** Every resource's name means its table of then; of versions that overlap, since a clock was set back, the last. */
+/** The WITH clause that makes each resource's name mean its table at that time. If versions overlap because a clock was set back, the last one counts. */
 export function withTablesAsOf(at: Timestamp): string {
   return `WITH ${resourceNames.map((name) => `${quoteName(name)} AS (${tableAsOf(name, at)})`).join(',\n')}`;
 }
@@ -22,13 +22,13 @@ function tableAsOf(name: ResourceName, at: Timestamp): string {
   const table = `main.${quoteName(name)}`;
   const history = `main.${historyTableOf(name)}`;
   const then = quoteText(at);
-  // As something computed, the id does not tempt SQLite into reading all versions by id: those that ended since are few.
+  // With a plain `id`, SQLite would read all versions in the order of ids. The cast makes it look up the few that ended since.
   const cells = columns.map((column) =>
     column === 'id' ? 'CAST(version.id AS INTEGER)' : versionCell(resource, column),
   );
-  // With the affinities of both halves alike, SQLite merges them in the order of ids rather than sort the whole.
+  // With equal affinities in both halves, SQLite merges them in the order of ids instead of sorting everything.
   const live = columns.map(quoteName);
-  // Of a version, which number its row had is not kept.
+  // A version does not keep the number that its row had, so `_seq` is NULL there.
   return `SELECT ${live.join(', ')}, "_changed_at", "_seq" FROM ${table} WHERE "_changed_at" <= ${then}
 UNION ALL
 SELECT ${cells.join(', ')}, version.valid_from, CAST(NULL AS INTEGER) FROM ${history} AS version
@@ -39,14 +39,14 @@ AND NOT EXISTS (
   AND later.valid_from <= ${then} AND later.valid_to > ${then})`;
 }
 
-/** A change, and the version that it ended or, of an insertion, that it began: null for the row itself. */
+/** A change with the version that it ended; for an insertion, the version that it began. Null stands for the live row. */
 type Key = readonly [at: Timestamp, kind: RecordChange['kind'], id: bigint, version: bigint | null];
 
 function keysSql(name: ResourceName, byId: boolean): string {
   const table = quoteName(name);
   const history = historyTableOf(name);
   const only = byId ? 'AND id = @id' : '';
-  // The id was not there before, or it had been deleted.
+  // True if the id did not exist before or had been deleted.
   const fresh = (row: string, before: string): string =>
     `coalesce((SELECT change FROM ${history} AS earlier WHERE earlier.id = ${row}.id ${before}
                ORDER BY earlier.rowid DESC LIMIT 1), 'deleted') = 'deleted'`;
@@ -68,7 +68,7 @@ function exact<P extends unknown[], R>(statement: Statement<P, R>): Statement<P,
   return statement.raw(true).safeIntegers(true);
 }
 
-/** The changes in their order; those of one record in the order in which they were made. */
+/** Yields the changes by time, and those of one record in the order in which they happened. */
 export function* changesIn(database: Database, name: ResourceName, span: ChangeSpan): Generator<RecordChange> {
   const resource = resourceOf(name);
   const columns = servedColumns(resource);
@@ -104,12 +104,16 @@ export function* changesIn(database: Database, name: ResourceName, span: ChangeS
   }
 }
 
-/** A live row, or a tombstone, of a higher number; and the first version that ended after the number, if there is one. */
+/**
+ * A live row with a higher number, with the first version that ended after the number; or a tombstone, with the last one. Null if
+ * there is no such version.
+ */
 type Touched = readonly [seq: bigint, id: bigint, gone: bigint, firstSeen: string | null, version: bigint | null];
 
 /**
- * What happened to each record after the number, in the order of the numbers, once for each. `before` is the version at the number.
- * @param since when the changes after the number began, at the latest; it tells what is new from what was touched
+ * Yields what happened to each record after the number, in the order of the numbers; several changes of a record count as one.
+ * `before` is the version at the number.
+ * @param since the changes after the number began then or before; records first seen since then count as new
  */
 export function* changesAfter(
   database: Database,
@@ -146,7 +150,7 @@ export function* changesAfter(
     const [wasSeen, endedAt, ...before] = rowid === null ? [] : (versionOf.get(rowid) ?? []);
     const head = { seq: Number(seq), id };
     if (gone === 1n) {
-      // Of somebody who was forgotten nothing is left to be shown.
+      // If the person was forgotten, there is no version left.
       const at = (endedAt ?? since) as Timestamp;
       yield { ...head, at, kind: 'deleted', before: rowid === null ? null : before, after: null };
       continue;
@@ -154,17 +158,18 @@ export function* changesAfter(
     const [changedAt, ...row] = rowOf.get(id) ?? [];
     const wasThere = typeof wasSeen === 'string' && wasSeen < since;
     const isNew = String(firstSeen) >= since;
-    // Another record under its id, or the same one that went and came again.
+    // Another record has the id now, or the record went and came back.
     if (wasThere && isNew) yield { ...head, at: endedAt as Timestamp, kind: 'deleted', before, after: null };
     if (isNew) yield { ...head, at: firstSeen as Timestamp, kind: 'inserted', before: null, after: row };
-    // Without a version, only what makes none is different.
+    // Without a version, only fields of `history.ignore` differ.
     else if (rowid !== null) yield { ...head, at: changedAt as Timestamp, kind: 'updated', before, after: row };
   }
 }
 
 /**
- * When the changes behind the number began, at the latest: when its epoch did, or one after it whose clock was further behind.
- * @param newest nothing of the number's epoch that came before this time is new
+ * Returns a time at or before which the changes after the number began: the start of its epoch, or that of a later epoch whose clock
+ * was further behind.
+ * @param newest nothing of the number's epoch that came before this time counts as new
  */
 export function beginningAfter(database: Database, after: number, newest?: Timestamp): Timestamp {
   const epochs = database.prepare<[number, number], { seq: number; at: Timestamp }>(

@@ -1,6 +1,6 @@
 /**
- * The change number of every mirrored row, `_seq`, and the tombstones of rows that are gone. It grows with each change, in the same
- * transaction; triggers number what the writer did not. Section "The change cursor" of docs/architecture.md.
+ * The change number `_seq` of every mirrored row, and the tombstones of deleted rows. Each change gets a higher number in its own
+ * transaction; triggers number what the writer did not number itself. Section "The change cursor" of docs/architecture.md.
  */
 import type { Database } from 'better-sqlite3';
 import {
@@ -16,13 +16,13 @@ import { UsageError } from '../model/errors.ts';
 
 export interface NumberedTable {
   readonly name: string;
-  /** The columns by which a row is the same one before and after a change; also those that a tombstone holds. */
+  /** The columns that identify a row before and after a change. A tombstone holds the same. */
   readonly key: readonly [string] | readonly [string, string];
 }
 
 const resourceTables: readonly NumberedTable[] = resourceNames.map((name) => ({ name, key: ['id'] }));
 
-// A version has no id of its own. Its number is its key: where a version is changed, the one of before is gone.
+// A version has no id of its own, so its number is its key. A changed version is gone under its old number.
 const historyTables: readonly NumberedTable[] = resourceNames.map((name) => ({
   name: historyTableOf(name),
   key: ['_seq'],
@@ -32,7 +32,7 @@ export function numberedRelation({ table, parentColumn }: RelationTable): Number
   return { name: table, key: [parentColumn, '_key'] };
 }
 
-/** The tables in the file whose rows are numbered: resources, their histories, related records that were ever read. */
+/** Returns the tables in the file whose rows are numbered: resources, their histories, and all related records that were ever read. */
 export function numberedTables(database: Database): readonly NumberedTable[] {
   const relations = database.prepare<[], { resource: ResourceName; relation: string }>(
     'SELECT resource, relation FROM mirror_relations ORDER BY resource, relation',
@@ -47,14 +47,14 @@ export function numberedTables(database: Database): readonly NumberedTable[] {
 const bump = 'UPDATE mirror_cursor SET seq = seq + 1';
 const bumped = '(SELECT seq FROM mirror_cursor)';
 
-/** The statements that let the table's rows be numbered; there are none in it yet. */
+/** Returns the statements that make the index and the triggers for the numbers of a table, which must be empty. */
 export function numberingSql({ name, key }: NumberedTable): string[] {
   const table = quoteName(name);
   const [id, second] = key.map((column) => `OLD.${quoteName(column)}`);
   const bury = `INSERT OR REPLACE INTO mirror_deletions (table_name, id, key, seq) VALUES ('${name}', ${id}, ${second ?? "''"}, ${bumped})`;
   const isHistory = key[0] === '_seq';
   const number = `UPDATE ${table} SET "_seq" = ${bumped} WHERE rowid = NEW.rowid`;
-  // What is older than all that the history shows is gone for everybody who reads it, and takes no tombstones.
+  // Versions from before the beginning of the history were already invisible to every reader, so they leave no tombstones.
   const kept = isHistory
     ? `WHEN OLD.valid_to >= coalesce((SELECT begins_at FROM mirror_history WHERE resource = '${name.replace(/_history$/, '')}'), '') `
     : '';
@@ -62,7 +62,7 @@ export function numberingSql({ name, key }: NumberedTable): string[] {
 BEGIN ${bump}; ${number}; END`;
   return [
     `CREATE INDEX ${quoteName(`${name}_seq`)} ON ${table} ("_seq")`,
-    // In the file, it would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
+    // A trigger in the file would cost a first sync 3 % of its processor time for nothing: the sync numbers its rows itself.
     ...(isResourceName(name) ? [] : [inserted]),
     `CREATE TRIGGER ${quoteName(`${name}_renumbered`)} AFTER UPDATE ON ${table} WHEN NEW."_seq" = OLD."_seq"
 BEGIN ${bump}; ${isHistory ? `${bury}; ${bump}; ` : ''}${number}; END`,
@@ -71,7 +71,7 @@ BEGIN ${bump}; ${bury}; END`,
   ];
 }
 
-/** Has what this connection inserts into resources be numbered where the statement did not do it. */
+/** Makes this connection number what it inserts into resources, unless the statement itself did. */
 export function numberInserts(database: Database): void {
   for (const name of resourceNames) {
     database.exec(`CREATE TEMP TRIGGER ${name}_numbered AFTER INSERT ON main.${name} WHEN NEW."_seq" = 0
@@ -79,9 +79,9 @@ export function numberInserts(database: Database): void {
   }
 }
 
-/** The statements that let the rows of a new mirror be numbered, in order; its tables are there. */
+/** The statements that set up the numbers of a new mirror, in order. Its tables must be there. */
 export const mirrorNumbering: readonly string[] = [
-  // One row: which mirror it is, the last number given, and the last of those whose tombstones may be gone.
+  // One row: the mirror's name, the last number given, and the highest number whose tombstone may be gone.
   `CREATE TABLE mirror_cursor (
   mirror TEXT NOT NULL,
   seq INTEGER NOT NULL,
@@ -101,28 +101,28 @@ export const mirrorNumbering: readonly string[] = [
 ) STRICT, WITHOUT ROWID`,
   'CREATE INDEX mirror_deletions_seq ON mirror_deletions (table_name, seq)',
   'INSERT INTO mirror_cursor (mirror, seq, deletions_from) VALUES (lower(hex(randomblob(6))), 0, 0)',
-  // Whatever is numbered before a lock is first taken came at no known time.
+  // Nobody knows when something came that is numbered before a lock is first taken.
   "INSERT INTO mirror_epochs (from_seq, epoch, began_at) VALUES (0, lower(hex(randomblob(6))), '1970-01-01T00:00:00.000000Z')",
   ...[...resourceTables, ...historyTables].flatMap(numberingSql),
 ];
 
-/** Numbers for what one statement writes, which sets them itself: quicker than a trigger for each row. */
+/** Reads and sets the last number given, for statements that number their rows themselves: faster than a trigger for each row. */
 export function numbersIn(database: Database) {
   const last = database.prepare<[], number>('SELECT seq FROM mirror_cursor').pluck();
   const set = database.prepare<[number]>('UPDATE mirror_cursor SET seq = ?');
   return {
     last: () => last.get() ?? 0,
-    /** Makes this the last one, within the transaction at hand: to take numbers, or to give back what was not used. */
+    /** Makes this the last number, within the current transaction: to take numbers, or to give unused ones back. */
     setLast: (seq: number) => void set.run(seq),
   };
 }
 
-/** A time of the mirror that is further ahead than this was written by a clock that was wrong, and does not hold up the times of others. */
+/** A time in the mirror that is further ahead than this came from a wrong clock. It must not move the times of other records. */
 const believedAheadMs = dayMs;
 
 /**
- * The time at which an epoch begins: after all that the mirror says, also where the clock was set back since, or another machine wrote
- * whose clock was ahead.
+ * Returns the time at which a new epoch begins: now, or after the last time in the mirror, if the clock was set back or a machine
+ * whose clock is ahead wrote to the mirror.
  */
 function beginningAt(database: Database, now: Timestamp): Timestamp {
   const tables = (sql: (name: ResourceName) => string) => resourceNames.map(sql);
@@ -131,24 +131,24 @@ function beginningAt(database: Database, now: Timestamp): Timestamp {
     const limit = later(now, believedAheadMs);
     return database.prepare<[object], Timestamp | null>(`SELECT max(at) FROM (${sql})`).pluck().get({ limit }) ?? now;
   };
-  const noted = [
-    // In one in which nothing was numbered, nothing was written.
+  const indexed = [
+    // An epoch without numbers wrote nothing.
     'SELECT began_at AS at FROM mirror_epochs WHERE from_seq < (SELECT seq FROM mirror_cursor)',
     ...tables((name) => `SELECT valid_to AS at FROM ${historyTableOf(name)}`),
   ];
-  if (latest([...noted, 'SELECT finished_at AS at FROM mirror_runs']) <= now) return now;
-  // Rows are found by no time: only where one of them may be later than now are they read.
-  const last = latest([...noted, ...tables((name) => `SELECT "_changed_at" AS at FROM ${name}`)]);
+  if (latest([...indexed, 'SELECT finished_at AS at FROM mirror_runs']) <= now) return now;
+  // Rows have no index by time, so they are read only if one of them may be later than now.
+  const last = latest([...indexed, ...tables((name) => `SELECT "_changed_at" AS at FROM ${name}`)]);
   return last <= now ? now : later(last, 1);
 }
 
 /**
- * Begins an epoch, where the lock is taken. An older copy in the mirror's place goes on in another epoch than the mirror did, so that
- * a cursor from before can be told from one of the copy. Gives the time from which on the mirror's times go on.
+ * Begins an epoch; called when the lock is taken. An older copy in the mirror's place continues in an epoch of its own, so cursors of
+ * the replaced mirror are told from those of the copy. Returns the time from which the mirror's times continue.
  */
 export function beginEpoch(database: Database, now: Timestamp): Timestamp {
   const at = beginningAt(database, now);
-  // One in which nothing was numbered is in no cursor: it gets another name.
+  // No cursor names an epoch without numbers, so that one is renamed instead of adding another.
   database
     .prepare(
       `INSERT INTO mirror_epochs (from_seq, epoch, began_at)
@@ -156,14 +156,14 @@ export function beginEpoch(database: Database, now: Timestamp): Timestamp {
        ON CONFLICT (from_seq) DO UPDATE SET epoch = excluded.epoch, began_at = min(began_at, excluded.began_at)`,
     )
     .run(at);
-  // What another program has inserted meanwhile: the trigger numbers a row that is written without a new number.
+  // Number what another program has inserted meanwhile: the trigger gives a number to each row that is written without a new one.
   for (const name of resourceNames) database.exec(`UPDATE ${name} SET "_seq" = 0 WHERE "_seq" = 0`);
   return at;
 }
 
-/** A function that removes up to so many tombstones from before the time; gives how many there were. */
+/** Returns a function that removes up to `tombstones` tombstones from before the time and returns how many it removed. */
 export function deletionPruner(database: Database): (before: Timestamp, tombstones: number) => number {
-  // What was numbered before an epoch that began before the time, as all did before it: one may have begun by a clock that was behind.
+  // The last epoch before the first one that began at or after the time. A later one may have begun by a clock that was behind.
   const oldest = database
     .prepare<[string], number | null>(
       `SELECT max(from_seq) FROM mirror_epochs
@@ -173,7 +173,7 @@ export function deletionPruner(database: Database): (before: Timestamp, tombston
   const raise = database.prepare<[number, number]>(
     'UPDATE mirror_cursor SET deletions_from = ? WHERE deletions_from < ?',
   );
-  // The last one before it is that of a cursor that ends there.
+  // The last epoch before the number stays: a cursor at just this number names it.
   const forget = database.prepare<[number]>(
     'DELETE FROM mirror_epochs WHERE from_seq < (SELECT max(from_seq) FROM mirror_epochs WHERE from_seq < ?)',
   );
@@ -189,7 +189,7 @@ export function deletionPruner(database: Database): (before: Timestamp, tombston
   };
 }
 
-/** A cursor that the mirror cannot go on from. Whoever gets it starts anew, with everything. */
+/** The mirror cannot continue from this cursor. The reader must start again and read everything. */
 export class CursorError extends UsageError {
   override readonly name = 'CursorError';
   readonly reason: 'malformed' | 'other mirror' | 'other copy' | 'too old';
@@ -202,7 +202,7 @@ export class CursorError extends UsageError {
   }
 }
 
-/** Stands before every change, of any mirror. */
+/** The cursor before every change, of any mirror. */
 export const startCursor = '0';
 
 interface Head {
@@ -222,7 +222,7 @@ export function lastSeq(database: Database): number {
   return headOf(database).seq;
 }
 
-/** The cursor of whoever has read all changes up to the number: the mirror, the number's epoch, the number. */
+/** Returns the cursor of a reader who has read all changes up to the number: the mirror, the number's epoch, the number. */
 export function cursorAt(database: Database, seq: number): string {
   const epoch = database.prepare<[number], string>(
     'SELECT epoch FROM mirror_epochs WHERE from_seq < ? ORDER BY from_seq DESC LIMIT 1',
@@ -232,7 +232,7 @@ export function cursorAt(database: Database, seq: number): string {
   return `${mirror}.${epoch.pluck().get(seq) ?? database.prepare<[], string>(first).pluck().get() ?? ''}.${seq}`;
 }
 
-/** The number up to which the cursor has read. Throws a CursorError where the mirror cannot tell what changed since. */
+/** Returns the number up to which the cursor's reader has read. Throws a CursorError if the mirror cannot tell what changed since. */
 export function seqOf(database: Database, file: string, cursor: string): number {
   if (cursor === startCursor) return 0;
   const [, mirror, epoch, digits] = /^([0-9a-f]{12})\.([0-9a-f]{12})\.(\d{1,15})$/.exec(cursor) ?? [];
@@ -244,7 +244,7 @@ export function seqOf(database: Database, file: string, cursor: string): number 
   if (mirror !== head.mirror) {
     throw new CursorError(
       'other mirror',
-      `the cursor is of another mirror than ${file}, or of one that was built anew since`,
+      `the cursor is from another mirror than ${file}, or from before that mirror was built anew`,
     );
   }
   if (seq === 0) return 0;
@@ -254,7 +254,7 @@ export function seqOf(database: Database, file: string, cursor: string): number 
       `the cursor is older than the deletions that ${file} still knows of, which are kept for history.keep`,
     );
   }
-  // The numbers that were given in the epoch, the one before the first included.
+  // The numbers given in the epoch; `from` is the one before the first.
   const range = database
     .prepare<[string], { from: number; to: number }>(
       `SELECT from_seq AS "from", coalesce((SELECT min(from_seq) FROM mirror_epochs AS next WHERE next.from_seq > epoch.from_seq),
@@ -271,7 +271,7 @@ export function seqOf(database: Database, file: string, cursor: string): number 
   return seq;
 }
 
-/** The same; undefined where the mirror cannot tell. */
+/** The same as `seqOf`, but undefined if the mirror cannot tell. */
 export function knownSeqOf(database: Database, file: string, cursor: string): number | undefined {
   try {
     return seqOf(database, file, cursor);
@@ -281,17 +281,17 @@ export function knownSeqOf(database: Database, file: string, cursor: string): nu
   }
 }
 
-/** Rows of a table that changed, and the keys of those that went. */
+/** Which changed rows of a table, and keys of deleted rows, to read. */
 export interface ChangedSelection {
   readonly table: NumberedTable;
-  /** Of the table; the key's are NULL of no row, all others are NULL of a row that is gone. */
+  /** Columns of the table. A deleted row has NULL in all but the key. */
   readonly columns: readonly string[];
-  /** Only what has a higher number. */
+  /** Only rows with a higher number. */
   readonly after: number;
   readonly limit?: number;
 }
 
-/** By number, each key once; behind the columns come `_seq`, and `_deleted`, which is 1 of a row that is gone. */
+/** The SELECT for it, ordered by number, each key once. After the columns come `_seq` and `_deleted`, which is 1 for a deleted row. */
 export function changedSql({ table, columns, after, limit }: ChangedSelection): string {
   const name = quoteName(table.name);
   const [id, key] = table.key;

@@ -1,4 +1,4 @@
-/** SQLite files of ours, with numbered changes of their schema. A newer file, or another's, is never changed. */
+/** Opens the program's SQLite files and migrates their schemas. A newer file, or one of another program, is never changed. */
 import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
@@ -9,36 +9,36 @@ import { type Clock, systemClock, timestampOf } from '../model/time.ts';
 export type Migration = readonly string[] | ((database: Database) => void);
 
 export interface FileKind {
-  /** `mirror`, as messages call it. */
+  /** What messages call it: `mirror`. */
   readonly name: string;
-  /** Kept in `PRAGMA application_id`: distinguishes it from other SQLite files. */
+  /** Its `PRAGMA application_id`, which tells it from other SQLite files. */
   readonly applicationId: number;
-  /** The version that a new file is made in. Files of a lower one were made before the first release: they are upgraded, or refused. */
+  /** The first released version. Files of lower versions are upgraded or refused. */
   readonly first: number;
-  /** What makes the first version, then each later one of the one before. Never changed once released: a change is a new one at the end. */
+  /** The statements for the first version, then those from each version to the next. Once released, only ever append. */
   readonly migrations: readonly (readonly string[])[];
-  /** What makes each version, from the second to the first that is made, of the one before it. */
+  /** The migrations from version 1 to 2 and so on, up to `first`: for files from before the first release. */
   readonly upgrades?: readonly Migration[];
-  /** What to do with a file of a version below the first, where it is not upgraded. */
+  /** Advice for a file below the first version, if such files are not upgraded. */
   readonly outdated?: string;
-  /** Where the changes are recorded. */
+  /** Records the migrations. */
   readonly migrationTable: string;
-  /** Who is writing stands there. */
+  /** Says who is writing. */
   readonly lockTable: string;
-  /** Where to name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
+  /** Where the operator can name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
   readonly places: string;
-  /** What to do where the file is damaged. */
+  /** Advice for a damaged file. */
   readonly damaged: string;
-  /** What is made in a PostgreSQL database with the first version that SQLite does in its own way; undefined of what is only ever a file. */
+  /** Statements that only PostgreSQL needs, run with the first version there; undefined if this is only ever a file. */
   readonly shared?: () => readonly string[];
 }
 
-/** The version that this program writes. */
+/** Returns the version that this program writes. */
 export function newestVersion({ first, migrations }: Pick<FileKind, 'first' | 'migrations'>): number {
   return first + migrations.length - 1;
 }
 
-/** What makes a version of the one before it, where 0 is nothing at all. */
+/** Returns the statements from this version to the next; version 0 is an empty database. */
 export function statementsFrom({ first, migrations }: FileKind, version: number): readonly string[] {
   return migrations[version === 0 ? 0 : version - first + 1] ?? [];
 }
@@ -47,7 +47,7 @@ function isUpgraded({ first, upgrades }: FileKind, version: number): boolean {
   return upgrades !== undefined && version > 0 && version < first;
 }
 
-/** Throws `FileError` for a version that this program does not know. @param where the kind with its place, for the message */
+/** Throws a FileError for a version that this program does not know. @param where names the file or database in the message */
 export function checkVersion(kind: FileKind, version: number, where: string, another = ''): void {
   const newest = newestVersion(kind);
   if (version > newest) {
@@ -58,17 +58,17 @@ export function checkVersion(kind: FileKind, version: number, where: string, ano
   }
   if (version === 0 || version >= kind.first) return;
   throw new FileError(
-    `${where} has version ${version}, of before the first release; this program knows ${kind.first} and later ones, and left it as it is`,
+    `${where} has version ${version}, from before the first release; this program knows ${kind.first} and later ones, and left it as it is`,
     kind.outdated === undefined ? {} : { advice: kind.outdated },
   );
 }
 
-/** How long a statement waits for another process's transaction; ours last milliseconds. */
+/** How long a statement waits for another process's transaction; those of this program last milliseconds. */
 export const busyMs = 10_000;
 
-/** The file's version, 0 where nothing was ever made in it. Throws `FileError` for one that this program does not know. */
+/** Returns the file's version; 0 if it is empty. Throws a FileError for a version that this program does not know. */
 export function versionOf(kind: FileKind, database: Database, file: string): number {
-  // One statement sees one moment: another process may be making the file.
+  // One statement, because another process may be making the file at this moment.
   const [version = 0, application, objects = 0] =
     database
       .prepare<[], number[]>(
@@ -90,7 +90,7 @@ export function versionOf(kind: FileKind, database: Database, file: string): num
 
 function migrate(kind: FileKind, database: Database, file: string, clock: Clock): void {
   const step = database.transaction(() => {
-    // Another process may have taken this step while we waited for the write lock.
+    // Another process may have migrated the file while this one waited for the write lock.
     const version = versionOf(kind, database, file);
     if (version === newestVersion(kind)) return;
     const migration = isUpgraded(kind, version) ? kind.upgrades?.[version - 1] : statementsFrom(kind, version);
@@ -106,8 +106,8 @@ function migrate(kind: FileKind, database: Database, file: string, clock: Clock)
   while (versionOf(kind, database, file) < newestVersion(kind)) step.immediate();
 }
 
-/** Of two processes that make one file at once, SQLite lets one fail where it would have to wait; after that, there is a log. */
-function keepLog(database: Database): void {
+/** If two processes make a file at once, SQLite fails one of them instead of letting it wait. The second try finds WAL already on. */
+function useWal(database: Database): void {
   try {
     database.pragma('journal_mode = WAL');
   } catch (error) {
@@ -116,7 +116,7 @@ function keepLog(database: Database): void {
   }
 }
 
-/** Opens the file in WAL mode, or makes it with mode 0600. The caller closes it. @param pragmas set before all else */
+/** Opens the file in WAL mode, or makes it with mode 0600, and migrates it. The caller closes it. @param pragmas set before migrating */
 export function openForWriting(kind: FileKind, file: string, clock: Clock, pragmas: readonly string[]): Database {
   return guarded(kind, file, () => {
     if (!existsSync(file)) makeFile(file);
@@ -124,7 +124,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
     try {
       explainDamage(kind, database, file);
       versionOf(kind, database, file);
-      keepLog(database);
+      useWal(database);
       for (const pragma of pragmas) database.pragma(pragma);
       migrate(kind, database, file, clock);
       return database;
@@ -136,8 +136,8 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
 }
 
 /**
- * Opens an existing file for reading only, brought to this program's version. The caller closes it. Throws `FileError`, `absent`
- * where there is none. @param patienceMs how long a statement waits for a file that is locked
+ * Opens an existing file for reading only, after migrating it if it is older. The caller closes it. Throws a FileError: `absent` if
+ * there is no file, `empty` if nothing was ever made in it. @param patienceMs how long a statement waits for a locked file
  */
 export function openForReading(
   kind: FileKind,
@@ -168,7 +168,7 @@ export function openForReading(
   });
 }
 
-/** Whether the name still leads to the file that it led to when it was opened, and to some of it. */
+/** Returns a function that tells whether the path still leads to the same file as now, and that file is not empty. */
 export function sameFile(file: string): () => boolean {
   const opened = statSync(file, { bigint: true });
   return () => {
@@ -177,18 +177,18 @@ export function sameFile(file: string): () => boolean {
   };
 }
 
-/** By us rather than by SQLite, so that it is private from its first byte; -wal and -shm take its mode over. */
+/** Makes the file before SQLite does, so that it is private from its first byte. -wal and -shm inherit its mode. */
 function makeFile(file: string): void {
   const folder = dirname(file);
   makeFolder(folder);
   closeSync(openSync(file, 'a', 0o600));
   try {
-    // The name of a file is in its folder: without this, a loss of power could take the whole file.
+    // The folder holds the file's name: without this, a power loss could take the whole file.
     const handle = openSync(folder, 'r');
     fsyncSync(handle);
     closeSync(handle);
   } catch {
-    // Some systems have no such thing as syncing a folder.
+    // Some systems cannot sync a folder.
   }
 }
 
@@ -201,13 +201,13 @@ function guarded<T>(kind: FileKind, file: string, open: () => T): T {
   }
 }
 
-/** The error as one that names the file and the way back, where it says that the file is damaged. */
+/** Returns a FileError that names the file and the way back if the error says that the file is damaged; undefined otherwise. */
 function damageIn(kind: FileKind, file: string, error: unknown): FileError | undefined {
   if (!(error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_CORRUPT'))) return undefined;
   return new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, { advice: kind.damaged, cause: error });
 }
 
-/** Reports damage as a FileError, whatever is done over the connection: any statement may meet a broken page. */
+/** Makes every call over the connection report damage as a FileError: any statement may meet a broken page. */
 function explainDamage(kind: FileKind, database: Database, file: string): void {
   const explaining =
     <Given extends unknown[], T>(doing: (...given: Given) => T) =>
@@ -239,10 +239,10 @@ function explainDamage(kind: FileKind, database: Database, file: string): void {
   });
 }
 
-/** A file up to this size is looked through in about a second. */
-const checkedBytes = 1_000_000_000;
+/** Checking a file of this size takes about a second. */
+const maxCheckedBytes = 1_000_000_000;
 
-/** The same of a file that nobody has opened yet. */
+/** Opens the file and checks it as `checkSoundness` does. */
 export function checkFileSoundness(kind: FileKind, file: string): void {
   guarded(kind, file, () => {
     const database = new SqliteDatabase(file, { readonly: true, timeout: busyMs });
@@ -255,14 +255,14 @@ export function checkFileSoundness(kind: FileKind, file: string): void {
   });
 }
 
-/** Looks through the file where it is not too large for that. Throws a FileError where it is damaged. */
+/** Checks the file for damage, unless it is too large for that. Throws a FileError if it is damaged. */
 export function checkSoundness(kind: FileKind, database: Database, file: string): void {
-  if (statSync(file).size > checkedBytes) return;
+  if (statSync(file).size > maxCheckedBytes) return;
   const lines = database.pragma('quick_check(100)') as { readonly quick_check: string }[];
-  // A cell that is not of its column's type is a row that differs: a comparison names it, and a sync puts it right.
+  // A cell of the wrong type is no damage: `verify` names its row, and a sync corrects it.
   const found = lines.map((line) => line.quick_check).find((each) => !/^non-\w+ value in /.test(each)) ?? 'ok';
   if (found === 'ok') return;
-  // One damaged page may be a hundred lines, behind one that names the database.
+  // One damaged page may give a hundred lines, after a line that names the database.
   const [first = found, ...others] = found.split('\n').filter((line) => !line.startsWith('***'));
   const more = others.length === 0 ? '' : `, and ${others.length} more like it`;
   throw new FileError(`the ${kind.name} ${file} is damaged: ${first}${more}`, { advice: kind.damaged });

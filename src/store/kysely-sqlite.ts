@@ -1,4 +1,4 @@
-/** Kysely over a database of ours: its names, and the one dialect and driver of the journal's and the worker's SQLite files. */
+/** Kysely for the program's databases: the naming of columns, and the dialect and driver of the journal's and the worker's SQLite files. */
 import { setTimeout as wait } from 'node:timers/promises';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import {
@@ -16,12 +16,12 @@ import {
 } from 'kysely';
 import { busyMs } from './file-kind.ts';
 
-/** The tables in the database that the dialect leads to, with columns by the names of records: `fileHash` is `file_hash` there. */
+/** Kysely over the dialect, with camel case for column names: `fileHash` stands for `file_hash`. */
 export function tablesOver<Tables>(dialect: Dialect): Kysely<Tables> {
   return new Kysely<Tables>({ dialect, plugins: [new CamelCasePlugin()] });
 }
 
-/** One transaction, or one statement, at a time: works that go on side by side wait for each other. */
+/** A dialect over one connection, so concurrent transactions and statements of this process wait for each other. */
 export function sqliteDialect(database: Database): Dialect {
   const statements = new Map<string, Statement>();
   const prepared = (text: string): Statement => {
@@ -38,7 +38,9 @@ export function sqliteDialect(database: Database): Dialect {
   };
 }
 
-/** Waits while somebody else has the file locked. */
+const retryMs = 5;
+
+/** Retries a statement while another process has the file locked. */
 class PatientConnection implements DatabaseConnection {
   readonly #connection: DatabaseConnection;
 
@@ -69,7 +71,7 @@ class WritingDriver extends SqliteDriver {
   constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
     super(config);
     this.#database = database;
-    // It reports at once that the file is locked: to wait inside of it would hold this thread.
+    // SQLite must report a locked file at once: waiting inside SQLite would block this thread.
     database.pragma('busy_timeout = 0');
   }
 
@@ -77,21 +79,19 @@ class WritingDriver extends SqliteDriver {
     return new PatientConnection(await super.acquireConnection());
   }
 
-  /** Locked from its beginning, so that what it reads stays true until it writes. */
+  /** Locks the file from the beginning of the transaction, so that what it reads stays true until it writes. */
   override async beginTransaction(connection: DatabaseConnection, settings?: TransactionSettings): Promise<void> {
     const isReading = this.#database.readonly || settings?.accessMode === 'read only';
     await connection.executeQuery(CompiledQuery.raw(isReading ? 'begin' : 'begin immediate'));
   }
 
-  /** SQLite has ended it by itself where the disk was full: that error is the one to report. */
+  /** If the disk is full, SQLite has already rolled back, and a second rollback would hide that error. */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#database.inTransaction) await super.rollbackTransaction(connection);
   }
 }
 
-const retryMs = 5;
-
-/** Whether waiting helps: not where another one has changed what the transaction has read. */
+/** Whether waiting helps. It does not if somebody else has changed what the transaction has read. */
 function isBusy(error: unknown): boolean {
   if (!(error instanceof SqliteDatabase.SqliteError)) return false;
   return error.code.startsWith('SQLITE_BUSY') && error.code !== 'SQLITE_BUSY_SNAPSHOT';

@@ -1,37 +1,39 @@
 /**
- * Locks by name in a database that several machines share: rows that say who has a lock, and until when by the clock of the
- * database. The owner renews them; whoever takes an expired one over gets the next epoch, and each transaction of an owner
- * checks that its epoch still holds. So whoever was stopped, or cut off, and replaced meanwhile writes nothing more.
- * Section "The shared store" of docs/architecture.md.
+ * Locks by name in a database that several machines share. A row says who has a lock, and until when by the clock of the database.
+ * The owner renews it; whoever takes over an expired one gets the next epoch. Each transaction of an owner checks that its epoch
+ * still holds, so an owner that was stopped or cut off, and replaced meanwhile, writes nothing more. Section "The shared store" of
+ * docs/architecture.md.
  *
  *     epoch   grows with each new owner of a name, and never starts again
  *     until   is set by the database alone; `remainingMs` is what surely remains of it, by the clocks of this machine
  */
 import { hostname } from 'node:os';
 import { type QueryExecutorProvider, sql } from 'kysely';
-import { LockHeldError } from '../model/errors.ts';
 import { secondMs, unlessAborted } from '../model/time.ts';
-import { heldError, type LockOwner, type LockWords, ownerWords, type StoreLocks } from './lock.ts';
+import { heldError, type LockOwner, type LockWords, lostError, type StoreLocks } from './lock.ts';
 import type { SharedDatabase } from './postgres.ts';
 
-/** How long a lease lasts that nobody renews, unless the settings say otherwise. */
-export const usualLeaseMs = 45 * secondMs;
-/** Parts of a lease: when it is renewed, and again after that failed; how long a renewal may take; when to stop what it guards. */
+/** How long a lease lasts without renewal, unless the settings say otherwise. */
+export const defaultLeaseMs = 45 * secondMs;
+/**
+ * Fractions of a lease: after `renew` it is renewed, and after `retry` again if that failed; a renewal may take `patience`; with only
+ * `stop` left, what the lease guards is stopped.
+ */
 const parts = { renew: 2 / 9, retry: 1 / 15, patience: 1 / 9, stop: 1 / 3 };
 
 interface Leases extends StoreLocks {
-  /** The epoch of a lease of ours; undefined where it is none. */
+  /** Returns the epoch of a lease that this process owns; undefined of any other. */
   epoch(name: string): number | undefined;
-  /** Renews all of ours now; false where that could not be done, or one of them was lost. */
+  /** Renews all owned leases now. Returns false if that failed or one of them was lost. */
   renew(): Promise<boolean>;
 }
 
 interface LeaseKind extends LockWords {
-  /** What stands before the name, so that names of different kinds are not the same. */
+  /** Comes before each name, so that names of different kinds never collide. */
   readonly prefix: string;
 }
 
-/** Times that nobody sets. `monotonic` stands still while the machine sleeps, which `wall` shows. */
+/** Clocks for elapsed time, ms. `monotonic` cannot be set but stands still while the machine sleeps; `wall` shows the sleep. */
 interface Elapsed {
   monotonic(): number;
   wall(): number;
@@ -42,7 +44,7 @@ const systemElapsed: Elapsed = { monotonic: () => performance.now(), wall: () =>
 interface Owned {
   readonly run: string;
   readonly epoch: number;
-  /** Just before it was taken, or renewed last. */
+  /** The moment before it was taken or last renewed. */
   since: readonly [monotonic: number, wall: number];
   readonly lost: AbortController;
 }
@@ -52,19 +54,20 @@ interface LeaseRow extends LockOwner {
   readonly lives: boolean;
 }
 
-/** The leases of that kind. They are renewed by a timer while there are any; `close` gives all up. */
+/** Opens the leases of a kind. A timer renews them while this process owns any; `close` gives all up. */
 export function openLeases(
   {
     schema,
     query,
     name: database,
-    leaseMs = usualLeaseMs,
+    leaseMs = defaultLeaseMs,
   }: Pick<SharedDatabase, 'schema' | 'query' | 'name' | 'leaseMs'>,
   { prefix, held, what }: LeaseKind,
   elapsed: Elapsed = systemElapsed,
 ): Leases {
   const table = sql.raw(`${schema}.store_leases`);
-  const until = sql.raw(`clock_timestamp() + interval '${leaseMs} milliseconds'`);
+  const untilText = `clock_timestamp() + interval '${leaseMs} milliseconds'`;
+  const until = sql.raw(untilText);
   const owned = new Map<string, Owned>();
   let timer: NodeJS.Timeout | undefined;
   let isClosed = false;
@@ -84,7 +87,7 @@ export function openLeases(
   }
 
   async function renewSoon(): Promise<void> {
-    // Where the database does not respond, time goes on.
+    // A database that does not respond must not delay the stop below.
     const isDone = await unlessAborted(renew(), AbortSignal.timeout(Math.ceil(leaseMs * parts.patience))).catch(
       () => false,
     );
@@ -99,7 +102,7 @@ export function openLeases(
     return Math.max(0, leaseMs - Math.max(monotonic - lease.since[0], wall - lease.since[1]));
   }
 
-  /** Apart from any transaction: it must not wait for one. Rows lock themselves against whoever takes them over. */
+  /** Runs outside of any transaction, since it must not wait for one. PostgreSQL's row locks exclude whoever takes a lease over. */
   async function renew(): Promise<boolean> {
     if (owned.size === 0) return true;
     const renewing = [...owned];
@@ -107,7 +110,7 @@ export function openLeases(
     try {
       const ours = JSON.stringify(renewing.map(([name, { run, epoch }]) => ({ name: prefix + name, run, epoch })));
       const renewed = await query<{ name: string }>(
-        `update ${schema}.store_leases as l set until = clock_timestamp() + interval '${leaseMs} milliseconds'
+        `update ${schema}.store_leases as l set until = ${untilText}
            from jsonb_to_recordset($1::jsonb) as o(name text, run text, epoch bigint)
            where l.name = o.name and l.run = o.run and l.epoch = o.epoch returning l.name`,
         [ours],
@@ -115,12 +118,12 @@ export function openLeases(
       const names = new Set(renewed.map(({ name }) => name));
       for (const [name, lease] of renewing) {
         if (names.has(prefix + name)) lease.since = since;
-        // One that was taken just now may not be on record yet.
+        // The transaction that takes a new lease may not be committed yet, so only an older one counts as lost.
         else if (owned.get(name) === lease && remainingMs(name) < leaseMs * (1 - parts.patience)) lease.lost.abort();
       }
       return names.size === renewing.length;
     } catch {
-      // What it could not renew runs out; until then it tries again.
+      // Leases that cannot be renewed run out; until then the timer tries again.
       return false;
     }
   }
@@ -145,7 +148,7 @@ export function openLeases(
       if (row === undefined) {
         const other = await rowOf(connection, name);
         if (other === undefined) throw new Error(`the lease ${name} was neither taken nor is it there`);
-        throw heldError(held(name, other), other, `an owner that died gives way within ${leaseMs / secondMs} seconds`);
+        throw heldError(held(name, other), other, `within ${leaseMs / secondMs} seconds`);
       }
       owned.set(name, { run, epoch: row.epoch, since, lost: new AbortController() });
       if (timer === undefined) schedule(leaseMs * parts.renew);
@@ -156,7 +159,7 @@ export function openLeases(
     },
     release: async (connection, name, run) => {
       leases.abandon(name, run);
-      // The row stays: its epoch goes on from here. Of nobody, no renewal that is under way makes it last longer.
+      // The row stays, so that its epoch continues. Without an owner, no renewal that is under way can make it last longer.
       const ended = sql`update ${table} set until = clock_timestamp(), run = '' where name = ${prefix + name} and run = ${run}`;
       await ended.execute(connection);
     },
@@ -164,12 +167,10 @@ export function openLeases(
       for (const [name, { run, epoch }] of owned) {
         const row = await rowOf(connection, name);
         if (row?.run !== run || row.epoch !== epoch) {
-          const who = row === undefined ? 'somebody else' : ownerWords(row);
-          throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
-            advice: `This process was stopped, or did not reach ${database}, for longer than ${leaseMs / secondMs} seconds.`,
-          });
+          const advice = `This process was stopped, or could not reach ${database}, for longer than ${leaseMs / secondMs} seconds.`;
+          throw lostError(what(name), row, advice);
         }
-        // Nobody has taken it over, and nobody can before this transaction ends.
+        // It expired, but nobody has taken it over, and nobody can before this transaction ends.
         if (!row.lives)
           await sql`update ${table} set until = ${until} where name = ${prefix + name}`.execute(connection);
       }
@@ -191,7 +192,7 @@ export function openLeases(
           [JSON.stringify(ours)],
         );
       } catch {
-        // Then they run out.
+        // They run out by themselves.
       }
     },
   };

@@ -1,10 +1,10 @@
 /**
- * Locks by name in an SQLite file: one owner among all processes that share the file. A row says who it is. Whether it lives
- * is the kernel's to say: the owner keeps a file beside the database locked, `mirror.db.owner-<run>`, and however it ends, the
- * kernel lets go of it. So nobody waits for a dead owner, and one that sleeps or is stopped stays the owner.
+ * Locks by name in an SQLite file: one owner among all processes that use the file. A row says who the owner is, and the kernel says
+ * whether it lives: the owner keeps a file beside the database locked, `mirror.db.owner-<run>`, and the kernel releases it however
+ * the process ends. So nobody waits for a dead owner, and one that sleeps or is stopped stays the owner.
  *
- * SQLite takes the kernel's lock, since Node cannot. Such locks count for a whole process: SQLite keeps those of one process
- * apart, as long as nothing but SQLite opens and closes the file.
+ * SQLite takes the kernel's lock, since Node cannot. The kernel's locks belong to the whole process. SQLite keeps its connections
+ * within a process apart, as long as nothing else opens and closes the file.
  */
 import { closeSync, existsSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -18,18 +18,18 @@ import { sameFile } from './file-kind.ts';
 
 export interface LockOwner {
   readonly run: string;
-  /** What it is doing: `sync`, `forget`. */
+  /** The command that holds it: `sync`, `forget`. */
   readonly command: string;
   readonly pid: number;
   readonly host: string;
   readonly acquiredAt: Timestamp;
 }
 
-/** What is said of locks of a kind. */
+/** The words of a kind of locks, for messages. */
 export interface LockWords {
-  /** `another sync holds the lock`, to be followed by who it is. */
+  /** `another sync holds the lock`; the owner is named after it. */
   readonly held: (name: string, owner: LockOwner) => string;
-  /** `the mirror`: what nobody else may write. */
+  /** What nobody else may write: `the mirror`. */
   readonly what: (name: string) => string;
 }
 
@@ -38,7 +38,7 @@ interface LockKind extends LockWords {
   readonly key: string;
 }
 
-/** The columns of a table of locks after that of the name. */
+/** The columns of a table of locks, without the name. */
 export const lockColumns = `run TEXT NOT NULL,
   command TEXT NOT NULL,
   pid INTEGER NOT NULL,
@@ -47,24 +47,25 @@ export const lockColumns = `run TEXT NOT NULL,
 
 export type Locks = ReturnType<typeof locksIn>;
 
-/** Locks by name as a store needs them, whatever database it is in: each is of the transaction of the connection. */
+/** The locks of a store in SQLite or PostgreSQL. What a method changes belongs to the current transaction of its connection. */
 export interface StoreLocks {
+  /** Returns the living owner of the lock; undefined if it is free. */
   owner(connection: QueryExecutorProvider, name: string): Promise<LockOwner | undefined>;
-  /** Throws `LockHeldError` saying who has it and since when. */
+  /** Throws a LockHeldError that says who has it and since when. */
   acquire(connection: QueryExecutorProvider, name: string, run: string, command: string): Promise<void>;
   release(connection: QueryExecutorProvider, name: string, run: string): Promise<void>;
-  /** Gives it up where the database cannot be reached: it is free once its owner counts as dead. */
+  /** Gives the lock up without the database, as if its owner had died. */
   abandon(name: string, run: string): void;
-  /** Belongs into each transaction that writes: throws `LockHeldError` where somebody else has got a lock of ours. */
+  /** Must run in each transaction that writes. Throws a LockHeldError if this process has lost one of its locks. */
   guard(connection: QueryExecutorProvider): Promise<void>;
-  /** How long a lock of ours surely stays ours, ms, by clocks that nobody sets; 0 of any other. */
+  /** How long, in ms, this process surely keeps its lock, by clocks that nobody sets; 0 if it does not own the lock. */
   remainingMs(name: string): number;
-  /** Aborted once a lock of ours is lost or about to be: what it guards must have ended when others may take it. */
+  /** Aborted when the lock is lost or about to be: what it guards must have ended before others can take it. */
   lost(name: string): AbortSignal;
   close(): Promise<void>;
 }
 
-/** The locks of a file that has one connection: what they change is of the transaction at hand. */
+/** Adapts the locks of an SQLite file, which has one connection, so every change belongs to its current transaction. */
 export function storeLocks(locks: Locks): StoreLocks {
   return {
     owner: async (_connection, name) => locks.owner(name),
@@ -72,7 +73,7 @@ export function storeLocks(locks: Locks): StoreLocks {
     release: async (_connection, name, run) => locks.release(name, run),
     abandon: (name, run) => locks.abandon(name, run),
     guard: async () => locks.guard(),
-    // The kernel keeps it for as long as the process lives.
+    // The kernel keeps the lock as long as the process lives.
     remainingMs: () => Infinity,
     lost: () => new AbortController().signal,
     close: async () => locks.close(),
@@ -89,72 +90,73 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
      VALUES (@name, @run, @command, @pid, @host, @at)`,
   );
   const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
-  const owned = new Map<string, { readonly run: string; readonly letGo: () => void }>();
+  const owned = new Map<string, { readonly run: string; readonly unlock: () => void }>();
   const isInPlace = sameFile(database.name);
 
-  /** The living owner of the lock, undefined where it is free or its owner has died. */
+  /** Returns the living owner of the lock; undefined if it is free or its owner has died. */
   function owner(name: string): LockOwner | undefined {
     const row = one.get(name);
     return row !== undefined && isLocked(fileOf(row.run)) ? row : undefined;
   }
 
-  function letGo(name: string): void {
-    const { run, letGo: letGoOf } = owned.get(name) ?? {};
+  function unlock(name: string): void {
+    const lock = owned.get(name);
     owned.delete(name);
-    // A run may own several locks, all by one file.
-    if (![...owned.values()].some((each) => each.run === run)) letGoOf?.();
+    // A run may own several locks with one file.
+    if (![...owned.values()].some(({ run }) => run === lock?.run)) lock?.unlock();
   }
 
   return {
     owner,
-    /** Belongs into the transaction of each write. Throws `LockHeldError` where somebody else has a lock of ours, or may take it. */
+    /**
+     * Must run in the transaction of each write. Throws a LockHeldError if this process has lost one of its locks, or somebody else
+     * could take it.
+     */
     guard: (): void => {
       for (const [name, { run }] of owned) {
         const row = one.get(name);
         if (row?.run !== run) {
-          const who = row === undefined ? 'somebody else' : ownerWords(row);
-          throw new LockHeldError(`the lock of ${what(name)} was lost to ${who}; nothing was written since`, {
-            advice: `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`,
-          });
+          const advice = `The file ${fileOf(run)} was removed meanwhile, or its file system keeps no locks: use a local disk.`;
+          throw lostError(what(name), row, advice);
         }
-        // What was removed goes on taking what is written, which nobody will ever read; and whoever comes next finds no owner.
+        // A database file that was removed still takes writes, which nobody will ever read. Without the owner's file, the next process
+        // sees no living owner.
         const gone = isInPlace() ? (existsSync(fileOf(run)) ? undefined : fileOf(run)) : database.name;
         if (gone === undefined) continue;
-        const lost = `the lock of ${what(name)} was lost: ${gone} was removed or replaced; nothing was written since`;
-        throw new LockHeldError(lost, { advice: 'Look at what is there now, and start this again.' });
+        throw new LockHeldError(
+          `the lock of ${what(name)} was lost: ${gone} was removed or replaced; nothing was written since`,
+          { advice: 'Look at what is there now, and start this again.' },
+        );
       }
     },
-    /** In the immediate transaction at hand. Throws `LockHeldError` saying who has it and since when. */
+    /** Must run in an immediate transaction. Throws a LockHeldError that says who has it and since when. */
     acquire: (name: string, run: string, command: string): void => {
       const other = owner(name);
-      if (other !== undefined) {
-        throw heldError(held(name, other), other, 'an owner that died gives way by itself');
-      }
-      // Whoever makes such a file does it in a transaction as this one is, so what is not locked was left by the dead.
-      removeLeft(database.name);
+      if (other !== undefined) throw heldError(held(name, other), other, 'at once');
+      // Owner files are only made in an immediate transaction such as this one, so each one that is not locked was left by a dead owner.
+      removeDeadOwners(database.name);
       const same = [...owned.values()].find((each) => each.run === run);
-      const mine = same ?? { run, letGo: lockFile(fileOf(run)) };
-      owned.set(name, mine);
+      owned.set(name, same ?? { run, unlock: lockFile(fileOf(run)) });
       take.run({ name, run, command, pid: process.pid, host: hostname(), at: timestampOf(clock.now()) });
     },
-    /** Gives the lock up, where it is still owned. */
+    /** Gives the lock up, if the run still owns it. */
     release: (name: string, run: string): void => {
       drop.run(name, run);
-      if (owned.get(name)?.run === run) letGo(name);
+      if (owned.get(name)?.run === run) unlock(name);
     },
-    /** The same without a word in the file: nobody living has it then. */
+    /** Gives the lock up without touching its row, which then names a dead owner. */
     abandon: (name: string, run: string): void => {
-      if (owned.get(name)?.run === run) letGo(name);
+      if (owned.get(name)?.run === run) unlock(name);
     },
     close: (): void => {
-      for (const name of owned.keys()) letGo(name);
+      for (const name of owned.keys()) unlock(name);
     },
   };
 }
 
-/** @param what for an error: `write to the mirror` */
+/** Returns the ways to run a change of the file, each on top of the one before. @param what for an error: `write to the mirror` */
 export function stepsIn(database: Database, file: string, what: string, locks: Pick<Locks, 'guard'>) {
-  /** Gives what `doing` gives; what the system says of the file is thrown as a FileError. */
+  /** Throws a FileError for what the system reports about the file. */
   function explained<T>(doing: () => T): T {
     try {
       return doing();
@@ -162,9 +164,9 @@ export function stepsIn(database: Database, file: string, what: string, locks: P
       throw explainFileError(error, what, file) ?? error;
     }
   }
-  /** The same in one immediate transaction: all of it, or none. */
+  /** Runs it in one immediate transaction: all or nothing. */
   const whole = <T>(doing: () => T): T => explained(() => database.transaction(doing).immediate());
-  /** The same, and none where a lock of ours was lost. */
+  /** Also does nothing if this process has lost one of its locks. */
   const step = <T>(doing: () => T): T =>
     whole(() => {
       locks.guard();
@@ -173,7 +175,7 @@ export function stepsIn(database: Database, file: string, what: string, locks: P
   return { explained, whole, step };
 }
 
-/** Whoever writes the mirror takes its lock `sync`, whatever it writes. */
+/** The locks of the mirror's file. Whoever writes to the mirror takes the lock `sync`, whatever it writes. */
 export function mirrorLocks(database: Database, clock: Clock) {
   const kind: LockKind = {
     table: 'mirror_locks',
@@ -184,22 +186,29 @@ export function mirrorLocks(database: Database, clock: Clock) {
   return locksIn(database, kind, clock);
 }
 
-/** @param gives when a dead owner gives way */
-export function heldError(held: string, owner: LockOwner, gives: string): LockHeldError {
-  return new LockHeldError(`${held}: ${ownerWords(owner)}`, { advice: `Wait for it to end, or stop it; ${gives}.` });
+/** @param freed when the lock of a dead owner is free */
+export function heldError(held: string, owner: LockOwner, freed: string): LockHeldError {
+  const advice = `Wait for it to end, or stop it. If the process dies, its lock is free ${freed}.`;
+  return new LockHeldError(`${held}: ${ownerWords(owner)}`, { advice });
+}
+
+/** @param owner who has the lock now, if that is known */
+export function lostError(what: string, owner: LockOwner | undefined, advice: string): LockHeldError {
+  const who = owner === undefined ? 'somebody else' : ownerWords(owner);
+  return new LockHeldError(`the lock of ${what} was lost to ${who}; nothing was written since`, { advice });
 }
 
 export function ownerWords({ pid, host, acquiredAt, command, run }: LockOwner): string {
   return `process ${pid} on ${host}, since ${acquiredAt} (${command}, run ${run})`;
 }
 
-/** Makes the file and keeps it locked until what is given back is called, which removes it. */
+/** Makes the file and keeps it locked. Returns a function that unlocks and removes it. */
 function lockFile(file: string): () => void {
-  // By us, so that nobody else can lock it; and before SQLite has it open.
+  // Made here with `wx`, so that it is surely new and private, and closed before SQLite opens it.
   closeSync(openSync(file, 'wx', 0o600));
   const database = new SqliteDatabase(file, { timeout: 0 });
   try {
-    // Nothing is ever written to it, so nothing needs to lie beside it.
+    // Nothing is ever written to it, so it needs no journal beside it.
     database.pragma('journal_mode = MEMORY');
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
@@ -213,24 +222,24 @@ function lockFile(file: string): () => void {
   };
 }
 
-/** Whether a living process has the file locked. One that cannot be looked at counts as locked. */
+/** Whether a living process has the file locked. A file that cannot be opened counts as locked. */
 function isLocked(file: string): boolean {
   if (!existsSync(file)) return false;
   let database: Database | undefined;
   try {
     database = new SqliteDatabase(file, { readonly: true, timeout: 0 });
-    // Takes a lock for readers, which two who look at once can both have.
+    // Takes a shared lock, so that two processes that look at once do not take each other for the owner.
     database.prepare('SELECT count(*) FROM sqlite_schema').get();
     return false;
   } catch {
-    // Gone in between, it was not.
+    // If it has gone meanwhile, nobody has it locked.
     return existsSync(file);
   } finally {
     database?.close();
   }
 }
 
-function removeLeft(file: string): void {
+function removeDeadOwners(file: string): void {
   const prefix = `${basename(file)}.owner-`;
   for (const name of readdirSync(dirname(file))) {
     const left = join(dirname(file), name);

@@ -1,30 +1,30 @@
-/** Finding a person in text: names and addresses as whole words, however JSON or a URL spells them. */
+/** Finds a person in text: names and addresses as whole words, however JSON or a URL spells them. */
 import { isRecord } from '../model/records.ts';
 import { escapedPattern } from '../model/text.ts';
 
-/** Rows that something was done to, by table; a table with none is left out. */
+/** How many rows of each table were affected; a table without any is left out. */
 export type TableCounts = Readonly<Record<string, number>>;
 
-/** Someone of the users, with every text that identifies them. Never printed, logged or stored. */
+/** A user with every text that identifies them. Never printed, logged or stored. */
 export interface Person {
   readonly id: number;
   readonly addresses: readonly string[];
-  /** Addresses, user names, first and last names, now and before. */
+  /** All addresses, user names, first and last names that they have or had. */
   readonly texts: readonly string[];
 }
 
-/** A journal of writes that can take the text about a person out of itself; amounts and outcomes stay. */
+/** A journal of writes that can remove the text about a person; amounts and outcomes stay. */
 export interface ForgetJournal {
-  /** Takes out what identifies the person, and leaves no byte of it in the files; counts rows by table. */
+  /** Removes what identifies the person, down to the last byte in the files. Returns how many rows it changed. */
   forget(person: Person): Promise<TableCounts>;
 }
 
 const word = '[\\p{L}\\p{N}_]';
 
-/** Stands in the place of a text about someone who was forgotten. */
+/** Replaces a text about someone who was forgotten. */
 export const takenOut = '(taken out: it was about someone who was forgotten)';
 
-/** A function that says whether a text holds one of these, whatever the case. */
+/** Returns a function that tells whether a text mentions one of these, in upper or lower case. */
 export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean {
   const spellings = texts.flatMap((text) => [
     text,
@@ -38,10 +38,10 @@ export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean
   return (text) => typeof text === 'string' && pattern.test(text);
 }
 
-/** A function that says whether one of these addresses stands in a field such as a receiver. */
+/** Returns a function that tells whether a field such as a receiver holds one of these addresses. */
 export function addressesIn(addresses: readonly string[]): (field: unknown) => boolean {
   const wanted = new Set(addresses.map((address) => address.toLowerCase()));
-  // Also as `Name <address>`, and one of several.
+  // A field may be `Name <address>`, or hold several.
   return (field) =>
     typeof field === 'string' &&
     field
@@ -50,7 +50,7 @@ export function addressesIn(addresses: readonly string[]): (field: unknown) => b
       .some((part) => wanted.has(part));
 }
 
-/** The text as an object; undefined where it is none. */
+/** Parses the text as a JSON object; undefined if it is none. */
 export function parsedObject(text: unknown): Readonly<Record<string, unknown>> | undefined {
   if (typeof text !== 'string') return undefined;
   try {

@@ -1,4 +1,4 @@
-/** Opening the mirror file: created private, in WAL mode, brought to this program's version. */
+/** Opens the mirror file: makes it private, in WAL mode, and migrates it to this program's version. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { systemClock, type Clock } from '../model/time.ts';
@@ -6,7 +6,6 @@ import { type FileKind, newestVersion, openForReading, openForWriting } from './
 import { mirrorNumbering, numberInserts } from './cursor.ts';
 import { mirrorTables } from './schema.ts';
 
-/** What a mirror file is. */
 export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
@@ -14,7 +13,7 @@ export const mirrorKind: FileKind = {
   first: 6,
   migrations: [
     [...mirrorTables, ...mirrorNumbering],
-    // The checksums of version 6 were made in another way: none would fit.
+    // The checksums of version 6 were computed in another way, so none would match.
     ['DELETE FROM mirror_pages'],
   ],
   outdated:
@@ -25,24 +24,24 @@ export const mirrorKind: FileKind = {
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };
 
-/** The version that this program writes, kept in the file's `PRAGMA user_version`. */
+/** The version that this program writes, in the file's `PRAGMA user_version`. */
 export const mirrorVersion = newestVersion(mirrorKind);
 
-/** Marks an anonymised copy in `mirror_capabilities`: records of a server must not be mixed into it. */
+/** Marks an anonymised copy in `mirror_capabilities`. Records of a server must not be mixed into such a copy. */
 export const anonymousMark = 'anonymised';
 
 const pragmas = [
-  // With WAL, NORMAL keeps the file consistent through a power loss; the last commits may be gone, and the next run
-  // reads those windows again because their state went with them.
+  // Under WAL, NORMAL keeps the file consistent through a power loss. The last commits may be gone; the next run then reads those
+  // windows again, because their state is gone with them.
   'synchronous = NORMAL',
   'foreign_keys = ON',
-  // KiB; windows are written one stretch of ids after another, so a larger cache than this was not found to help.
+  // 8,000 KiB. Windows are written in the order of ids, so a larger cache did not help.
   'cache_size = -8000',
-  // A log that one long transaction or reader has enlarged is cut back to this where it begins anew.
+  // Cuts the log back to this size when it begins anew, after one long transaction or reader has enlarged it.
   'journal_size_limit = 64000000',
 ];
 
-/** Opens the file for writing; a new one is private. The caller closes it. @param isNumbering whether its statements set all `_seq` */
+/** Opens the file for writing, or makes it. The caller closes it. @param isNumbering the caller's statements set every `_seq` themselves */
 export function openMirrorFile(file: string, clock: Clock = systemClock, isNumbering = false): Database {
   const database = openForWriting(mirrorKind, file, clock, pragmas);
   const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
@@ -56,7 +55,7 @@ export function openMirrorFile(file: string, clock: Clock = systemClock, isNumbe
   });
 }
 
-/** Opens an existing mirror for reading only. Throws `FileError` where there is none. The caller closes it. */
+/** Opens an existing mirror for reading only. Throws a FileError if there is none. The caller closes it. */
 export function openMirrorForReading(file: string): Database {
   const absent = new FileError(`there is no mirror at ${file}`, {
     advice: `Run \`admin-mirror sync\` first, or name the file with ${mirrorKind.places}.`,
@@ -65,7 +64,7 @@ export function openMirrorForReading(file: string): Database {
   return openForReading(mirrorKind, file, absent, empty);
 }
 
-/** Reads from the mirror, which is closed then. Throws a `FileError` where there is none. */
+/** Opens the mirror for reading, runs `reading` and closes it. Throws a FileError if there is none. */
 export function readMirror<T>(file: string, reading: (database: Database) => T): T {
   const database = openMirrorForReading(file);
   try {

@@ -1,14 +1,14 @@
-/** What exports and queries need of a mirror: consistent reads, and nothing that could change it. */
+/** The types of reading a mirror. */
 import type { Timestamp } from '../model/time.ts';
 
-/** A value of a row: whole numbers are always bigint, so that none is rounded; number is a floating-point value. */
+/** A value of a row. Whole numbers are always bigint, so that none is rounded; a number is a floating-point value. */
 export type Cell = string | bigint | number | Uint8Array | null;
 
 export type Row = readonly Cell[];
 
 interface RelationColumn {
   readonly name: string;
-  /** As declared; empty where nothing is. */
+  /** The declared type; empty if there is none. */
   readonly type: string;
   readonly notNull: boolean;
 }
@@ -17,32 +17,33 @@ export interface Relation {
   readonly name: string;
   readonly kind: 'table' | 'view';
   readonly columns: readonly RelationColumn[];
-  /** Whether each column holds what it is declared to hold and nothing else. */
+  /** A STRICT table, whose columns hold only values of their declared types. */
   readonly isStrict: boolean;
-  /** The column of whole numbers that identifies a row and by which ranges can be read; null where there is none. */
+  /** The INTEGER PRIMARY KEY, by which ranges can be read; null if there is none. */
   readonly rangeColumn: string | null;
-  /** What tells its rows apart, and orders them: columns that are never null, or the row's own number; empty of a view. */
+  /** The columns that identify and order its rows: the primary key, or `rowid`; empty for a view. */
   readonly key: readonly string[];
 }
 
-/** A column of a result; `table` and `origin` say where it was read from, null where it was computed. */
+/** A column of a result. `table` and `origin` name the column that it was read from; null if it was computed. */
 export interface ResultColumn {
   readonly name: string;
   readonly table: string | null;
   readonly origin: string | null;
 }
 
-/** Values of a statement's named parameters, by name without the colon. */
+/** Values of named parameters, by name without the colon. */
 export type BoundValues = Readonly<Record<string, string | bigint | number | null>>;
 
-/** What of the rows is wanted. */
+/** A part of the rows. */
 export interface StatementPart {
-  /** In this order; all without it. */
+  /** In this order; all columns by default. */
   readonly columns?: readonly string[] | undefined;
+  /** SQL of the operator. */
   readonly where?: string | undefined;
-  /** The operator's own SQL order; without it, rows of a table come by the range column where there is one. */
+  /** SQL of the operator. By default, rows of a table come in the order of its range column. */
   readonly order?: string | undefined;
-  /** The relation, which is a resource's table, as the mirror knew it then; and so is any other that the condition names. */
+  /** Reads each resource's table as the mirror knew it then. */
   readonly asOf?: Timestamp | undefined;
 }
 
@@ -53,7 +54,7 @@ export interface Selection extends StatementPart {
   readonly limit?: number;
 }
 
-/** What is known of a statement without running it. */
+/** What SQLite knows about a statement without running it. */
 export interface StatementFacts {
   readonly columns: readonly string[];
   readonly parameters: readonly string[];
@@ -61,13 +62,13 @@ export interface StatementFacts {
 
 /** How far back the history of a resource reaches. */
 export interface HistoryReach {
-  /** Every state from then on is known; null where nothing was ever read. */
+  /** Every state since then is known; null if nothing was ever read. */
   readonly beginsAt: Timestamp | null;
-  /** When the resource had been read whole for the first time; null where it never was. */
+  /** When the resource had been read completely for the first time; null if it never was. */
   readonly wholeAt: Timestamp | null;
 }
 
-/** Both ends belong to it. */
+/** Includes both ends. */
 export interface ChangeSpan {
   readonly from: Timestamp;
   readonly to: Timestamp;
@@ -75,7 +76,7 @@ export interface ChangeSpan {
   readonly id?: bigint;
 }
 
-/** What happened to a record; the cells are those of the reference's fields, in their order, then `_extra`. */
+/** What happened to a record. The cells are the reference's fields, in their order, and then `_extra`. */
 export interface RecordChange {
   readonly at: Timestamp;
   readonly id: bigint;
@@ -84,12 +85,12 @@ export interface RecordChange {
   readonly after: Row | null;
 }
 
-/** What happened to a record after a number. Of a deletion `before` is null where the person was forgotten. */
+/** What happened to a record after a number. For a deletion, `before` is null if the person was forgotten. */
 export interface NumberedChange extends RecordChange {
   readonly seq: number;
 }
 
-/** Both ends belong to it. */
+/** Includes both ends. */
 export interface IdRange {
   readonly from: bigint;
   readonly to: bigint;
@@ -97,7 +98,7 @@ export interface IdRange {
 
 export interface Rows {
   readonly columns: readonly ResultColumn[];
-  /** All rows in order, at most `rows` at a time, which is called before each batch; no batch is empty. */
+  /** Yields all rows in order, in batches of at most `rows()`, which is called before each batch. No batch is empty. */
   readonly batches: (rows: () => number) => IterableIterator<Row[]>;
 }
 

@@ -1,4 +1,4 @@
-/** Reading a mirror file: snapshots on connections of their own that cannot write. */
+/** Reads a mirror file: snapshots on connections of their own that cannot write. */
 import { statSync } from 'node:fs';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { suggestion, UsageError } from '../model/errors.ts';
@@ -26,16 +26,16 @@ import { openMirrorForReading } from './open.ts';
 import { quoteName } from './schema.ts';
 import { checkFragment, checkStatement, parametersIn, withoutEnd } from './sql-text.ts';
 
-/** Opens the mirror for reading only. Throws a FileError where there is none, or none that this program knows. */
+/** Opens the mirror for reading only. Throws a FileError if there is none, or if this program does not know its version. */
 export function openReadingStore(file: string) {
   const opened = openMirrorForReading(file);
-  /** The state at this moment; the caller releases it. */
+  /** The mirror's current state. The caller releases it. */
   return { snapshot: (): Snapshot => snapshotOf(openMirrorForReading(file), file), close: () => void opened.close() };
 }
 
 export type ReadingStore = ReturnType<typeof openReadingStore>;
 
-/** One connection for many short readings, which holds no state between two; it notices another file. Throws a FileError at once. */
+/** Opens one connection for many short readings. It keeps no state between them, and notices if another file takes the mirror's place. */
 export function openSharedReading(file: string) {
   let open: { readonly database: Database; readonly inode: number; known: KnownRelations | undefined } | undefined;
   const close = (): void => {
@@ -44,7 +44,7 @@ export function openSharedReading(file: string) {
   };
   const guard = guardOf(file);
   return {
-    /** Reads one state of the mirror; nothing of the snapshot may be used afterwards. */
+    /** Runs `work` on one state of the mirror. The snapshot must not be used afterwards. */
     read: <T>(work: (snapshot: Snapshot) => T): T => {
       const inode = statSync(file, { throwIfNoEntry: false })?.ino ?? 0;
       if (open?.inode !== inode) close();
@@ -59,7 +59,7 @@ export function openSharedReading(file: string) {
         if (open.known?.version !== version) open.known = { version, relations: guard(() => relationsOf(database)) };
         return work(snapshotIn(database, file, open.known.relations, () => {}));
       } finally {
-        // Rows that were not read to their end keep the transaction open otherwise.
+        // Without this, rows that were not read to the end would keep the transaction open.
         if (database.inTransaction) database.exec('ROLLBACK');
       }
     },
@@ -74,7 +74,7 @@ interface KnownRelations {
   readonly relations: readonly Relation[];
 }
 
-/** A snapshot over a connection of its own, which it closes when it is released. */
+/** Returns a snapshot over a connection of its own, which `release` closes. */
 export function snapshotOf(database: Database, file: string): Snapshot {
   const guard = guardOf(file);
   guard(() => database.exec('BEGIN'));
@@ -83,59 +83,57 @@ export function snapshotOf(database: Database, file: string): Snapshot {
   return snapshotIn(database, file, known, () => void database.close());
 }
 
-/** The mirror at one moment. Every method throws a UsageError, with SQLite's words, where the operator's SQL is wrong or would write. */
+/** The mirror at one moment. Every method throws a UsageError with SQLite's message if the operator's SQL is wrong or would write. */
 export type Snapshot = ReturnType<typeof snapshotIn>;
 
 function snapshotIn(database: Database, file: string, known: readonly Relation[], release: () => void) {
   const guard = guardOf(file);
   return {
-    /** Tables first, then views, each by name; without the database's own. */
+    /** Tables first, then views, each by name; without SQLite's own. */
     relations: () => known,
     select: (selection: Selection): Rows => {
       const rows = rowsOf(prepare(database, selectSql(selection, known), known, guard), guard);
-      // Of a table that is made up of rows and versions, SQLite does not say where a column comes from.
+      // SQLite does not say where a column comes from if its table is composed of rows and versions.
       return selection.asOf === undefined ? rows : { ...rows, columns: columnsAsOf(selection) };
     },
-    /** How SQLite would select it: the steps of its plan, in its words. */
+    /** Returns the steps of SQLite's query plan, in SQLite's words. */
     stepsOf: (selection: Selection): readonly string[] => {
       const plan = prepare(database, `EXPLAIN QUERY PLAN ${selectSql(selection, known)}`, known, guard);
       return plan.all().map((step) => String(step[3]));
     },
-    /** To be read range by range. @param sql of this program's making, in place of the columns by their names */
+    /** Reads rows range by range. @param sql trusted expressions, by default the columns themselves */
     selectRanges: (
       relation: Relation,
       columns: readonly string[],
       sql: readonly string[] = columns.map(quoteName),
     ): RangedRows => rangedRowsOf(database, relation, sql, guard),
-    /** Splits the whole line of ids after every `rows` rows, as it gives before each range. */
+    /** Splits all ids into ranges of `rows()` rows each, which is called before each range. */
     ranges: (relation: Relation, rows: () => number) => rangesOf(database, relation, rows, guard),
-    /** The `fresh_as_of` of each resource; null where it was never read whole. */
+    /** The `fresh_as_of` of each resource; null if it was never read completely. */
     freshness: () => guard(() => freshnessOf(database)),
-    /** The certificate of just this state; null where none was written of it. */
+    /** The certificate of exactly this state; null if there is none. */
     certified: () => guard(() => certifiedIn(database)),
     historyReach: (resource: ResourceName): HistoryReach => guard(() => historyReach(database, resource)),
     changes: (resource: ResourceName, span: ChangeSpan) => guarded(changesIn(database, resource, span), guard),
-    /** The tables that have a change cursor: resources, their histories, and related records. */
     numberedTables: () => guard(() => numberedTables(database)),
     lastSeq: () => guard(() => lastSeq(database)),
-    /** The cursor of whoever has read all changes up to the number; up to this state without one. */
+    /** The cursor of a reader who has read all changes up to the number, by default up to this state. */
     cursor: (seq?: number) => guard(() => cursorAt(database, seq ?? lastSeq(database))),
-    /** The number up to which the cursor has read. Throws a CursorError where the mirror cannot tell what changed since. */
     seqOf: (cursor: string) => guard(() => seqOf(database, file, cursor)),
     /**
-     * What happened to the resource's records after a number, in the order of the numbers; of several changes of a record, what
-     * they come to.
-     * @param since nothing of the number's epoch that came before this time is reported as new, nor before the epoch began
+     * Yields what happened to the resource's records after a number, in the order of the numbers. Several changes of a record are
+     * reported as one.
+     * @param since what was first seen before this time, or before the number's epoch began, is not reported as new
      */
     changesAfter: (resource: ResourceName, after: number, since?: Timestamp) =>
       guarded(changesAfter(database, resource, after, beginningAfter(database, after, since)), guard),
-    /** What changed after a number, with `_seq` and `_deleted` behind the columns; see `changedSql`. */
+    /** Reads what changed after a number, with `_seq` and `_deleted` after the columns; see `changedSql`. */
     changed: (selection: ChangedSelection): Rows => {
       const rows = rowsOf(prepare(database, changedSql(selection), known, guard), guard);
       const relation = selection.table.name;
       return { ...rows, columns: columnsAsOf({ relation, columns: [...selection.columns, '_seq', '_deleted'] }) };
     },
-    /** One statement of the operator's. Values are bound: nothing in them is ever read as SQL. */
+    /** Runs one statement of the operator. Values are bound, so nothing in them is read as SQL. */
     query: (sql: string, values: BoundValues = {}, part: StatementPart = {}): Rows => {
       checkStatement(sql, Object.keys(values));
       return rowsOf(prepare(database, partSql(sql, part), known, guard, values), guard);
@@ -172,7 +170,7 @@ function relationsOf(database: Database): Relation[] {
       kind: type === 'view' ? 'view' : 'table',
       columns: columns.map((column) => ({
         name: column.name,
-        // For a view SQLite makes one up.
+        // SQLite makes up types for views.
         type: type === 'view' ? '' : column.type,
         notNull: column.notnull === 1,
       })),
@@ -191,7 +189,7 @@ function selectSql(selection: Selection, relations: readonly Relation[]): string
   return limit === undefined ? sql : `${sql}\nLIMIT ${limit}`;
 }
 
-/** The statement with the operator's own clauses. Line breaks end a comment at the end of a fragment. */
+/** Returns the statement with the operator's clauses. The line breaks end a comment at the end of a clause. */
 function withClauses(head: string, { where, order, asOf }: Pick<StatementPart, 'where' | 'order' | 'asOf'>): string {
   if (where !== undefined) checkFragment(where, '--where');
   if (order !== undefined) checkFragment(order, '--order');
@@ -207,7 +205,7 @@ function columnsAsOf({ relation, columns }: Selection): ResultColumn[] {
   return columns.map((name) => ({ name, table: relation, origin: name }));
 }
 
-/** The part of the statement's rows as a statement around it; the statement itself where all is wanted. */
+/** Returns a statement around the operator's that selects the part; the operator's own statement if no part is given. */
 function partSql(sql: string, part: StatementPart): string {
   const { columns, where, order, asOf } = part;
   if ((columns ?? where ?? order ?? asOf) === undefined) return sql;
@@ -223,7 +221,7 @@ function describe(database: Database, sql: string, known: readonly Relation[], g
 }
 
 function refuseWriting(statement: Statement<unknown[], Row>): void {
-  // What SQLite itself says of the statement: it gives rows, and writes nothing.
+  // SQLite itself says whether a statement returns rows and writes nothing.
   if (statement.reader && statement.readonly) return;
   throw new UsageError('only statements that read are run here', { advice: 'The mirror is written by `sync` alone.' });
 }
@@ -248,11 +246,11 @@ function columnsOf(statement: Pick<Statement, 'columns'>): ResultColumn[] {
 function rowsOf(statement: Statement<[], Row>, guard: Guard): Rows {
   return {
     columns: columnsOf(statement),
-    batches: function* batches(wanted) {
+    batches: function* batches(batchSize) {
       const rows = statement.iterate();
       try {
         for (;;) {
-          const size = wanted();
+          const size = batchSize();
           const batch = guard(() => take(rows, size));
           if (batch.length > 0) yield batch;
           if (batch.length < size) return;
@@ -286,7 +284,7 @@ function take(rows: IterableIterator<Row>, size: number): Row[] {
   return batch;
 }
 
-/** Ranges and pages of the console are read once: 16 MB of cache for every connection would hold what is never read again. */
+/** Ranges and pages of the console are read once, so a cache of 16 MB for every connection would hold what is never read again. */
 function keepFewPages(database: Database): void {
   database.pragma('cache_size = -2000');
 }
@@ -306,7 +304,7 @@ function rangedRowsOf(database: Database, relation: Relation, sql: readonly stri
     )
     .raw(true)
     .safeIntegers(true);
-  // Far quicker than stepping row by row; a range is small enough to be held.
+  // Far faster than stepping row by row; a range is small enough to hold in memory.
   return { columns: columnsOf(statement), rowsIn: ({ from, to }) => guard(() => statement.all(from, to)) };
 }
 
@@ -344,17 +342,17 @@ function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | 
 
 type Guard = <T>(run: () => T, known?: readonly Relation[]) => T;
 
-// What SQLite says against a statement; any other code is about the file or the disk.
-const ofStatement = new Set(['SQLITE_ERROR', 'SQLITE_AUTH', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH', 'SQLITE_READONLY']);
+// Errors about a statement. Any other code is about the file or the disk.
+const statementErrors = new Set(['SQLITE_ERROR', 'SQLITE_AUTH', 'SQLITE_TOOBIG', 'SQLITE_MISMATCH', 'SQLITE_READONLY']);
 
-/** Runs something and turns what SQLite throws into an error for the operator: a UsageError in SQLite's own words, or a FileError. */
+/** Returns a function that turns SQLite's errors into a UsageError with SQLite's message, or a FileError. */
 function guardOf(file: string): Guard {
   return (run, known = []) => {
     try {
       return run();
     } catch (error) {
       if (!(error instanceof SqliteDatabase.SqliteError)) throw error;
-      if (!ofStatement.has(error.code)) throw explainFileError(error, 'read the mirror', file) ?? error;
+      if (!statementErrors.has(error.code)) throw explainFileError(error, 'read the mirror', file) ?? error;
       const advice = adviceOn(error.message, known);
       throw new UsageError(`SQLite refused the SQL: ${error.message}`, { advice, cause: error });
     }

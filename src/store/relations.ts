@@ -1,4 +1,4 @@
-/** Related records in the mirror: which are read, their tables, and what a page brings of them. */
+/** Related records in the mirror: which are requested, their tables, and writing those of a page. */
 import type { Database } from 'better-sqlite3';
 import type { RelatedRows, RelatedRow } from '../model/page-rows.ts';
 import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
@@ -9,7 +9,7 @@ import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
 import { numberColumn, quoteName, quoteText } from './schema.ts';
 
-/** Something about a relation that the operator should know. */
+/** Something unexpected about a relation, reported as an event. */
 export interface RelationDrift {
   readonly kind: 'relation_absent' | 'relation_keys';
   readonly subject: string;
@@ -31,7 +31,7 @@ export function relationsIn(database: Database, runner: Runner) {
     runner.run(build.updateTable('mirror_relations').set({ included: 0 }).where('resource', '=', resource));
   }
 
-  /** Makes the relation's table where there is none, and notes that pages come with it from now on. */
+  /** Makes the relation's table if there is none, and records that it is requested from now on. */
   function open(relation: RelationTable, at: Timestamp): void {
     if (flatKeys(runner, relation) === undefined) {
       makeRelationTable(database, relation);
@@ -61,7 +61,7 @@ export function relationsIn(database: Database, runner: Runner) {
 
   return {
     included,
-    /** Begins to read these and no others; true where one of them was not read before. */
+    /** Requests these relations and no others from now on. Returns true if one of them is new. */
     include: (resource: ResourceName, names: readonly string[], at: Timestamp): boolean => {
       const before = new Set(included(resource));
       exclude(resource);
@@ -73,9 +73,9 @@ export function relationsIn(database: Database, runner: Runner) {
       sessions.set(resource, requested);
       return names.some((name) => !before.has(name));
     },
-    /** From now on pages come without them. */
+    /** Requests no relations of the resource from now on. */
     abandon: exclude,
-    /** Writes the related records; their parents are in the mirror by now. */
+    /** Writes related records whose parents are already in the mirror. */
     write: (resource: ResourceName, related: readonly RelatedRows[], report: (drift: RelationDrift) => void): void => {
       for (const { relation: name, parents, absent } of related) {
         const requested = sessions.get(resource)?.find(({ relation }) => relation.relation === name);
@@ -95,14 +95,14 @@ export function makeRelationTable(database: Database, relation: RelationTable): 
   }
 }
 
-/** Every relation that was ever read, and has a table. */
+/** Returns every relation that was ever requested, and so has a table. */
 export function relationsRead(runner: Runner): RelationTable[] {
   return runner
     .all(build.selectFrom('mirror_relations').select(['resource', 'relation']))
     .map(({ resource, relation }) => relationTable(resource, relation));
 }
 
-/** Those that pages of the resource come with, by name: what the mirror has of any other is as old as it may be. */
+/** Returns the resource's relations that are currently requested, by name. Rows of the others may be old. */
 export function relationsIncluded(runner: Runner, resource: ResourceName): RelationTable[] {
   const query = build
     .selectFrom('mirror_relations')
@@ -113,7 +113,7 @@ export function relationsIncluded(runner: Runner, resource: ResourceName): Relat
   return runner.all(query).map(({ relation }) => relationTable(resource, relation));
 }
 
-/** The keys of which the relation's view has columns; undefined where it was never read. */
+/** Returns the keys for which the relation's view has columns; undefined if the relation was never requested. */
 export function flatKeys(runner: Runner, { resource, relation }: RelationTable): RelatedKey[] | undefined {
   const query = build
     .selectFrom('mirror_relations')
@@ -124,7 +124,7 @@ export function flatKeys(runner: Runner, { resource, relation }: RelationTable):
   return row === undefined ? undefined : (JSON.parse(row.keys) as RelatedKey[]);
 }
 
-/** Records the keys and makes the view anew with a column for each. */
+/** Records the keys and replaces the view by one with a column for each. */
 export function setFlatKeys(
   database: Database,
   runner: Runner,
@@ -146,7 +146,7 @@ interface StoredKey {
   readonly key: string;
 }
 
-/** Makes the rows of these parents exactly the given ones; gives the keys of records that were written. */
+/** Returns a function that makes the parents' rows exactly the given ones, and returns the keys of the records that it wrote. */
 function relationRows(
   database: Database,
   { table, parentColumn }: RelationTable,
@@ -166,12 +166,12 @@ function relationRows(
   );
   const numbers = numbersIn(database);
   return (parents) => {
-    const wanted = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => key))] as const));
+    const kept = new Map(parents.map(([id, rows]) => [id, new Set(rows.map(({ key }) => key))] as const));
     for (const { parent: id, key } of stored.all(keysJson(parents.map(([id]) => id)))) {
-      if (!(wanted.get(keyOf(id))?.has(key) ?? false)) remove.run(id, key);
+      if (kept.get(keyOf(id))?.has(key) !== true) remove.run(id, key);
     }
     const written = new Set<RelatedKey>();
-    // Only now: what was removed has taken numbers as well.
+    // Read only now, because the removals above have taken numbers, too.
     const last = numbers.last();
     let seq = last;
     for (const [id, rows] of parents) {
@@ -187,13 +187,13 @@ function relationRows(
   };
 }
 
-/** A key of a related record; null stands for records that are no objects, which have no keys. */
+/** A key of a related record. Null stands for records that are not objects and so have no keys. */
 export type RelatedKey = string | null;
 
-/** Columns of a view are bounded by SQLite; what has more keys than this is a dictionary and no record. */
+/** SQLite limits the columns of a view. Something with more keys than this is a dictionary, not a record. */
 export const mostFlatKeys = 1_000;
 
-/** Ids are text: some servers of the family have numbers, some UUIDs, and a column has one type. */
+/** Ids are text, because a column has one type: some servers have numbers, some UUIDs. */
 function relationTableSql({ resource, table, parentColumn }: RelationTable): string {
   return `CREATE TABLE IF NOT EXISTS ${quoteName(table)} (
   ${quoteName(parentColumn)} INTEGER NOT NULL REFERENCES ${quoteName(resource)} ("id") ON DELETE CASCADE,
@@ -205,7 +205,7 @@ function relationTableSql({ resource, table, parentColumn }: RelationTable): str
 ) STRICT`;
 }
 
-/** The statements that put the view with these keys in the place of the one before. */
+/** Returns the statements that replace the relation's view by one with these keys. */
 export function flatViewSql({ table, view, parentColumn }: RelationTable, keys: readonly RelatedKey[]): string {
   // SQLite ignores the case of column names.
   const taken = new Set([parentColumn.toLowerCase()]);
@@ -225,7 +225,7 @@ function freeName(key: RelatedKey, taken: Set<string>): string {
   return free;
 }
 
-// Readable in a path of any SQLite; how others are escaped there differs between its versions.
+// Keys that every version of SQLite reads in a JSON path. Versions differ in how they escape others.
 const plainKey = /^[^"\\\p{Cc}]+$/u;
 
 function valueSql(key: RelatedKey): string {
@@ -234,7 +234,7 @@ function valueSql(key: RelatedKey): string {
   return `(SELECT value FROM json_each("record") WHERE json_type("record") = 'object' AND key = ${textSql(key)})`;
 }
 
-/** Text of which SQL has no way to write a NUL. */
+/** Writes text in SQL, which has no literal for a NUL. */
 function textSql(text: string): string {
   return text.split('\0').map(quoteText).join(' || char(0) || ');
 }

@@ -6,7 +6,7 @@ import { codeOf } from './postgres-server.ts';
 
 export interface BudgetOptions {
   readonly address: string;
-  /** Stands for the key, of which nothing can be read from it. */
+  /** Identifies the key without revealing it. */
   readonly keyMark: string;
   readonly requestsPerSecond: number | undefined;
   readonly log: Log;
@@ -14,27 +14,32 @@ export interface BudgetOptions {
   readonly elapsed?: () => number;
 }
 
-/** Permits are taken for so long at once, and what one look has shown holds for so long: few requests to the database. */
-const takenForMs = secondMs / 4;
+/** Permits are taken for this long at a time, so that the database gets few statements. */
+const permitsForMs = secondMs / 4;
+/** How long a reading of the row holds. */
 const knownForMs = secondMs;
-/** How long it waits for the store, and goes by its own count alone after that. */
+/** How long to wait for the store. */
 const patienceMs = 10 * secondMs;
+/** How long this process counts alone before it tries the store again. */
 const awayMs = minuteMs;
 const closingMs = 2 * secondMs;
-/** PostgreSQL's code for a table that is not there: nobody has written anything to the store yet. */
-const noTable = '42P01';
+/** PostgreSQL's code for a missing table: nobody has written anything to the store yet. */
+const missingTable = '42P01';
 
 export type RequestBudget = ReturnType<typeof openRequestBudget>;
 
-/** The budget of one key at one server; without the store, this process counts alone. The caller closes it, and so the database. */
+/**
+ * Opens the budget of one key at one server. While the store is away, this process counts alone. The caller closes it, which also closes
+ * the database.
+ */
 export function openRequestBudget(
   { query, schema, close }: Pick<SharedDatabase, 'query' | 'schema' | 'close'>,
   { address, keyMark, requestsPerSecond, log, elapsed = () => performance.now() }: BudgetOptions,
 ) {
   const name = `${keyMark} ${address}`;
   const spacingMs = requestsPerSecond === undefined ? 0 : secondMs / requestsPerSecond;
-  const permits = spacingMs === 0 ? 0 : Math.max(1, Math.floor(takenForMs / spacingMs));
-  /** Of those that were taken: when the next one is due, and how many there are. */
+  const permits = spacingMs === 0 ? 0 : Math.max(1, Math.floor(permitsForMs / spacingMs));
+  /** When the next permit is due, and how many are left. */
   let due = 0;
   let left = 0;
   let lookAgain = Number.NEGATIVE_INFINITY;
@@ -42,14 +47,14 @@ export function openRequestBudget(
   let turn: Promise<unknown> = Promise.resolve();
 
   function away(error: unknown): void {
-    const isMissing = error instanceof Error && codeOf(error.cause) === noTable;
+    const isMissing = error instanceof Error && codeOf(error.cause) === missingTable;
     if (awayUntil === Number.NEGATIVE_INFINITY && !isMissing) {
       log.warn({ err: error }, 'the limit of requests is kept by each machine alone, until the shared store is back');
     }
     awayUntil = elapsed() + awayMs;
   }
 
-  /** Takes the next permits; evenly spaced, so whoever comes later, on whatever machine, gets the next place. */
+  /** Takes the next permits. They are evenly spaced, so whichever machine comes next gets the places after them. */
   async function take(): Promise<void> {
     const taking = query<{ wait: number }>(
       `insert into ${schema}.store_budgets as b (name, next_at, closed_until)
@@ -65,11 +70,11 @@ export function openRequestBudget(
     lookAgain = due + knownForMs;
   }
 
-  /** One after the other: each takes a place of its own. */
+  /** Returns the wait for one place, in ms. Calls must not overlap, so that each gets a place of its own. */
   async function place(): Promise<number> {
     if (elapsed() < awayUntil) return 0;
     try {
-      // Permits that were not used in their time are gone; others had theirs meanwhile.
+      // Permits that were not used in time are gone: others have taken the places since.
       if (elapsed() >= lookAgain || (permits > 0 && left === 0)) await take();
       awayUntil = Number.NEGATIVE_INFINITY;
     } catch (error) {
@@ -83,13 +88,13 @@ export function openRequestBudget(
   }
 
   return {
-    /** ms until the next request may go; 0 where nobody knows. */
+    /** Returns how many ms to wait before the next request; 0 if the store is away. */
     next: () => {
       const mine = turn.then(place);
       turn = mine;
       return mine;
     },
-    /** The server refused a request: nobody sends one within so many ms. */
+    /** Tells all machines that the server refuses requests for this many ms. */
     refused: (waitMs: number) => {
       if (elapsed() < awayUntil) return;
       lookAgain = Number.NEGATIVE_INFINITY;
@@ -101,15 +106,14 @@ export function openRequestBudget(
       );
       turn = turn.then(() => soon(written)).catch(away);
     },
-    /** Ends what is under way. */
     close: async () => {
-      // A line that was cut is left to the system: whoever is told to stop has some seconds for all of it.
+      // Gives up on a connection that was cut: a process that must stop has only a few seconds.
       await soon(turn.then(close), closingMs).catch(() => {});
     },
   };
 }
 
-/** Rejects where it takes too long: whoever wants to send a request, or to end, does not wait for a store that is away. */
+/** Rejects if it takes too long, since neither a request nor the end of the process may wait for a store that is away. */
 function soon<T>(work: Promise<T>, ms = patienceMs): Promise<T> {
   return unlessAborted(work, AbortSignal.timeout(ms));
 }

@@ -1,6 +1,6 @@
 /**
- * The mirror file's tables, from the resource descriptors: STRICT, with INTEGER, REAL or TEXT columns. What a column cannot hold
- * stands in `_extra` (src/store/cell.ts). Section "The mirror file" of docs/architecture.md.
+ * The mirror file's tables, made from the resource descriptors: STRICT, with INTEGER, REAL or TEXT columns. A value that its column
+ * cannot hold stands in `_extra` (src/store/cell.ts). Section "The mirror file" of docs/architecture.md.
  */
 import {
   type Resource,
@@ -12,12 +12,12 @@ import {
 } from '../model/resources.ts';
 import { lockColumns } from './lock.ts';
 
-/** An SQL name in quotes: `order` is a field of packages. */
+/** Quotes an SQL name: `order`, for example, is a field of packages. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** Text as SQL writes it, which has no way to write a NUL. */
+/** Quotes a text for SQL. It must not contain a NUL, for which SQL has no literal. */
 export function quoteText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
@@ -26,14 +26,14 @@ export function historyTableOf(resource: ResourceName): string {
   return `${resource}_history`;
 }
 
-/** The columns that hold what the server sent: the fields, and `_extra` for all else. */
+/** Returns the columns that hold what the server sent: the fields, and `_extra` for everything else. */
 export function servedColumns({ fields }: Resource): string[] {
   return [...fields.map(({ name }) => name), '_extra'];
 }
 
 /**
- * The columns of a version's `record`: all that a row has but `_changed_at`, which is its `valid_from`. SQLite's JSON gives every
- * cell back as it was, but for the sign of a zero.
+ * Returns the columns of a version's `record`: those of the row without `_changed_at`, which is the version's `valid_from`. SQLite's
+ * JSON gives every cell back as it was, except for the sign of a zero.
  */
 export function recordedColumns(resource: Resource): string[] {
   return [...servedColumns(resource), '_first_seen_at'];
@@ -54,7 +54,7 @@ function resourceTable(resource: ResourceName): string[] {
   columns.push('"_extra" TEXT', '"_first_seen_at" TEXT NOT NULL', '"_changed_at" TEXT NOT NULL', numberColumn);
   return [
     `CREATE TABLE ${quoteName(resource)} (\n  ${columns.join(',\n  ')}\n) STRICT`,
-    // Windows of creation time own rows by this column.
+    // Windows select their rows by this column.
     `CREATE INDEX ${quoteName(`${resource}_created_at`)} ON ${quoteName(resource)} ("created_at")`,
   ];
 }
@@ -71,9 +71,9 @@ function historyTable(resource: ResourceName): string[] {
   record TEXT NOT NULL,
   ${numberColumn}
 ) STRICT`,
-    // One record's versions in the order in which they were written.
+    // For one record's versions in the order in which they were written.
     `CREATE INDEX ${name}_id ON ${name} (id)`,
-    // What was still in force at a time, what changed between two, and what is old enough to go.
+    // For the state at a time, the changes between two times, and versions that are old enough to go.
     `CREATE INDEX ${name}_valid_to ON ${name} (valid_to)`,
   ];
 }
@@ -156,7 +156,7 @@ const bookkeeping = [
   measured_at TEXT NOT NULL,
   PRIMARY KEY (name, resource)
 ) STRICT, WITHOUT ROWID`,
-  // The tables of related records are made when they are first requested; this one says which there are.
+  // The tables of related records are made when these are first requested. This table lists them.
   `CREATE TABLE mirror_relations (
   resource TEXT NOT NULL,
   relation TEXT NOT NULL,
@@ -166,7 +166,7 @@ const bookkeeping = [
   since TEXT NOT NULL,
   PRIMARY KEY (resource, relation)
 ) STRICT, WITHOUT ROWID`,
-  // Ids alone, and of the creation time no more than the day that a window needs: nothing here identifies the person.
+  // Ids alone, and the creation day, which windows need: nothing here identifies the person.
   `CREATE TABLE mirror_suppressions (
   resource TEXT NOT NULL,
   id INTEGER NOT NULL,
@@ -185,8 +185,8 @@ const bookkeeping = [
 ) STRICT`,
 ];
 
-// A resource is as fresh as its stalest window; one that has never been walked makes it null, and where a sum is still
-// to be proven nothing is fresher than it was before.
+// A resource is as fresh as its stalest window. A window that was never walked makes it null, and as long as a sum is unproven, the
+// resource counts as no fresher than before.
 const freshness = `CREATE VIEW mirror_freshness AS
 SELECT
   resource,
@@ -201,10 +201,10 @@ FROM mirror_windows
 LEFT JOIN (SELECT resource, value FROM mirror_capabilities WHERE name = 'fresh_until_proven') AS held USING (resource)
 GROUP BY resource`;
 
-// Views for queries typed by hand, and indices; what each gains and costs was measured: docs/reports.md.
+// Views for analysts, and indices. docs/reports.md has what each gains and costs, as measured.
 const createdOn = 'substr(created_at, 1, 10)';
 
-/** Whole days from a timestamp to now; in words that every SQLite knows which can read the file. */
+/** Whole days from a timestamp to now, with functions of every SQLite version that can read the file. */
 function daysSince(column: string): string {
   return `CAST(julianday('now') - julianday(${column}) AS INTEGER)`;
 }
@@ -233,7 +233,7 @@ SELECT ${createdOn} AS day, count(*) AS emails, sum(is_sent = 1) AS sent, sum(is
 FROM emails
 GROUP BY 1`;
 
-// The user's row first, so that a condition on the user finds the emails by their index.
+// Users come first in the join, so that a condition on the user finds the emails by their index.
 const emailsByUser = `CREATE VIEW emails_by_user AS
 SELECT
   users.id AS user_id,
@@ -253,10 +253,10 @@ SELECT
 FROM emails
 GROUP BY 1`;
 
-// Emails make most of a file; those that wait are a few of every hundred.
+// Emails are most of a file; the unsent ones are a few of every hundred.
 const emailsUnsent = 'CREATE INDEX emails_unsent ON emails ("created_at") WHERE "is_sent" = 0';
 
-/** The statements that make what is kept from the beginning, in order; the tables are there. */
+/** The statements for the views and indices that exist from the beginning, in order. The tables must be there. */
 const analystSchema: readonly string[] = [
   emailsUnsent,
   usersLiveAge,
@@ -266,7 +266,7 @@ const analystSchema: readonly string[] = [
   emailsByDomain,
 ];
 
-/** The statements that make the tables and views of a mirror, in order; those of its numbers come after them. */
+/** The statements that make the tables and views of a mirror, in order; `mirrorNumbering` of cursor.ts comes after them. */
 export const mirrorTables: readonly string[] = [
   ...resourceNames.flatMap(resourceTable),
   ...resourceNames.flatMap(historyTable),
@@ -275,10 +275,10 @@ export const mirrorTables: readonly string[] = [
   ...analystSchema,
 ];
 
-/** Made once all was read: sorting keys once costs far less than finding the place of each while rows come in. */
+/** Indices made after the first complete reading: sorting all keys once costs far less than inserting each in its place. */
 export const lateIndices: Readonly<Partial<Record<ResourceName, readonly string[]>>> = {
-  // The largest balances, and their sums without reading the rest of each user.
+  // For the largest balances, and for sums without reading the rest of each user.
   users: ['CREATE INDEX IF NOT EXISTS users_balance ON users ("balance")'],
-  // The one way from a user to their emails.
+  // For the emails of a user.
   emails: ['CREATE INDEX IF NOT EXISTS emails_user_id ON emails ("user_id")'],
 };

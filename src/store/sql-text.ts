@@ -1,4 +1,4 @@
-/** SQL that an operator typed: some statements take effect while they are prepared, on a read-only connection too. */
+/** Checks the operator's SQL before SQLite sees it: some statements take effect while they are prepared, even on a read-only connection. */
 import { UsageError } from '../model/errors.ts';
 
 interface Token {
@@ -7,7 +7,7 @@ interface Token {
   readonly at: number;
 }
 
-// SQLite's own blanks; any other space is part of a name to it. Comments and what they swallow are dropped.
+// Only these characters are blanks to SQLite; any other space is part of a name. Blanks and comments are dropped.
 const patterns: readonly (readonly [Token['kind'] | 'nothing', RegExp])[] = [
   ['nothing', /[ \t\n\f\r]+|--[^\n]*|\/\*[^]*?\*\//y],
   ['quoted', /'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/y],
@@ -44,7 +44,10 @@ const reading = new Set(['SELECT', 'WITH', 'VALUES']);
 const queryAdvice =
   'SELECT, WITH … SELECT, VALUES and EXPLAIN are run; nothing that changes, attaches or sets anything.';
 
-/** Throws a UsageError unless the text is one statement that reads; SQLite must still confirm it. @param given names of bound parameters */
+/**
+ * Throws a UsageError unless the text is one statement that reads. SQLite must still confirm that.
+ * @param given names of bound parameters
+ */
 export function checkStatement(sql: string, given: readonly string[]): void {
   const tokens = tokensOf(sql, 'the SQL');
   const end = tokens.findIndex(({ text }) => text === ';');
@@ -64,19 +67,19 @@ export function checkStatement(sql: string, given: readonly string[]): void {
   checkParameters(tokens, 'the SQL', given);
 }
 
-/** The parameters of a statement as they are written, `:from`, each once. */
+/** Returns the parameters of a statement as they are written (`:from`), each once. */
 export function parametersIn(sql: string): string[] {
   const tokens = tokensOf(sql, 'the SQL').filter(({ kind }) => kind === 'parameter');
   return [...new Set(tokens.map(({ text }) => text))];
 }
 
-/** The statement without what may end it, so that it can stand in another. */
+/** Returns the statement without its closing semicolon, so that it can stand inside another. */
 export function withoutEnd(sql: string): string {
   const [end] = tokensOf(sql, 'the SQL').filter(({ text }) => text === ';');
   return end === undefined ? sql : sql.slice(0, end.at);
 }
 
-/** Throws a UsageError unless the text stands for itself: nothing in it can end the clause that it is put into. */
+/** Throws a UsageError unless the text is complete in itself, so that nothing in it can end the clause that it is put into. */
 export function checkFragment(fragment: string, flag: string): void {
   const tokens = tokensOf(fragment, flag);
   if (tokens.length === 0) throw new UsageError(`${flag} is empty`);

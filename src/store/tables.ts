@@ -1,4 +1,4 @@
-/** The bookkeeping tables as Kysely sees them, and the way a query built with it is run at once. */
+/** The bookkeeping tables as Kysely sees them, and a synchronous runner for its queries. */
 import type { Database, Statement } from 'better-sqlite3';
 import {
   DummyDriver,
@@ -66,7 +66,7 @@ export interface Tables {
     ids: string;
     owned: number;
     last_created_at: string | null;
-    /** Of the window's rows on it; null where they are to be compared again. */
+    /** The checksum of the window's rows on the page; null if they must be compared again. */
     rows_sum: number | null;
   };
   mirror_freshness: { resource: string; windows: number; unsettled: number; fresh_as_of: string | null };
@@ -98,7 +98,7 @@ export interface Tables {
   };
 }
 
-/** Compiles queries and runs none: Kysely runs them asynchronously, and others would get into our transactions. */
+/** Only compiles queries: Kysely runs them asynchronously, so other statements could get into a transaction. */
 export const build = new Kysely<Tables>({
   dialect: {
     createAdapter: () => new SqliteAdapter(),
@@ -117,12 +117,9 @@ export class Runner {
     this.#database = database;
   }
 
-  #statement(query: CompiledQuery): Statement {
-    let statement = this.#statements.get(query.sql);
-    if (statement === undefined) {
-      statement = this.#database.prepare(query.sql);
-      this.#statements.set(query.sql, statement);
-    }
+  #statement({ sql }: CompiledQuery): Statement {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) this.#statements.set(sql, (statement = this.#database.prepare(sql)));
     return statement;
   }
 

@@ -79,7 +79,7 @@ describe('changes --follow', () => {
     [['--follow', '--until', '1d'], '--follow goes on until it is stopped'],
     [['users', '--follow', '--id', '4'], '--follow is for all records'],
     [['--since', '0123456789ab.0123456789ab.7'], 'is a cursor, and those are for --follow'],
-    [['--follow', '--since', '0123456789ab.0123456789ab.7'], 'the cursor is of another mirror'],
+    [['--follow', '--since', '0123456789ab.0123456789ab.7'], 'the cursor is from another mirror'],
   ])('refuses %j', async (args, message) => {
     const { folder } = await mirroredFolder({ users: 1, packages: 0, emails: 0, coupons: 0 });
     const { code, stderr } = await runCli(['changes', ...args], { folder });

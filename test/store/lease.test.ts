@@ -4,7 +4,7 @@ import { Kysely } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { LockHeldError } from '../../src/model/errors.ts';
-import { openLeases, usualLeaseMs as leaseMs } from '../../src/store/lease.ts';
+import { openLeases, defaultLeaseMs as leaseMs } from '../../src/store/lease.ts';
 import { openShared } from '../../src/store/postgres-schema.ts';
 import { sharedStores } from '../support/shared.ts';
 import { sandboxNow } from '../support/sandbox.ts';

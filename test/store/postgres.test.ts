@@ -114,7 +114,7 @@ test('a server that only read for a while is written to again as soon as it may 
   await database.query(
     `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
   );
-  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow('it only reads (25006)');
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow('it is read-only (25006)');
   await onlyReads('off');
   await journal.setBatchState('one', 'stopped');
   expect((await journal.batch('one'))?.state).toBe('stopped');
@@ -269,7 +269,14 @@ describe('a server that cannot be used', () => {
     ['is too old', { version: 120_000 }, 'it is PostgreSQL 12'],
     ['only reads', { standby: true }, 'it is a standby, which only reads'],
   ])('is refused where it %s', async (_, found, why) => {
-    const server = { version: 130_000, encoding: 'UTF8', standby: false, commit: 'on', fsync: 'on', ...found };
+    const server = {
+      version: 130_000,
+      encoding: 'UTF8',
+      standby: false,
+      synchronousCommit: 'on',
+      fsync: 'on',
+      ...found,
+    };
     const asked = async <Row>() => [server] as Row[];
     const refuse = (reason: string, advice: string) => new FileError(reason, { advice });
     await expect(serverBehind(asked, 'store.shared', refuse)).rejects.toThrow(why);
@@ -286,7 +293,7 @@ describe('a server that cannot be used', () => {
     const { store, tamper } = await newSharedStore();
     await (await openShared(store, journalKind, clock)).close();
     await tamper('update store_migrations set version = version - 3');
-    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 9, of before the first release/);
+    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 9, from before the first release/);
   });
 
   test('is brought to a later version, as a file is', async () => {

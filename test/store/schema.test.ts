@@ -105,7 +105,9 @@ describe('a file that is no mirror of ours', () => {
     old.close();
     const before = readFileSync(file);
     const refused = expect.objectContaining({
-      message: expect.stringMatching(new RegExp(`${file} has version ${kind.first - 1}, of before the first release`)),
+      message: expect.stringMatching(
+        new RegExp(`${file} has version ${kind.first - 1}, from before the first release`),
+      ),
       advice: expect.stringMatching(advice),
     });
     const absent = new FileError('absent');

@@ -1,4 +1,4 @@
-/** Files that appear whole or not at all: written beside, brought to the disk, then renamed over the final name. */
+/** Files that appear whole or not at all: written under a temporary name, synced to the disk, then renamed to the final name. */
 import { randomBytes } from 'node:crypto';
 import { constants, type FileHandle, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -10,13 +10,12 @@ import { dayMs } from '../../model/time.ts';
 import type { Stats } from 'node:fs';
 import { bytesText } from '../../model/text.ts';
 
-/** The mode of what holds records. */
+/** The mode of files that hold records. */
 export const ownerAlone = 0o600;
 
 /**
- * Writes the chunks in place of what was there, which stays where it fails or is aborted; gives the number of bytes. Folders are
- * made. A new file is for its owner alone, unless `mode` says otherwise; a replaced one keeps its mode; a device or a pipe is
- * written directly. Throws a FileError.
+ * Writes the chunks to the file, and makes its folders. An older file stays if this fails or is aborted. A new file has the given mode,
+ * a replaced one keeps its own; a device or a pipe is written directly. Returns the number of bytes. Throws a FileError.
  */
 export async function writeDurableFile(
   path: string,
@@ -27,18 +26,18 @@ export async function writeDurableFile(
   return explaining(path, () => write(path, chunks, signal, mode));
 }
 
-/** What the system says of the file, or the folder, while it is written is thrown as a FileError. */
+/** Throws system errors about the file or folder as a FileError. */
 export async function explaining<T>(path: string, writing: () => Promise<T>): Promise<T> {
   try {
     return await writing();
   } catch (error) {
-    // Whatever is not of a system call came with what is written.
-    const ofSystem = error instanceof Error && 'syscall' in error;
-    throw (ofSystem ? explainFileError(error, 'write', path) : undefined) ?? error;
+    // An error that is not of a system call comes from whatever produces the content.
+    const isSystemError = error instanceof Error && 'syscall' in error;
+    throw (isSystemError ? explainFileError(error, 'write', path) : undefined) ?? error;
   }
 }
 
-/** What is there; undefined where nothing is. */
+/** Returns undefined if nothing is there. */
 export async function statOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
@@ -60,14 +59,14 @@ async function write(
     throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
   }
   if (existing?.isFIFO() === true) {
-    // Waits for a reader. A call that the system holds up cannot be taken back, and would keep the process from ending.
+    // Polls for a reader: a blocking call could not be cancelled, and would keep the process from ending.
     const opening = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK);
     return withHandle(await whenReady('ENXIO', signal, opening), (handle) => fill(handle, chunks, signal));
   }
   if (existing !== undefined && !existing.isFile()) {
     return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
   }
-  // Through a link to the file that it stands for, so that the link survives.
+  // Replaces the file that a link leads to, so that the link survives.
   const target = existing === undefined ? path : await realpath(path);
   return inPlaceOf(target, signal, async (temporary) =>
     withHandle(await open(temporary, 'wx', mode), async (handle) => {
@@ -79,7 +78,7 @@ async function write(
   );
 }
 
-/** The same for a file that something else makes, by the temporary name that it is given. */
+/** The same for a file that `make` writes under the temporary name that it is given. */
 export function placeDurableFile<T>(
   path: string,
   make: (temporary: string) => Promise<T>,
@@ -96,7 +95,7 @@ export async function syncFile(path: string): Promise<void> {
   await withHandle(await open(path, 'r+'), (handle) => handle.sync());
 }
 
-/** What may lie beside a temporary file: SQLite has files of its own for each of its. */
+/** The endings of a temporary file and of those that SQLite may put beside it. */
 const sidecars = ['', '-journal', '-wal', '-shm'] as const;
 
 function inPlaceOf<T>(target: string, signal: AbortSignal, make: (temporary: string) => Promise<T>): Promise<T> {
@@ -107,7 +106,7 @@ function inPlaceOf<T>(target: string, signal: AbortSignal, make: (temporary: str
     let made: T;
     try {
       made = await make(temporary);
-      // The last moment at which nothing has happened yet.
+      // The last moment at which nothing has changed yet.
       signal.throwIfAborted();
       await rename(temporary, target);
     } catch (error) {
@@ -140,7 +139,7 @@ async function fill(handle: FileHandle, chunks: AsyncIterable<Uint8Array>, signa
   return bytes;
 }
 
-/** What the call gives, once it no longer fails because whoever reads is not there, or has not read. */
+/** Repeats the call while it fails because the pipe has no reader yet (ENXIO) or is full (EAGAIN). */
 async function whenReady<T>(code: 'ENXIO' | 'EAGAIN', signal: AbortSignal, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -153,10 +152,10 @@ async function whenReady<T>(code: 'ENXIO' | 'EAGAIN', signal: AbortSignal, call:
   }
 }
 
-/** A pipe holds 64 KiB: a reader that is there takes them in no time. */
+/** A reader that is there empties a full pipe, which holds 64 KiB, almost at once. */
 const pollMs = { ENXIO: 50, EAGAIN: 1 } as const;
 
-// Some file systems refuse to sync a folder; the rename is then as durable as they make it.
+// Some file systems refuse to sync a folder. The rename is then as durable as they make it.
 const cannotSync = new Set(['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES']);
 
 export async function syncFolder(folder: string): Promise<void> {
@@ -169,25 +168,25 @@ export async function syncFolder(folder: string): Promise<void> {
 
 const suffix = '.partial';
 
-/** `.users.csv.<host>.<process>.<random>.partial`: shows a later run whose it was. */
+/** Returns a temporary name that tells later runs whose it is: `.users.csv.<host>.<process>.<random>.partial`. */
 export function partialName(target: string): string {
   return `${prefixOf(target)}${process.pid}.${randomBytes(4).toString('hex')}${suffix}`;
 }
 
 function prefixOf(target: string): string {
-  // Names have at most 255 bytes, and most of them belong to the file's own.
+  // A file name has at most 255 bytes, so only the beginnings of both names are used.
   const name = basename(target).slice(0, 40);
   return `.${name}.${hostname()
     .replaceAll(/[^\w-]/g, '-')
     .slice(0, 40)}.`;
 }
 
-/** Removes what killed processes of this machine left of the same file. @param folder of the temporary names */
+/** Removes temporary files that killed processes of this machine left for the same target. @param folder where the temporary names are */
 export async function removeStale(folder: string, target: string): Promise<void> {
   const prefix = prefixOf(target);
   for (const name of await namesIn(folder)) {
     if (!name.startsWith(prefix)) continue;
-    // SQLite has files of its own beside each of its: `….partial-journal`.
+    // SQLite puts files such as `….partial-journal` beside the temporary file.
     const owner = /^(\d+)\.[0-9a-f]{8}\.partial(?:-\w+)?$/.exec(name.slice(prefix.length))?.[1];
     if (owner === undefined) continue;
     const path = join(folder, name);
@@ -200,13 +199,13 @@ async function namesIn(folder: string): Promise<string[]> {
     return await readdir(folder);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // A folder that may be written to but not listed.
+    // The folder may be writable but not listable.
     if (code === 'EACCES') return [];
     throw error;
   }
 }
 
-/** Whether there is a process of that number on this machine. */
+/** Whether this machine has a process with that number. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -217,29 +216,29 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Process numbers are used again; nobody writes a file without a byte for a day. */
+/** Process numbers are reused, so a file that has not grown for a day is nobody's, whatever process has the number. */
 async function isOld(path: string): Promise<boolean> {
   const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Infinity }));
   return Date.now() - mtimeMs > dayMs;
 }
 
-/** As `freeSpace` of model/files.ts. */
+/** `freeSpace` of model/files.ts, or a stand-in of a test. */
 export type FreeSpace = typeof freeSpace;
 
-/** What is smaller is not checked: any disk that works at all has it. */
-const worthChecking = 32e6;
+/** Smaller needs are not checked: any usable disk has this much. */
+const minCheckedBytes = 32e6;
 
-/** Estimates are rough, and a disk without a free byte is of no use to anybody. */
+/** Estimates are rough, and a disk must not become completely full. */
 const margin = 1.1;
 
-/** Throws a FileError where there is no room. @param doing to be read after "no room to": `make a snapshot` */
+/** Throws a FileError if there is no room. @param doing comes after "no room to" in the message: `make a snapshot` */
 export function requireSpace(doing: string, folder: string, bytes: number, free: FreeSpace = freeSpace): void {
   const needed = Math.ceil(bytes * margin);
-  if (needed < worthChecking) return;
-  const there = free(folder);
-  if (there === undefined || there >= needed) return;
+  if (needed < minCheckedBytes) return;
+  const available = free(folder);
+  if (available === undefined || available >= needed) return;
   throw new FileError(
-    `no room to ${doing}: it needs about ${bytesText(needed)} on the disk of ${folder}, where ${bytesText(there)} are free`,
-    { advice: `Make room for ${bytesText(needed - there)} more, or use another disk. What is there is unharmed.` },
+    `no room to ${doing}: it needs about ${bytesText(needed)} on the disk of ${folder}, where ${bytesText(available)} are free`,
+    { advice: `Make room for ${bytesText(needed - available)} more, or use another disk. What is there is unharmed.` },
   );
 }

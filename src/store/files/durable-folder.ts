@@ -1,4 +1,4 @@
-/** Folders of files with a manifest, which appear as a whole. Section "Exports" of docs/architecture.md. */
+/** Folders of files with a manifest that appear whole or not at all. Section "Exports" of docs/architecture.md. */
 import { chmod, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FileError } from '../../model/errors.ts';
@@ -7,16 +7,16 @@ import { explaining, ownerAlone, partialName, removeStale, statOf, syncFolder } 
 
 const manifestName = 'manifest.json';
 
-/** What every manifest says, whatever else. */
+/** What every manifest has; each program adds its own fields. */
 interface FolderManifest {
   readonly program: string;
   readonly files: readonly { readonly file: string }[];
 }
 
 /**
- * Makes the folder, for its owner alone, of what `fill` writes and the manifest that it gives. A new folder appears at once. In one
- * that is there, the older manifest goes first and the new one comes last, so that none names a file that is not there. Throws a
- * FileError where it cannot be written, or has a manifest of another program.
+ * Makes the folder from the files that `fill` writes to a staging folder, and the manifest that it returns. A new folder belongs to its
+ * owner alone and appears in one step. In an existing folder, the older manifest goes first and the new one comes last, so a manifest
+ * never names a missing file. Throws a FileError if the folder cannot be written, or has a manifest of another program.
  */
 export async function writeDurableFolder<T extends FolderManifest>(
   path: string,
@@ -40,7 +40,7 @@ async function write<T extends FolderManifest>(
     await removeStale(outer, path);
     const older = isThere ? readManifest(path) : undefined;
     if (older !== undefined && older.program !== program) {
-      throw new FileError(`${join(path, manifestName)} is not of ${program}, and would be replaced`, {
+      throw new FileError(`${join(path, manifestName)} does not belong to ${program}, and would be replaced`, {
         advice: 'Name another folder with -o.',
       });
     }
@@ -50,7 +50,7 @@ async function write<T extends FolderManifest>(
       const manifest = await fill(stage);
       await writeManifest(stage, manifest);
       await syncFolder(stage);
-      // The last moment at which nothing has happened yet.
+      // The last moment at which nothing has changed yet.
       signal.throwIfAborted();
       if (isThere) await move(stage, path, manifest, older);
       else await rename(stage, path);
@@ -63,7 +63,7 @@ async function write<T extends FolderManifest>(
   });
 }
 
-/** Puts the files in place, with no manifest there while some are of the older set and some of the new one. */
+/** Moves the files into place. While old and new files are mixed, there is no manifest. */
 async function move(
   stage: string,
   path: string,
@@ -78,7 +78,7 @@ async function move(
   }
   for (const name of names) {
     const there = await stat(join(path, name)).catch(() => undefined);
-    // Who was allowed to read the older file may read the new one.
+    // Whoever could read the older file can read the new one.
     if (there !== undefined) await chmod(join(stage, name), there.mode & 0o777);
     await rename(join(stage, name), join(path, name));
   }
@@ -98,11 +98,10 @@ async function isFolder(path: string): Promise<boolean> {
 
 async function writeManifest(folder: string, manifest: FolderManifest): Promise<void> {
   const text = `${JSON.stringify(manifest, undefined, 2)}\n`;
-  // Brought to the disk before the file is closed.
   await writeFile(join(folder, manifestName), text, { flag: 'wx', mode: ownerAlone, flush: true });
 }
 
-/** The manifest of the folder; undefined where there is none, and one without a program where it is not of this form. */
+/** Returns the folder's manifest; undefined if there is none, and one without a program if the file has another form. */
 export function readManifest(folder: string): FolderManifest | undefined {
   let text: string;
   try {
@@ -124,13 +123,13 @@ function manifestOf(text: string): FolderManifest | undefined {
   const { program, files } = (value ?? {}) as { readonly program?: unknown; readonly files?: unknown };
   if (typeof program !== 'string' || !Array.isArray(files)) return undefined;
   const names = files.map((each: unknown) => (each as { readonly file?: unknown } | null)?.file);
-  // A name that leads out of the folder is none that we wrote.
+  // A name that leads out of the folder was not written by this program.
   const isPlain = (name: unknown): name is string =>
     typeof name === 'string' && /^[^/\\]+$/.test(name) && name !== '..';
   return names.every(isPlain) ? { program, files: names.map((file) => ({ file })) } : undefined;
 }
 
-/** Whether it is gone: manifest, the files that it names, then the folder; what else lies in it stays with it. */
+/** Removes the manifest, the files that it names, and then the folder, unless it holds anything else. Returns whether the folder is gone. */
 export async function removeDurableFolder(path: string, program: string): Promise<boolean> {
   const manifest = readManifest(path);
   if (manifest?.program !== program) return false;

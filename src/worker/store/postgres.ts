@@ -9,7 +9,7 @@ import { journalHealth, type JournalLooks } from './health.ts';
 import type { SharedStore } from '../../model/address.ts';
 import type { Clock } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
-import { openLeases, usualLeaseMs } from '../../store/lease.ts';
+import { openLeases, defaultLeaseMs } from '../../store/lease.ts';
 import type { SharedDatabase } from '../../store/postgres.ts';
 import { hasTable, openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import type { FleetMember } from './port.ts';
@@ -85,7 +85,7 @@ const shownFor = '7 days';
 export async function openFleetPlace(store: SharedStore, worker: string, clock: Clock): Promise<FleetPlace> {
   const database = await openShared(store, workerKind, clock);
   const { query, schema } = database;
-  const { leaseMs = usualLeaseMs } = store;
+  const { leaseMs = defaultLeaseMs } = store;
   await query(`delete from ${schema}.store_workers where seen < clock_timestamp() - interval '${shownFor}'`);
   return {
     leaseMs,
@@ -122,7 +122,7 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
 async function fleetIn({
   query,
   schema,
-  leaseMs = usualLeaseMs,
+  leaseMs = defaultLeaseMs,
 }: Pick<SharedDatabase, 'query' | 'schema' | 'leaseMs'>): Promise<FleetMember[]> {
   return query<FleetMember>(
     `select w.worker, w.host, w.pid, w.since, w.mirror,

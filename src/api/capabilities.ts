@@ -1,6 +1,6 @@
 /**
- * What a server can do, measured at first contact in a few requests. Whatever the responses do not prove is `unknown` or
- * `none`, which costs requests later and never records. Section "Capabilities" of docs/architecture.md.
+ * Measures what a server can do, in a few requests at first contact. Whatever the responses do not prove is `unknown` or
+ * `none`: that costs requests later, but never records. Section "Capabilities" of docs/architecture.md.
  */
 import type { ResourceName } from '../model/resources.ts';
 import {
@@ -32,19 +32,22 @@ import {
 import type { RateLimit } from './rate.ts';
 
 export interface Capabilities {
-  /** Most records on a page. */
+  /** The most records on a page. */
   readonly pageSize: number;
-  /** Records beyond which pages of a list were seen to show nothing more, though there is more; undefined where none was. */
+  /** Number of records after which pages of a list show nothing, although there are more; undefined if no such bound was seen. */
   readonly depth?: number;
-  /** The format in which `date` takes a range; `none` where ranges do not work, or nothing shows that they do. */
+  /** The format in which `date` takes a range; `none` if ranges do not work or nothing shows that they do. */
   readonly ranges: DateFormat | 'none';
   /** Whether the last day of a range belongs to it. */
   readonly rangeEnd: RangeEnd;
-  /** Minutes by which the days of ranges begin before those of creation times as they are written: 60 where clocks read UTC+1 and times are in UTC. */
+  /**
+   * How many minutes earlier the days of ranges begin than the days of creation times as they are written: 60 if the
+   * server's clocks read UTC+1 and its times are in UTC.
+   */
   readonly dayShiftMinutes: number | 'unknown';
-  /** Whether lists come in the order requested. */
+  /** Whether lists come in the requested order. */
   readonly sorts: 'kept' | 'ignored' | 'unknown';
-  /** The server's clock less ours, ms; undefined where it sends none. */
+  /** The server's clock minus ours, ms; undefined if it sends no time. */
   readonly clockDifferenceMs?: number;
   readonly rateLimit?: RateLimit;
   /** What could not be measured, and why, for `doctor`. */
@@ -54,25 +57,25 @@ export interface Capabilities {
 type MeasuredClient = Pick<Client, 'list'> & Partial<Pick<Client, 'rateLimit' | 'maxBodyBytes'>>;
 
 interface MeasureOptions {
-  /** Of another resource of the same server: what is server-wide is checked instead of measured anew. */
+  /** Measured on another resource of the same server: what holds for the whole server is checked, not measured again. */
   readonly known?: Capabilities | undefined;
-  /** Of this very list, measured before: a list that shows nothing proves nothing against it. */
+  /** Measured on this list before. They still hold if the list shows nothing now. */
   readonly before?: Capabilities | undefined;
-  /** Page size to begin with; 1,000 where it is left out. */
+  /** The page size to begin with; 1,000 by default. */
   readonly pageSize?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
-/** Records requested where the first and the last few are all that matters. */
+/** Records to request when only the first and last few matter. */
 const sampleSize = 100;
-/** A server that fails on ranges fails on every one, also where a page that failed is narrowed. */
+/** A server that fails on one range fails on all of them, so repeating a range, or a smaller page of it, is no use. */
 const patience = { pageAttempts: 1 };
-/** No record was created on it. */
+/** A day on which no record was created. */
 const farDay = '2099-01-01' as Day;
 
 /**
- * Measures the server by one of its lists: 8 requests at most where the first page size is taken, 3 or 4 where `known`
- * holds. Throws what `Client.list` throws where the plain list cannot be read.
+ * Measures the server by one of its lists: in at most 8 requests if the server accepts the first page size, in 3 or 4 if
+ * `known` still holds. Throws what `Client.list` throws if the plain list cannot be read.
  */
 export async function measureCapabilities(
   client: MeasuredClient,
@@ -80,27 +83,27 @@ export async function measureCapabilities(
   signal?: AbortSignal,
   options: MeasureOptions = {},
 ): Promise<Capabilities> {
-  const { known, before, clock = systemClock, pageSize: first = 1_000 } = options;
+  const { known, before, clock = systemClock, pageSize: firstSize = 1_000 } = options;
   const notes: string[] = [];
   const reach = new Reach();
-  // A few records first: they show how many are too much for one page.
-  const room = new Room(client.maxBodyBytes);
+  const bytes = new PageBytes(client.maxBodyBytes);
   const measured: MeasuredClient = {
     ...client,
     list: async (...requested) => {
       const page = await client.list(...requested);
-      room.note(page);
+      bytes.note(page);
       return page;
     },
   };
-  const list: Measured = { client: measured, resource, reach, signal };
-  const { page: oldest } = await largestPage(list, 'asc', Math.min(first, sampleSize));
-  const most = Math.min(first, room.records, reach.size);
-  const { page: newest, size } = await largestPage(list, 'desc', most);
+  const list: MeasuredList = { client: measured, resource, reach, signal };
+  // The few oldest records come first: they show how many are too many for one page.
+  const { page: oldest } = await largestPage(list, 'asc', Math.min(firstSize, sampleSize));
+  const largest = Math.min(firstSize, bytes.maxRecords, reach.size);
+  const { page: newest, size } = await largestPage(list, 'desc', largest);
   const now = clock.now();
   const clockDifferenceMs = serverAheadOf(newest, now);
   const readable = reach.size === Infinity ? pageSizeOf(newest) : await largestReadable({ ...list, client });
-  const pageSize = Math.min(readable, room.records);
+  const pageSize = Math.min(readable, bytes.maxRecords);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
     ...list,
@@ -111,7 +114,7 @@ export async function measureCapabilities(
     now: now + (clockDifferenceMs ?? 0),
     seen: [...observationsIn(newest), ...observationsIn(oldest)],
   };
-  // A list that shows nothing, as in a deploy, says nothing against what was measured when it did; a refusal does.
+  // An empty list (during a deployment, say) does not contradict what was measured before; a refused range does.
   if (survey.seen.length === 0 && before !== undefined) {
     return { ...before, pageSize: Math.min(before.pageSize, size), ...(await measureRanges(survey, before, notes)) };
   }
@@ -131,8 +134,8 @@ function ordered(direction: 'asc' | 'desc', paginate: number): ListOptions {
   return { sorts: [{ key: 'created_at', direction }], paginate };
 }
 
-/** One list of the server, while it is measured. */
-interface Measured {
+/** The list that is measured. */
+interface MeasuredList {
   readonly client: MeasuredClient;
   readonly resource: ResourceName;
   readonly reach: Reach;
@@ -140,11 +143,11 @@ interface Measured {
 }
 
 /**
- * The records at that end of the list, on the largest page that the server gives, in parts and without what cannot be read where it
- * cannot make it whole: a refused one is halved.
+ * Returns the records at one end of the list, on the largest page that the server accepts: a refused size is halved. A page
+ * that the server cannot make whole comes in parts, without the records that cannot be read.
  */
 async function largestPage(
-  { client, resource, reach, signal }: Measured,
+  { client, resource, reach, signal }: MeasuredList,
   direction: 'asc' | 'desc',
   first: number,
 ): Promise<{ readonly page: Page; readonly size: number }> {
@@ -159,11 +162,11 @@ async function largestPage(
   }
 }
 
-/** Sizes tried between one whose pages come and one whose pages fail: a page more by a half is a third fewer for good. */
+/** How many sizes to try between one that works and one that fails. Pages larger by half mean a third fewer requests. */
 const sizesBetween = 2;
 
-/** Halving has found a size of pages that the host can make; it may well make larger ones. */
-async function largestReadable({ client, resource, reach, signal }: Measured): Promise<number> {
+/** Returns a page size that the host can serve. Halving has found one, but the host may well serve larger pages. */
+async function largestReadable({ client, resource, reach, signal }: MeasuredList): Promise<number> {
   let fails = reach.fails;
   for (let tried = 0; tried < sizesBetween && fails - reach.size > 1; tried += 1) {
     const size = Math.floor((reach.size + fails) / 2);
@@ -178,34 +181,34 @@ async function largestReadable({ client, resource, reach, signal }: Measured): P
   return reach.size;
 }
 
-/** More than this on a page makes nothing quicker: it is held several times over while it is read. */
+/** Larger pages are not faster, and memory holds a page several times over while it is read. */
 const usualPageBytes = 8 * 1_048_576;
 
-/** How many records may be on a page, by the longest that pages have shown on average, so that it is not too large. */
-class Room {
-  readonly #bytes: number;
+/** Bounds the records on a page by the largest average record size seen so far, so that a page does not get too large. */
+class PageBytes {
+  readonly #maxBytes: number;
   #recordBytes = 0;
 
   constructor(maxBodyBytes = Infinity) {
-    this.#bytes = Math.min(usualPageBytes, maxBodyBytes / 2);
+    this.#maxBytes = Math.min(usualPageBytes, maxBodyBytes / 2);
   }
 
   note({ text, records }: Page): void {
     if (records.length > 0) this.#recordBytes = Math.max(this.#recordBytes, text.length / records.length);
   }
 
-  get records(): number {
-    return Math.max(1, Math.floor(this.#bytes / this.#recordBytes));
+  get maxRecords(): number {
+    return Math.max(1, Math.floor(this.#maxBytes / this.#recordBytes));
   }
 }
 
-/** What the server says, unless what it sends says otherwise. */
+/** The page size that the server states, unless it sends fewer records than that. */
 function pageSizeOf(page: Page): number {
   const got = page.records.length;
   return page.lastPage > 1 && got > 0 ? Math.min(page.perPage, got) : page.perPage;
 }
 
-/** By the clock that a time is written with: its text says in which window a record is, whatever the offset behind it. */
+/** Reads creation times as they are written, without their offset: the written day decides in which window a record is. */
 function observationsIn(page: Page): Observation[] {
   return page.records.flatMap((record) => {
     const at = parseWritten(record['created_at']);
@@ -223,7 +226,7 @@ function sortsOf(newest: Page, oldest: Page): Capabilities['sorts'] {
   return falls && rises && (rising[0] ?? 0) < (falling[0] ?? 0) ? 'kept' : 'ignored';
 }
 
-interface Survey extends Measured {
+interface Survey extends MeasuredList {
   readonly sorted: boolean;
   readonly total: number;
   readonly pageSize: number;
@@ -241,7 +244,7 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
   if (first === undefined) {
     notes.push(`${resource}: no record with a creation time, so date ranges could not be tried`);
     if (known === undefined || known.ranges === 'none') return unknown;
-    // That none is in a range proves nothing; that the server fails on one does.
+    // An empty range proves nothing; a range on which the server fails does.
     if ((await requestRange(survey, farDay, addDays(farDay, 1), known.ranges)) === undefined) return unknown;
     return { ranges: known.ranges, rangeEnd: known.rangeEnd, dayShiftMinutes: known.dayShiftMinutes };
   }
@@ -251,12 +254,12 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
     if (proof === undefined) continue;
     const { response } = proof;
     const rules = known?.ranges === format ? rulesOf(known) : undefined;
-    // What another resource has shown of the same server holds here, too, unless this response speaks against it.
+    // What another resource of the same server has shown holds here, too, unless this response contradicts it.
     if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [response], survey.seen)) {
       return { ranges: format, rangeEnd: rules.end, dayShiftMinutes: rules.shiftMinutes };
     }
     const { end, shiftMinutes } = await measureRules(survey, proof, second, format);
-    if (end === 'unknown') notes.push(`${resource}: it is not clear whether a range holds its last day`);
+    if (end === 'unknown') notes.push(`${resource}: it is not clear whether a range includes its last day`);
     if (shiftMinutes === 'unknown') notes.push(`${resource}: it is not clear when the server's days begin`);
     return { ranges: format, rangeEnd: end, dayShiftMinutes: shiftMinutes };
   }
@@ -268,7 +271,7 @@ function rulesOf({ rangeEnd, dayShiftMinutes }: Capabilities): RangeRules {
   return { end: rangeEnd, shiftMinutes: dayShiftMinutes };
 }
 
-/** Requests a range; undefined where the server refuses it, or fails. */
+/** Requests a range. Returns undefined if the server refuses it or fails. */
 async function requestRange(
   survey: Survey,
   from: Day,
@@ -282,7 +285,7 @@ async function requestRange(
       ...(sorted ? ordered(direction, survey.pageSize) : {}),
       date: dateRange(from, to, format),
     };
-    // One record that cannot be read says nothing of ranges.
+    // A record that cannot be read says nothing about ranges: readPage works around it.
     const requestOne: RequestPage = (page, paginate, requested = patience) =>
       client.list(resource, { ...options, page, paginate }, signal, requested);
     const page = await readPage(readingRecords(requestOne), 1, survey.pageSize, survey.reach);
@@ -298,7 +301,7 @@ async function requestRange(
   }
 }
 
-/** Requests a range and, where its records come in order and not all on one page, for its end, too. */
+/** Requests the first page of a range and, if its records come in order and do not fit on one page, its last records, too. */
 async function requestBothEnds(survey: Survey, from: Day, to: Day, format: DateFormat): Promise<RangeResponse[]> {
   const first = await requestRange(survey, from, to, format);
   if (first === undefined) return [];
@@ -308,19 +311,19 @@ async function requestBothEnds(survey: Survey, from: Day, to: Day, format: DateF
 
 interface Proof {
   readonly response: RangeResponse;
-  /** A day with records, the one that shows most. */
+  /** The day whose records show most. */
   readonly day: Day;
 }
 
 /**
- * A response that proves that ranges of the format work: it holds records, all of them of about the days requested, and
- * not simply everything.
+ * Finds a response that proves that ranges in this format work: it holds records, all of about the requested days, and not
+ * simply everything.
  */
 async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<Proof | undefined> {
   const day = probe.kind === 'sample' ? probe.otherwise : probe.day;
   const ranges: readonly (readonly [Day, Day])[] = [
     probe.kind === 'sample' ? [probe.from, probe.to] : [day, addDays(day, 1)],
-    // The records may be on the day before or after by the server's clocks: then the wider range has them.
+    // By the server's clocks, the records may be on the day before or after; the wider range then includes them.
     [addDays(day, -1), addDays(day, 2)],
   ];
   for (const [from, to] of ranges) {
@@ -333,14 +336,14 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
     const isSample = probe.kind === 'sample' && from === probe.from;
     const proof = { response, day: isSample ? bestDayOf(response.found, from) : day };
     if (page.total < survey.total) return proof;
-    // All records lie in the range, or ranges are ignored: only one without records shows which.
+    // Either all records lie in the range, or the server ignores ranges. A range without records shows which.
     const far = await requestRange(survey, farDay, addDays(farDay, 1), format);
     return far?.page.total === 0 ? proof : undefined;
   }
   return undefined;
 }
 
-/** Requests single days: which rule the end of a range follows, and when days begin, in one season and the other. */
+/** Finds out, by requesting single days in both seasons, whether a range includes its last day and when days begin. */
 async function measureRules(
   survey: Survey,
   { response: proof, day }: Proof,
@@ -348,7 +351,7 @@ async function measureRules(
   format: DateFormat,
 ): Promise<RangeRules> {
   const responses = [proof, ...(await requestBothEnds(survey, day, day, format))];
-  // An exclusive end leaves nothing of a day by itself; then the day up to the next midnight shows when it begins.
+  // With an exclusive end, a range from a day to itself is empty; the range to the next day then shows when it begins.
   if (responses.every((response) => response.to !== day || response.found.length === 0)) {
     if (proof.from !== day) responses.push(...(await requestBothEnds(survey, day, addDays(day, 1), format)));
     else if (proof.extent === 'first') {
@@ -357,7 +360,7 @@ async function measureRules(
     }
   }
   const here = rulesFrom(responses, survey.seen);
-  // Clocks that were seen in one season only may stand differently in the other.
+  // With summer time, clocks seen in only one season may differ in the other.
   if (second === undefined || here.end === 'unknown' || here.shiftMinutes === 'unknown') {
     return { end: here.end, shiftMinutes: 'unknown' };
   }
@@ -365,7 +368,7 @@ async function measureRules(
   return { end: here.end, shiftMinutes: there === here.shiftMinutes ? there : 'unknown' };
 }
 
-/** When days begin, where it is known whether a range holds its last day. */
+/** Finds out when days begin, once it is known whether a range includes its last day. */
 async function measureShift(
   survey: Survey,
   probe: Probe,

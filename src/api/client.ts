@@ -1,6 +1,6 @@
 /**
- * The Administration API as functions: its fourteen operations, typed, with reads that are retried and writes that are
- * not. Section "Requests" of docs/architecture.md; the operations are in docs/api.md.
+ * The client of the Administration API: its fourteen operations as typed functions. Reads are retried, writes are not.
+ * Section "Requests" of docs/architecture.md; docs/api.md lists the operations.
  */
 import { UsageError } from '../model/errors.ts';
 import type { Log } from '../model/log.ts';
@@ -26,27 +26,27 @@ import { walkPages } from './narrow.ts';
 import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
 import { type Counters, read } from './request.ts';
 import { defaultRetryLimits, type RetryLimits } from './retry.ts';
-import { refusedIfThere, write } from './write.ts';
+import { deletionErrorOf, write } from './write.ts';
 
-/** `baseUrl`: where `/api/v1` is; may have a path of its own. */
+/** `baseUrl` is the address in front of `/api/v1`; it may have a path of its own. */
 export interface ClientOptions
   extends
     Omit<HttpOptions, 'maxBodyBytes' | 'connections'>,
     Pick<GateOptions, 'concurrency' | 'requestsPerSecond' | 'budget' | 'clock'> {
-  /** Time that passes, ms, by no clock that is set; by `clock` where it is left out. */
+  /** A monotonic clock, ms; `clock` by default. */
   readonly elapsed?: () => number;
-  /** Tries of a read, at most. */
+  /** The most tries of a read. */
   readonly attempts: number;
-  /** No try of a read begins later than this after its first, ms. 5 minutes where it is left out. */
+  /** No try of a read begins later than this after its first, ms. 5 minutes by default. */
   readonly deadlineMs?: number | undefined;
-  /** Records on a page where a walk names none. */
+  /** Records on a page if `pages` is called without `paginate`. */
   readonly pageSize: number;
   readonly log: Log;
-  /** From 0 to 1, for the pauses between tries. `Math.random` where it is left out. */
+  /** Returns a number from 0 to 1, for the pauses between tries. `Math.random` by default. */
   readonly random?: (() => number) | undefined;
-  /** Real time where it is left out. */
+  /** Waits in real time by default. */
   readonly sleep?: Sleep | undefined;
-  /** Largest body that is read, bytes. 16 MiB where it is left out, and less where so many at once were more than 128 MiB. */
+  /** Largest body to read, bytes. By default 16 MiB, or less if `concurrency` such bodies would exceed 128 MiB. */
   readonly maxBodyBytes?: number | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface NewUser {
   readonly last_name: string;
   readonly username: string;
   readonly email: string;
-  /** When empty, the server makes one and emails it to the user. */
+  /** If it is empty, the server makes one and emails it to the user. */
   readonly password?: string;
   readonly language?: string;
   readonly address?: Readonly<
@@ -65,14 +65,14 @@ export interface NewUser {
   readonly mark_email_verified?: boolean;
 }
 
-/** Only what is given is changed. */
+/** Only the given fields change. */
 export type UserChanges = Readonly<
   Partial<Record<'first_name' | 'last_name' | 'username' | 'password' | 'language', string>>
 >;
 
 export interface BalanceChange {
   readonly type: BalanceChangeType;
-  /** Goes out digit for digit: `12.50` as 12.50. */
+  /** Sent digit for digit: `12.50` as 12.50. */
   readonly amount: Money;
   /** The user can see it. */
   readonly description?: string;
@@ -92,16 +92,16 @@ export interface Notification {
   readonly url?: string;
 }
 
-/** How hard one read is tried, where it differs from the client's own way. */
+/** How long to keep trying one read, where that differs from the client's own limits. */
 export type Patience = Partial<Pick<RetryLimits, 'attempts' | 'pageAttempts' | 'deadlineMs'>> & {
-  /** Called before each further try; false ends them. */
+  /** Called before each further try; returning false ends them. */
   readonly mayRetry?: () => boolean;
 };
 
 /**
- * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi; lists PageTooLarge, too, and
- * a UsageError for an option that the resource does not have. What writes throw: see `write`. All throw the
- * signal's reason where it is aborted before anything that matters was sent.
+ * Reads throw KeyRefused, NotFound, RefusedInput, ServerFailed, Unreachable or NotTheApi. Lists also throw PageTooLarge,
+ * and a UsageError for an option that the resource does not have. `write` says what writes throw. All throw the signal's
+ * reason if it is aborted before anything that matters was sent.
  */
 export interface Client {
   list<R extends ResourceName>(
@@ -110,7 +110,7 @@ export interface Client {
     signal?: AbortSignal,
     patience?: Patience,
   ): Promise<Page>;
-  /** One page of a list, as `parse` makes it of the response; an UnreadableResponse that it throws is tried again. */
+  /** One page of a list, parsed by `parse`. If that throws an UnreadableResponse, the page is requested again. */
   listAs<R extends ResourceName, T>(
     resource: R,
     options: ListOptions<R>,
@@ -120,10 +120,10 @@ export interface Client {
   ): Promise<T>;
   /**
    * Every page of a list, forward, each record once by its `id`. Records that come or go meanwhile can shift others past
-   * it; it warns where the total changed.
+   * the reader; if the total changes, it logs a warning.
    */
   pages<R extends ResourceName>(resource: R, options?: ListOptions<R>, signal?: AbortSignal): AsyncGenerator<Page>;
-  /** The user that owns the key. */
+  /** The user who owns the key. */
   auth(signal?: AbortSignal, patience?: Patience): Promise<Response>;
   getUser(
     user: RecordKey,
@@ -140,8 +140,8 @@ export interface Client {
   sendEmail(user: number, email: EmailMessage, signal?: AbortSignal): Promise<Response>;
   sendNotification(user: number, notification: Notification, signal?: AbortSignal): Promise<Response>;
   /**
-   * One of the writes above with exactly this body, JSON text: what stands in a journal is what goes out.
-   * @param mayBegin called just before the first byte; Unreachable where it says no, nothing having been sent
+   * Makes one of the writes above with exactly this body (JSON text), so that what is sent is what the journal holds.
+   * @param mayBegin called just before the first byte; if it returns false, nothing is sent and Unreachable is thrown
    */
   sendExactly(
     operation: OperationName,
@@ -151,23 +151,23 @@ export interface Client {
     mayBegin?: () => boolean,
   ): Promise<Response>;
   readonly counters: Readonly<Counters>;
-  /** The server's rate limit as far as responses have shown it. */
+  /** The server's rate limit; undefined until a response shows it. */
   rateLimit(): RateLimit | undefined;
-  /** Largest body that is read. */
+  /** Largest body to read. */
   readonly maxBodyBytes: number;
   /** The base address, for messages. */
   readonly address: string;
-  /** Another one where the key is another; nothing of the key can be read from it. */
+  /** Identifies the key without revealing anything of it. */
   readonly keyMark: string;
-  /** The text without the key, for what a server sent back. */
+  /** Removes the key from a text that a server sent. */
   redact(text: string): string;
-  /** Breaks every connection. */
+  /** Closes every connection at once. */
   close(): Promise<void>;
 }
 
-const largestBody = 16 * 1_048_576;
-/** Of all bodies that are under way at once. */
-const largestBodies = 128 * 1_048_576;
+const largestBodyBytes = 16 * 1_048_576;
+/** For all bodies that are being received at the same time. */
+const largestBodiesBytes = 128 * 1_048_576;
 
 function checkServer({ baseUrl, key }: ClientOptions): void {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
@@ -177,26 +177,27 @@ function checkServer({ baseUrl, key }: ClientOptions): void {
     });
   }
   if (!/^[\x21-\x7e]+$/.test(key)) {
-    throw new UsageError('the key is empty, or holds spaces, line breaks or characters that no key has', {
+    throw new UsageError('the key is empty, or holds spaces, line breaks or other characters that no key can have', {
       advice: 'Copy the key again.',
     });
   }
 }
 
-/** The id as it goes into a path. Throws a UsageError where it is none. Lists may show others than can be written to. */
+/** Returns the id. Throws a UsageError if it is none: lists may show ids that can be read, but not written to. */
 function checkedId<Id extends RecordKey>(user: Id, use: 'read' | 'written'): Id {
   const isWhole = typeof user === 'bigint' || Number.isSafeInteger(user);
   if (isWhole && (use === 'read' || user > 0)) return user;
   throw new UsageError(`${user} is not a user id`, { advice: 'An id is a whole number above 0.' });
 }
 
-/** Opens the client; nothing is sent before the first call. Throws a UsageError for an address or key of no use. */
+/** Opens the client; nothing is sent before the first call. Throws a UsageError for an invalid address or key. */
 export function openClient(options: ClientOptions): Client {
   checkServer(options);
   const { clock, elapsed = () => clock.now(), log, random = Math.random, sleep = realSleep } = options;
   const { attempts, deadlineMs = defaultRetryLimits.deadlineMs } = options;
   const limits: RetryLimits = { ...defaultRetryLimits, attempts, deadlineMs };
-  const maxBodyBytes = options.maxBodyBytes ?? Math.min(largestBody, Math.floor(largestBodies / options.concurrency));
+  const maxBodyBytes =
+    options.maxBodyBytes ?? Math.min(largestBodyBytes, Math.floor(largestBodiesBytes / options.concurrency));
   const http = openHttp({
     baseUrl: options.baseUrl,
     key: options.key,
@@ -216,7 +217,7 @@ export function openClient(options: ClientOptions): Client {
     sleep,
   });
   const counters: Counters = { requests: 0, retries: 0, byStatus: {} };
-  const line = { http, gate, clock, elapsed, sleep, log, counters, given: new Set<string>() };
+  const context = { http, gate, clock, elapsed, sleep, log, counters, endpointsRead: new Set<string>() };
 
   const reading = (signal: AbortSignal | undefined, { mayRetry, ...patience }: Patience = {}) => ({
     limits: { ...limits, ...patience },
@@ -225,7 +226,7 @@ export function openClient(options: ClientOptions): Client {
     mayRetry,
   });
   const listAs: Client['listAs'] = async (resource, requested, parse, signal, patience) =>
-    read(line, listPath(resource, requested), parse, reading(signal, patience));
+    read(context, listPath(resource, requested), parse, reading(signal, patience));
   const list: Client['list'] = async (resource, requested = {}, signal, patience) =>
     listAs(resource, requested, (response) => pageOf(response, requested.page ?? 1, resource), signal, patience);
 
@@ -237,13 +238,13 @@ export function openClient(options: ClientOptions): Client {
     patience?: Patience,
   ): Promise<Response> => {
     const path = pathOf(operationOf(name), user === undefined ? undefined : checkedId(user, 'read'));
-    return read(line, `${path}${query}`, checkedResponse, reading(signal, patience));
+    return read(context, `${path}${query}`, checkedResponse, reading(signal, patience));
   };
 
   const sendExactly: Client['sendExactly'] = async (name, user, body, signal, mayBegin) => {
     const operation = operationOf(name);
     const path = pathOf(operation, user === undefined ? undefined : checkedId(user, 'written'));
-    return write(line, { method: operation.method, path, body, mayBegin }, signal);
+    return write(context, { method: operation.method, path, body, mayBegin }, signal);
   };
   const send = (name: OperationName, user: number | undefined, body: object, signal?: AbortSignal): Promise<Response> =>
     sendExactly(name, user, JSON.stringify(body), signal);
@@ -271,7 +272,7 @@ export function openClient(options: ClientOptions): Client {
       try {
         return await send('users.delete', user, force === undefined ? {} : { force }, signal);
       } catch (error) {
-        throw await refusedIfThere(error, () => get('users.get', user, signal));
+        throw await deletionErrorOf(error, () => get('users.get', user, signal));
       }
     },
     updateBalance: async (user, { type, amount, description }, signal) =>
@@ -292,7 +293,7 @@ export function openClient(options: ClientOptions): Client {
   };
 }
 
-/** The response as it came, after making sure that there is one. */
+/** Returns the response as it came. Throws an UnreadableResponse if its body cannot be read. */
 function checkedResponse(response: HttpResponse): Response {
   bodyOf(response);
   return responseOf(response);

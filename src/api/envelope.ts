@@ -1,6 +1,6 @@
 /**
- * The body of a response: parsed, and where it is the paginated envelope of a list, checked and turned into a page. Only
- * the envelope is checked; records are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
+ * Parses the body of a response, and turns the paginated envelope of a list into a page. Only the envelope is checked;
+ * records are taken as they come. Sections "Lists" and "Errors" of docs/api.md.
  */
 import { z } from 'zod';
 import { foreignList, isRecord } from '../model/records.ts';
@@ -9,35 +9,25 @@ import { secondMs } from '../model/time.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';
 import { isTooDeep, parseExactly } from './exact-json.ts';
 
-/** A 2xx that is no usable response. A read is tried again; a write's outcome is unknown. */
+/**
+ * A 2xx without a usable body. A read is retried; the outcome of a write is unknown. `web-page`: probably not from the API.
+ * `refused`: the server refuses under a status of success. `wrong-page`: another page than the requested one. `foreign`: the
+ * records of another list.
+ */
 export class UnreadableResponse extends Error {
   override readonly name = 'UnreadableResponse';
-  /** True where a web page came: probably not from the API. */
-  readonly html: boolean;
-  /** What the server said where it refused under a status of success, else undefined. */
-  readonly refusal: readonly string[] | undefined;
-  readonly mistaken: boolean;
-  /** True where it shows the records of another list. */
-  readonly foreign: boolean;
+  readonly kind: 'malformed' | 'web-page' | 'refused' | 'wrong-page' | 'foreign';
+  /** The server's words if it refused. */
+  readonly problems: readonly string[];
 
-  constructor(
-    message: string,
-    more: {
-      readonly html?: boolean;
-      readonly refusal?: readonly string[];
-      readonly mistaken?: boolean;
-      readonly foreign?: boolean;
-    } = {},
-  ) {
+  constructor(message: string, kind: UnreadableResponse['kind'] = 'malformed', problems: readonly string[] = []) {
     super(message);
-    this.html = more.html ?? false;
-    this.refusal = more.refusal;
-    this.mistaken = more.mistaken ?? false;
-    this.foreign = more.foreign ?? false;
+    this.kind = kind;
+    this.problems = problems;
   }
 }
 
-/** Whether the body is a web page. What begins as JSON is read as JSON, and a page is a page, whatever the type says. */
+/** Whether the body is a web page. Its first characters decide; the content type counts only if they are neither JSON nor HTML. */
 export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolean {
   const start = response.body.slice(0, 256).trimStart();
   if (start === '' || start.startsWith('{') || start.startsWith('[')) return false;
@@ -45,25 +35,23 @@ export function isHtml(response: Pick<HttpResponse, 'body' | 'headers'>): boolea
 }
 
 /**
- * The parsed body of a response that should hold one. Throws an UnreadableResponse where it is empty, a web page, cut off,
- * not JSON, or a refusal under a status of success.
+ * Parses the body of a response that should have one. Throws an UnreadableResponse if it is empty, a web page, cut off, not
+ * JSON, or a refusal under a status of success.
  */
 export function bodyOf(response: Pick<HttpResponse, 'body' | 'headers'>): unknown {
   if (response.body === '') throw new UnreadableResponse('the response is empty');
-  if (isHtml(response)) throw new UnreadableResponse('the response is a web page', { html: true });
+  if (isHtml(response)) throw new UnreadableResponse('the response is a web page', 'web-page');
   let body: unknown;
   try {
     body = parseExactly(response.body);
   } catch (error) {
-    // Out of room for its own calls.
+    // The parser's call stack overflowed.
     if (error instanceof RangeError) throw tooDeep();
     // The parser's own message quotes the body, which may hold anything.
     throw new UnreadableResponse('the response is not whole, or not JSON');
   }
   if (isTooDeep(body)) throw tooDeep();
-  if (isRefusal(body)) {
-    throw new UnreadableResponse('the server reports a failure', { refusal: problemsIn(body) });
-  }
+  if (isRefusal(body)) throw new UnreadableResponse('the server reports a failure', 'refused', problemsIn(body));
   return body;
 }
 
@@ -71,12 +59,12 @@ function tooDeep(): UnreadableResponse {
   return new UnreadableResponse('the response is nested more than 1,000 levels deep');
 }
 
-/** `{"success": false, …}`, under whatever status. */
+/** Whether the body is `{"success": false, …}`, whatever the status. */
 function isRefusal(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'success' in body && body.success === false;
 }
 
-/** Longest text of one problem that is shown: a debug trace may follow, and it may hold secrets. */
+/** A longer text is cut: a debug trace may follow, and it may hold secrets. */
 const longestProblem = 500;
 
 function textsIn(value: unknown): string[] {
@@ -87,8 +75,8 @@ function textsIn(value: unknown): string[] {
 }
 
 /**
- * What an error body says, as it came: `{"success": false, "errors": ["…"]}` or
- * `{"message": "…", "errors": {"field": ["…"]}}`. Each text is cut at 500 characters.
+ * Returns the texts of an error body: `{"success": false, "errors": ["…"]}` or
+ * `{"message": "…", "errors": {"field": ["…"]}}`. Each is cut at 500 characters.
  */
 export function problemsIn(body: unknown): string[] {
   if (typeof body !== 'object' || body === null) return [];
@@ -96,11 +84,11 @@ export function problemsIn(body: unknown): string[] {
   const fields = isRecord(errors)
     ? Object.entries(errors).flatMap(([field, texts]) => textsIn(texts).map((text) => `${field}: ${text}`))
     : textsIn(errors);
-  const said = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
-  return said.filter((text) => text !== '').map(shortLine);
+  const problems = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
+  return problems.filter((text) => text !== '').map(shortLine);
 }
 
-/** One line of bounded length without control characters, which could command the terminal that shows it. */
+/** Makes the text one line of bounded length, without control characters, which could command the terminal that shows it. */
 export function shortLine(text: string): string {
   return text
     .slice(0, longestProblem)
@@ -108,7 +96,7 @@ export function shortLine(text: string): string {
     .trim();
 }
 
-/** The same of a response whose body may be anything: what is neither shape, nor a web page, is given as it stands. */
+/** Returns what an error response says, whatever its body is: a body of neither shape, unless it is a web page, as it stands. */
 export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): string[] {
   if (response.body === '' || isHtml(response)) return [];
   const asItStands = [shortLine(response.body)];
@@ -120,32 +108,32 @@ export function problemsOf(response: Pick<HttpResponse, 'body' | 'headers'>): st
   }
 }
 
-/** A record as it came: keys of the document and any others. Numbers beyond 2^53 are bigints. */
+/** A record as it came, with documented and any other keys. Integers beyond 2^53 are bigints. */
 export type ApiRecord = Readonly<Record<string, unknown>>;
 
-/** Records that make each page fail that they are on. */
+/** Records that make every page fail that they are on. */
 export interface Unreadable {
-  /** Their places in the list, from 1; more than one where it was not tried to find the single ones. */
+  /** Their first and last place in the list, from 1: a single place unless the search for single records was given up. */
   readonly first: number;
   readonly last: number;
-  /** The smallest request that failed, and the server's words. */
+  /** The error of the smallest request that failed: the request and the server's words. */
   readonly problem: string;
 }
 
-/** The envelope's numbers, and when it came. */
+/** The numbers of the envelope, and when it came. */
 export interface ListPage {
   readonly page: number;
-  /** As the server says, which may be less than what was requested. */
+  /** As the server says; it may be less than requested. */
   readonly perPage: number;
   /** Never below 1. */
   readonly lastPage: number;
-  /** Records that match, over all pages. */
+  /** Matching records on all pages. */
   readonly total: number;
-  /** What of it no page shows, however small, where the server could not make it whole. */
+  /** Records of the page that not even a page of one record shows. */
   readonly unreadable?: readonly Unreadable[];
-  /** The `Date` header, in whole seconds, ms since 1970. */
+  /** The `Date` header, ms since 1970, in whole seconds. */
   readonly serverTime?: number;
-  /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
+  /** Age of the response if it came from a cache, ms, in whole seconds. */
   readonly ageMs?: number;
   /** How long the response took. */
   readonly milliseconds: number;
@@ -164,19 +152,19 @@ const envelope = z.object({
   per_page: count,
   last_page: count,
   total: count,
-  // Checked by hand below: a schema would take longer over a thousand records than parsing them did.
+  // The records are checked by hand below: a schema would take longer for a thousand of them than parsing did.
   data: z.custom<object>((data) => Array.isArray(data) || isNumbered(data)),
 });
 
-/** PHP's array with gaps, as after a filter: an object whose keys are numbers. They come in the order of the numbers. */
+/** Whether the data is a PHP array with gaps, as after a filter: an object whose keys are numbers, in numeric order. */
 function isNumbered(data: unknown): data is Record<string, unknown> {
   return isRecord(data) && Object.keys(data).every((key) => /^\d+$/.test(key));
 }
 
 /**
- * The response as a page of the resource's list. Throws an UnreadableResponse for whatever is no envelope, for an envelope of
- * another page than the one requested - servers give their first page for one they do not like - and for the records of
- * another list.
+ * Turns the response into a page of the resource's list. Throws an UnreadableResponse if it is not an envelope, if another
+ * page came than the requested one (servers give their first page instead of one that they do not like), or if the records
+ * belong to another list.
  */
 export function pageOf(
   response: Pick<HttpResponse, 'body' | 'headers' | 'milliseconds'>,
@@ -187,8 +175,8 @@ export function pageOf(
   const parsed = envelope.safeParse(body);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    const refusal = problemsIn(body);
-    if (refusal.length > 0) throw new UnreadableResponse('the response is not a list', { refusal });
+    const problems = problemsIn(body);
+    if (problems.length > 0) throw new UnreadableResponse('the response is not a list', 'refused', problems);
     const found = isRecord(body)
       ? `; what came has ${shortLine(Object.keys(body).slice(0, 8).join(', ')) || 'nothing'}`
       : '';
@@ -199,12 +187,12 @@ export function pageOf(
   const { current_page: page, per_page: perPage, last_page: lastPage, total } = parsed.data;
   const data: readonly unknown[] = Object.values(parsed.data.data);
   if (page !== requested) {
-    throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, { mistaken: true });
+    throw new UnreadableResponse(`page ${requested} was requested and page ${page} came`, 'wrong-page');
   }
   if (!data.every(isRecord))
     throw new UnreadableResponse('the response is not a list: data holds something that is not a record');
   const foreign = foreignList(data, resource);
-  if (foreign !== undefined) throw new UnreadableResponse(foreign, { foreign: true });
+  if (foreign !== undefined) throw new UnreadableResponse(foreign, 'foreign');
   return {
     page,
     perPage: Math.max(1, perPage),
@@ -216,7 +204,7 @@ export function pageOf(
   };
 }
 
-/** When the server gave the response, and how long it took. */
+/** Returns when the server gave the response, and how long it took. */
 export function whenOf({
   headers,
   milliseconds,
@@ -231,23 +219,23 @@ export function whenOf({
 }
 
 /**
- * By how much the server's clock was ahead of this machine's when the response came, ms; below 0 behind, undefined where it
- * sends no time. Some caches pass on the `Date` of the server and others write their own, so that `Age` must be added to the one
- * and not to the other: what agrees better with this machine is taken. An absurd `Age` then says nothing of the clocks.
+ * Returns how far the server's clock was ahead of this machine's when the response came, ms: negative if it was behind,
+ * undefined if the response has no time. Some caches pass on the server's `Date`, to which `Age` must be added; others write
+ * their own. The reading that agrees better with this machine's clock is taken, so an absurd `Age` changes nothing.
  */
 export function serverAheadOf(
   { serverTime, ageMs = 0, milliseconds }: Pick<ListPage, 'serverTime' | 'ageMs' | 'milliseconds'>,
   now: number,
 ): number | undefined {
   if (serverTime === undefined) return undefined;
-  // The header is cut to whole seconds, half a second is its mean error; it was written halfway through the wait.
+  // The header is cut to whole seconds (half a second off on average), and was written about halfway through the wait.
   const ahead = Math.round(serverTime + secondMs / 2 - (now - milliseconds / 2));
   return Math.abs(ahead) <= Math.abs(ahead + ageMs) ? ahead : ahead + ageMs;
 }
 
 /**
- * The one record that a response about a single user holds: the body itself, or what it holds under `data` or `user`.
- * The document does not show these bodies. Undefined where no object with an `id` is found.
+ * Returns the record in a response about a single user: the body itself, or its `data` or `user`, since the API's reference
+ * does not show these bodies. Undefined if none of them is an object with an `id`.
  */
 export function recordIn(body: unknown): ApiRecord | undefined {
   if (!isRecord(body)) return undefined;

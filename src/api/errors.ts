@@ -1,5 +1,5 @@
 /**
- * How a request can fail for good, as errors for the operator. Each names the request and the address, never the key.
+ * The errors with which a request finally fails, for the operator. Each names the request and the address, never the key.
  * Section "Errors" of docs/api.md.
  */
 import {
@@ -12,26 +12,25 @@ import {
 } from '../model/errors.ts';
 
 /**
- * What the server sent, as it came. Errors keep it out of sight of whoever prints or logs them: it may hold
- * anything, even the key.
+ * What the server sent, as it came. Errors hold it as a hidden property, so that nobody prints or logs it with them: it may
+ * contain anything, even the key.
  */
 export interface Response {
   readonly status: number;
-  /** The parsed JSON (numbers beyond 2^53 as bigints), or the text where it is none. */
+  /** The parsed JSON (integers beyond 2^53 as bigints), or the text if it is not JSON. */
   readonly body: unknown;
   readonly raw: string;
-  /** How long ago the server gave this, where a cache in front has kept it, in whole seconds, ms. */
+  /** Age of the response if it came from a cache, ms, in whole seconds. */
   readonly ageMs?: number;
 }
 
 interface ApiErrorOptions extends ErrorOptions {
-  /** Undefined where there was none. */
   readonly response?: Response | undefined;
-  /** Whether the same list may be given in smaller pages: it failed as a host does that cannot make the page. */
+  /** Whether the server may be able to give the same records in smaller pages. */
   readonly smallerMayHelp?: boolean;
 }
 
-/** Sets `response` where neither printing nor logging the error looks. */
+/** Sets `response` as a property that is not enumerable, so that neither printing nor logging the error shows it. */
 function hide(error: Error, { response }: ApiErrorOptions): void {
   Object.defineProperty(error, 'response', { value: response });
 }
@@ -45,7 +44,7 @@ class ReadFailed extends UnreachableError {
   }
 }
 
-/** 401 or 403. `status` says which: a 403 may be for this resource alone. */
+/** 401 or 403; a 403 may concern only this resource. */
 export class KeyRefused extends KeyRefusedError {
   override readonly name = 'KeyRefused';
   readonly status: number;
@@ -69,11 +68,11 @@ export class NotFound extends UsageError {
   }
 }
 
-/** The server looked at the request and does not want it: 422, or another 4xx, or `success: false`. */
+/** The server looked at the request and refused it: 422, another 4xx, or `success: false`. */
 export class RefusedInput extends UsageError {
   override readonly name = 'RefusedInput';
   readonly status: number;
-  /** As the server words them, `field: message`. */
+  /** In the server's words: `field: message`. */
   readonly problems: readonly string[];
   declare readonly response: Response | undefined;
 
@@ -85,62 +84,62 @@ export class RefusedInput extends UsageError {
   }
 }
 
-/** The server was there, and every try failed: a lasting 5xx, 429, or responses that cannot be read. */
+/** The server responded, and every try failed: 5xx, 429, or responses that cannot be read. */
 export class ServerFailed extends ReadFailed {
   override readonly name = 'ServerFailed';
-  /** Of the last try. */
+  /** The status of the last try. */
   readonly status: number;
   /** How long the server says to wait, ms. */
   readonly waitMs: number | undefined;
-  /** Whether another page came than the one requested. */
-  readonly isOther: boolean;
+  /** Whether another page came than the requested one. */
+  readonly isWrongPage: boolean;
   declare readonly response: Response | undefined;
 
   constructor(
     message: string,
     status: number,
-    options: ApiErrorOptions & { readonly waitMs?: number | undefined; readonly isOther?: boolean } = {},
+    options: ApiErrorOptions & { readonly waitMs?: number | undefined; readonly isWrongPage?: boolean } = {},
   ) {
     super(message, options);
     this.status = status;
     this.waitMs = options.waitMs;
-    this.isOther = options.isOther ?? false;
+    this.isWrongPage = options.isWrongPage ?? false;
     hide(this, options);
   }
 }
 
-/** No response came at all, in any try. Of a write: it is certain that nothing was sent. */
+/** No response came in any try. For a write, this means that nothing was sent. */
 export class Unreachable extends ReadFailed {
   override readonly name = 'Unreachable';
 }
 
-/** Something responds at the address, and it is not this API: a web page, or a redirect. */
+/** Something else than this API responds at the address: with a web page or a redirect. */
 export class NotTheApi extends ReadFailed {
   override readonly name = 'NotTheApi';
 }
 
-/** A list shows the records of another one, also when it was requested once more. */
+/** A list shows the records of another list, and did so again when it was requested once more. */
 export class ForeignRecords extends IncompleteError {
   override readonly name = 'ForeignRecords';
 }
 
-/** The body is over the bound: the caller may request smaller pages. */
+/** The body is larger than the bound; the caller can request smaller pages. */
 export class PageTooLarge extends ReadFailed {
   override readonly name = 'PageTooLarge';
 }
 
-/** Whether the page could not be made, or not be taken: smaller ones may be. */
+/** Whether the server could not make the page, or it was too large to read: smaller pages may work. */
 export function isPageFailure(error: unknown): error is ReadFailed {
   return error instanceof ReadFailed && error.smallerMayHelp;
 }
 
-/** Whether the server has no such page, as it may say of one behind a list's end: it refuses it, fails, or gives another one. */
+/** Whether the error may mean that there is no such page: behind the end of a list, servers refuse, fail, or give another page. */
 export function isNoPage(error: unknown): error is Error {
-  const isNo = error instanceof RefusedInput || error instanceof NotFound || isPageFailure(error);
-  return isNo || (error instanceof ServerFailed && error.isOther);
+  if (error instanceof ServerFailed && error.isWrongPage) return true;
+  return error instanceof RefusedInput || error instanceof NotFound || isPageFailure(error);
 }
 
-/** A write was sent and its response was lost, or says nothing of what happened. */
+/** A write was sent, and its response was lost or does not say what happened. */
 export class WriteOutcomeUnknown extends OutcomeUnknownError {
   override readonly name = 'WriteOutcomeUnknown';
   declare readonly response: Response | undefined;

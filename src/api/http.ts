@@ -1,24 +1,31 @@
 /**
- * One request, one response, and what its headers say: undici underneath, keep-alive and a pool, bounded in time and size.
- * Redirects are responses like any other and never followed; the key goes into the Authorization header and nowhere else.
- * Section "Requests" of docs/architecture.md.
+ * Sends one request through a pool of undici, bounded in time and size, and reads the headers of its response. Redirects are
+ * responses like any other and never followed. The key goes into the Authorization header and nowhere else. Section
+ * "Requests" of docs/architecture.md.
  */
 import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
 import { type Network, openDispatcher } from './network.ts';
-import { bodyScrubber, type BodyScrubber, codeOf, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
-import { type Circumstances, tooLarge, TransportError, transportErrorOf, wasTimeout } from './transport-error.ts';
+import { bodyScrubber, type BodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
+import {
+  codeOf,
+  type ErrorContext,
+  timeoutError,
+  tooLargeError,
+  TransportError,
+  transportErrorOf,
+} from './transport-error.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/memory.ts';
 import { secondMs } from '../model/time.ts';
 
 interface Address {
   readonly origin: string;
-  /** The address's own path, without a slash at its end. */
+  /** The path of the base address, without a slash at its end. */
   readonly prefix: string;
-  /** Both, for messages. */
+  /** Origin and prefix, for messages. */
   readonly text: string;
 }
 
@@ -29,15 +36,15 @@ function addressOf(baseUrl: string): Address {
 }
 
 /**
- * A body as it arrives. Each piece is copied at once into one buffer, so that the pieces, which come from the socket in
- * their dozens, are garbage before the next page is there: kept until the end, they outlive the collector's young
- * generation and triple the memory of a long sync.
+ * A body as it arrives. Each chunk is copied into one buffer at once, so that the dozens of chunks from the socket are garbage
+ * before the next page arrives. If they were kept until the end, they would outlive the young generation of the garbage
+ * collector and triple the memory of a long sync.
  */
 class BodyBuffer {
   #bytes: Buffer;
   #length = 0;
 
-  /** @param expected bytes that the response announces; 0 where it does not */
+  /** @param expected bytes that the response announces; 0 if it does not */
   constructor(expected: number) {
     this.#bytes = Buffer.allocUnsafeSlow(expected);
   }
@@ -46,14 +53,14 @@ class BodyBuffer {
     return this.#length;
   }
 
-  append(piece: Buffer): void {
-    const needed = this.#length + piece.length;
+  append(chunk: Buffer): void {
+    const needed = this.#length + chunk.length;
     if (needed > this.#bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, this.#bytes.length * 2));
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }
-    piece.copy(this.#bytes, this.#length);
+    chunk.copy(this.#bytes, this.#length);
     this.#length = needed;
   }
 
@@ -66,7 +73,7 @@ type Decode = (bytes: Buffer, options: { readonly maxOutputLength: number }) => 
 
 const inflate: Decode = promisify(zlib.inflate);
 const inflateRaw: Decode = promisify(zlib.inflateRaw);
-/** In the first byte of a zlib stream; some servers send the bare stream under the same name. */
+/** The method in the first byte of a zlib stream. Some servers send the raw deflate stream under the same name. */
 const deflateMethod = 8;
 
 const decoders: Readonly<Record<string, Decode>> = {
@@ -78,18 +85,18 @@ const decoders: Readonly<Record<string, Decode>> = {
   identity: (bytes) => Promise.resolve(bytes),
 };
 
-// It leaves a byte order mark out.
+// Also removes a byte order mark.
 const utf8 = new TextDecoder();
 
-/** The body without its encoding, of `most` bytes at the most. Rejects with whatever `decodingErrorOf` takes. */
-async function decodedBody(body: Buffer, headers: HttpHeaders, most: number): Promise<Buffer> {
+/** Decompresses the body to at most `maxBytes`. Rejects with an error for `decodingErrorOf`. */
+async function decodedBody(body: Buffer, headers: HttpHeaders, maxBytes: number): Promise<Buffer> {
   const codings = headerText(headers, 'content-encoding')?.toLowerCase().split(',') ?? [];
   let plain = body;
-  // Undone one after the other, the last that was applied first. Nothing may be wrapped around nothing: a 204.
+  // The encoding that was applied last is undone first. An empty body, as of a 204, is not encoded, whatever the header says.
   for (const coding of body.length === 0 ? [] : codings.reverse()) {
     const decode = decoders[coding.trim()];
     if (decode === undefined) throw new Error(`the response is encoded as ${coding.trim().slice(0, 20)}`);
-    plain = await decode(plain, { maxOutputLength: most });
+    plain = await decode(plain, { maxOutputLength: maxBytes });
   }
   if (plain !== body) releaseBytes(body);
   return plain;
@@ -120,32 +127,32 @@ function responseOf(
   };
 }
 
-function decodingErrorOf(error: unknown, most: number, circumstances: Circumstances): TransportError {
-  if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') return tooLarge(most, circumstances);
-  return transportErrorOf(error, circumstances, 'protocol');
+function decodingErrorOf(error: unknown, maxBytes: number, context: ErrorContext): TransportError {
+  if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') return tooLargeError(maxBytes, context);
+  return transportErrorOf(error, context, 'protocol');
 }
 
 export interface HttpOptions {
-  /** May hold a path, which is put before every path requested. */
+  /** May have a path, which is put before every requested path. */
   readonly baseUrl: string;
   readonly key: string;
   readonly userAgent: string;
   /** Longest time for the whole exchange, from the call to the last byte, ms. */
   readonly timeoutMs: number;
-  /** Largest body that is read, bytes. */
+  /** Largest body to read, bytes. */
   readonly maxBodyBytes: number;
   readonly connections: number;
-  /** Left out: no proxy, and the usual certificates. */
+  /** By default no proxy, and the usual certificates. */
   readonly network?: Network;
 }
 
 export interface HttpRequest {
   readonly method: HttpMethod;
-  /** With its query, beginning with `/`. */
+  /** Begins with `/` and includes the query. */
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
-  /** Called once the connection stands, just before the first byte: where it says no, nothing is sent. */
+  /** Called once the connection is open, just before the first byte; if it returns false, nothing is sent. */
   readonly mayBegin?: (() => boolean) | undefined;
 }
 
@@ -153,17 +160,17 @@ export type HttpHeaders = Readonly<Record<string, string | readonly string[] | u
 
 export interface HttpResponse {
   readonly status: number;
-  /** Names in lower case; the key is in none of them. */
+  /** Names in lower case; the key is removed. */
   readonly headers: HttpHeaders;
-  /** Without the key and passwords, should the server have sent them. Made when it is first read. */
+  /** The text, without the key and passwords if the server sent any. Decoded when it is first read. */
   readonly body: string;
-  /** SHA-1 of the body as it came, in base64: a page that came before is known by it without being read. */
+  /** SHA-1 of the body as it came, in base64, by which a page that came before is recognised without being read. */
   readonly digest: string;
-  /** The body in UTF-8, where it may be read just as it came; else undefined. The memory is the caller's. */
+  /** Returns the body in UTF-8 if it can be read just as it came, else undefined. The memory is the caller's. */
   readonly cleanBytes: () => Buffer | undefined;
-  /** Gives the memory of what came back; of the body, what was read stays. */
+  /** Releases the memory of the bytes; `body` stays if it was read before. */
   readonly discard: () => void;
-  /** How long the body was on its way here. */
+  /** Size of the body on the wire. */
   readonly bytes: number;
   /** From the call to the last byte. */
   readonly milliseconds: number;
@@ -171,17 +178,17 @@ export interface HttpResponse {
 
 export interface Http {
   /**
-   * Sends the request once. Throws a TransportError where no whole response came, and the signal's reason where it was
-   * aborted before anything was sent; aborted later, a TransportError of the fault `aborted`.
+   * Sends the request once. Throws a TransportError if no whole response came. If the signal is aborted before anything was
+   * sent, throws its reason; if it is aborted later, a TransportError with the fault `aborted`.
    */
   send(request: HttpRequest, signal?: AbortSignal): Promise<HttpResponse>;
-  /** The address without the key, for messages. */
+  /** The base address, for messages. */
   readonly address: string;
   readonly redact: Redact;
   close(): Promise<void>;
 }
 
-/** A connection that does not stand after this long will not: the rest of the time is better spent on another try. */
+/** A connection that is not open by then will not open; the rest of the time is better spent on another try. */
 const longestConnectMs = 8 * secondMs;
 
 /** Opens the pool; nothing is sent before the first request. */
@@ -198,14 +205,14 @@ export function openHttp(options: HttpOptions): Http {
   };
   const open = (pipelining: number) => openDispatcher(origin, options.network ?? {}, { ...shared, pipelining });
   const reads = open(1);
-  // A write gets a connection of its own: on one kept alive it could meet the server's closing of it, and its outcome
+  // A write gets a new connection: on one that was kept alive it could cross with the server closing it, and its outcome
   // would be unknown for no reason.
   let writes: Dispatcher | undefined;
   const headers = {
     authorization: `Bearer ${options.key}`,
     accept: 'application/json',
     'content-type': 'application/json',
-    // Something in front may keep responses; what it kept is older than it seems.
+    // A cache in front of the server may return responses that are older than they seem.
     'cache-control': 'no-cache',
     'user-agent': options.userAgent,
   };
@@ -226,7 +233,7 @@ export function openHttp(options: HttpOptions): Http {
   };
 }
 
-/** Runs one exchange as undici's handler, which alone knows whether the request had begun to be sent. */
+/** Runs one exchange with a handler of undici's: only that learns whether sending had begun. */
 function exchange(
   pool: Dispatcher,
   message: Dispatcher.DispatchOptions,
@@ -254,17 +261,15 @@ function exchange(
       reject(error);
       controller?.abort(new Error('given up'));
     };
-    const failWith = (error: TransportError) => fail(error);
     const context = () => ({ sent: controller !== undefined, redact });
     const onAbort = () =>
       fail(controller === undefined ? signal?.reason : transportErrorOf(signal?.reason, context(), 'aborted'));
-    const timer = setTimeout(() => failWith(wasTimeout(limits.timeoutMs, context())), limits.timeoutMs);
+    const timer = setTimeout(() => fail(timeoutError(limits.timeoutMs, context())), limits.timeoutMs);
     signal?.addEventListener('abort', onAbort, { once: true });
 
     pool.dispatch(message, {
       onRequestStart: (begun) => {
-        if (!settled && !limits.mayBegin())
-          failWith(new TransportError('it would have gone out too late', 'late', false));
+        if (!settled && !limits.mayBegin()) fail(new TransportError('it would have gone out too late', 'late', false));
         if (settled) begun.abort(new Error('given up'));
         else controller = begun;
       },
@@ -272,11 +277,11 @@ function exchange(
         status = statusCode;
         headers = received;
         const announced = Number(received['content-length'] ?? 0);
-        if (announced > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
+        if (announced > limits.maxBodyBytes) fail(tooLargeError(limits.maxBodyBytes, context()));
         else if (Number.isSafeInteger(announced)) body = new BodyBuffer(announced);
       },
       onResponseData: (_, chunk) => {
-        if (body.length + chunk.length > limits.maxBodyBytes) failWith(tooLarge(limits.maxBodyBytes, context()));
+        if (body.length + chunk.length > limits.maxBodyBytes) fail(tooLargeError(limits.maxBodyBytes, context()));
         else body.append(chunk);
       },
       onResponseEnd: () => {
@@ -288,12 +293,12 @@ function exchange(
         const refuse = (error: unknown) => reject(decodingErrorOf(error, limits.maxBodyBytes, context()));
         decodedBody(body.bytes(), headers, limits.maxBodyBytes).then(deliver, refuse);
       },
-      onResponseError: (_, error) => failWith(transportErrorOf(error, context())),
+      onResponseError: (_, error) => fail(transportErrorOf(error, context())),
     });
   });
 }
 
-/** The header's text, the first where there are several. */
+/** Returns the text of the header, the first one if it was sent several times. */
 function headerText(headers: HttpHeaders, name: string): string | undefined {
   const value = headers[name];
   return typeof value === 'string' ? value.trim() : value?.[0]?.trim();
@@ -304,26 +309,26 @@ function numberOf(headers: HttpHeaders, name: string): number | undefined {
   return text !== undefined && /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
-/** An HTTP date; `Date.parse` alone would make a date of almost anything. */
+/** Parses an HTTP date. The pattern is needed because `Date.parse` makes a date of almost anything. */
 function instantOf(text: string | undefined): number | undefined {
   const ms = text !== undefined && /^[A-Z][a-z]+, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** The server's clock in ms since 1970, cut to whole seconds as the `Date` header is. */
+/** Returns the `Date` header in ms since 1970; it has whole seconds only. */
 export function serverTimeOf(headers: HttpHeaders): number | undefined {
   return instantOf(headerText(headers, 'date'));
 }
 
-/** How long before it came here a cache had got the response from the server, in whole seconds, ms; undefined without one. */
+/** Returns the `Age` header in ms: how long a cache has held the response. Undefined if there is none. */
 export function ageOf(headers: HttpHeaders): number | undefined {
   const seconds = numberOf(headers, 'age');
   return seconds === undefined ? undefined : seconds * secondMs;
 }
 
 /**
- * How long `Retry-After` says to wait from `now`, in ms: seconds, or an HTTP date, which is read by the server's own
- * clock where it sends it. Undefined where there is no such header, or none that makes sense.
+ * Returns how long `Retry-After` says to wait from `now`, ms. The header has seconds or an HTTP date; a date is compared with
+ * the server's own clock if the response has it. Undefined if there is no such header, or none that makes sense.
  */
 export function retryAfterOf(headers: HttpHeaders, now: number): number | undefined {
   const seconds = numberOf(headers, 'retry-after');
@@ -334,13 +339,13 @@ export function retryAfterOf(headers: HttpHeaders, now: number): number | undefi
 
 interface RateHeaders {
   readonly limit?: number;
-  /** Requests left in it. */
+  /** Requests left in the window. */
   readonly remaining?: number;
   /** How long until the window ends, ms from now. */
   readonly resetInMs?: number;
 }
 
-/** `X-RateLimit-Reset` below this is a number of seconds from now, above it a time since 1970. */
+/** A smaller `X-RateLimit-Reset` is a number of seconds from now; any other is a time since 1970. */
 const smallestEpochSeconds = 1_000_000_000;
 const smallestEpochMs = 1_000_000_000_000;
 
@@ -352,7 +357,7 @@ function resetOf(headers: HttpHeaders, now: number): number | undefined {
   return Math.max(0, at - (serverTimeOf(headers) ?? now));
 }
 
-/** `X-RateLimit-Limit`, `-Remaining` and `-Reset`, whichever are there. */
+/** Reads `X-RateLimit-Limit`, `-Remaining` and `-Reset`. */
 export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
   const limit = numberOf(headers, 'x-ratelimit-limit');
   const remaining = numberOf(headers, 'x-ratelimit-remaining');
@@ -364,12 +369,12 @@ export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
   };
 }
 
-/** What a refusal says to wait before the next try, ms: `Retry-After`, else the end of the rate limit's window. */
+/** Returns how long a refusal says to wait, ms: until `Retry-After`, else until the end of the rate limit's window. */
 export function requestedWaitOf(headers: HttpHeaders, now: number): number | undefined {
   return retryAfterOf(headers, now) ?? resetOf(headers, now);
 }
 
-/** Where a redirect points to, as it stands. */
+/** Returns the target of a redirect as the server wrote it. */
 export function locationOf(headers: HttpHeaders): string | undefined {
   return headerText(headers, 'location');
 }

@@ -1,6 +1,6 @@
 /**
- * The parameters of a list request, checked against the resource's descriptor and written as a query string with exactly the
- * document's names. Section "Lists" of docs/api.md.
+ * Checks the parameters of a list request against the description of the resource, and writes them as a query string with
+ * the names of the API's reference. Section "Lists" of docs/api.md.
  */
 import { suggestion, UsageError } from '../model/errors.ts';
 import {
@@ -19,7 +19,7 @@ import { type Day, parseDay } from '../model/time.ts';
 
 export type DateFormat = 'iso' | 'dmy';
 
-/** Two dates as they are sent; the document leaves their format open. */
+/** Two dates as they are sent; the API's reference does not say in which format. */
 interface DateRange {
   readonly from: string;
   readonly to: string;
@@ -32,10 +32,10 @@ type NestedKey = `${string}->${string}`;
 
 type IncludeOf<R extends ResourceName> = R extends ResourceName ? IncludeName<R> : never;
 
-/** Every common parameter of the list operations, with the names that the resource knows. */
+/** The parameters that all list operations have, with the names that the resource knows. */
 export interface ListOptions<R extends ResourceName = ResourceName> {
   readonly paginate?: number;
-  /** 1 where it is left out. */
+  /** 1 by default. */
   readonly page?: number;
   readonly include?: readonly IncludeOf<R>[];
   readonly filters?: readonly { readonly key: FilterKey<R> | NestedKey; readonly value: FilterValue }[];
@@ -44,7 +44,7 @@ export interface ListOptions<R extends ResourceName = ResourceName> {
   readonly date?: DatePreset | DateRange;
 }
 
-/** The same in plain text, as flags and settings give it. */
+/** The same parameters as plain text, as flags and settings give them. */
 export interface ListWords {
   readonly paginate?: number;
   readonly page?: number;
@@ -54,7 +54,7 @@ export interface ListWords {
   readonly date?: string | DateRange;
 }
 
-/** The range of two days in the server's format. Both days are given; what the second includes is the server's rule. */
+/** Writes a range in the server's format. Whether it includes its last day is up to the server. */
 export function dateRange(from: Day, to: Day, format: DateFormat): DateRange {
   return format === 'iso' ? { from, to } : { from: turned(from), to: turned(to) };
 }
@@ -64,7 +64,7 @@ function turned(day: string): string {
   return day.split('-').reverse().join('-');
 }
 
-/** Checks the words against the resource. Throws a UsageError that names the nearest valid ones. */
+/** Checks the parameters against the resource. Throws a UsageError that suggests similar valid ones. */
 export function checkedListOptions<R extends ResourceName>(name: R, words: ListWords): ListOptions<R> {
   const resource = resourceOf(name);
   for (const [what, value] of [
@@ -75,11 +75,11 @@ export function checkedListOptions<R extends ResourceName>(name: R, words: ListW
       throw new UsageError(`${what} must be a whole number above 0, not ${value}`);
     }
   }
-  for (const include of words.include ?? []) known(resource, 'include', include, resource.includes ?? []);
+  for (const include of words.include ?? []) checkWord(resource, 'include', include, resource.includes ?? []);
   for (const { key } of words.filters ?? []) checkFilter(resource, key);
   for (const { key, direction } of words.sorts ?? []) {
-    known(resource, 'sort key', key, resource.sortKeys);
-    known(resource, 'sort direction', direction, sortDirections);
+    checkWord(resource, 'sort key', key, resource.sortKeys);
+    checkWord(resource, 'sort direction', direction, sortDirections);
   }
   for (const [what, names] of [
     ['include', words.include ?? []],
@@ -93,15 +93,15 @@ export function checkedListOptions<R extends ResourceName>(name: R, words: ListW
   return { ...rest, ...(date === undefined ? {} : { date: checkedDate(date) }) } as ListOptions<R>;
 }
 
-function known(resource: Resource, what: string, word: string, words: readonly string[]): void {
-  if (words.includes(word)) return;
-  const advice = words.length === 0 ? `${resource.name} have no ${what} that is known.` : suggestion(word, words);
+function checkWord(resource: Resource, what: string, word: string, valid: readonly string[]): void {
+  if (valid.includes(word)) return;
+  const advice = valid.length === 0 ? `${resource.name} have no known ${what}.` : suggestion(word, valid);
   throw new UsageError(`${resource.name} have no ${what} "${word}"`, { advice });
 }
 
 function checkFilter(resource: Resource, key: string): void {
   const [column = '', ...inner] = key.split('->');
-  if (inner.length === 0) return known(resource, 'filter key', key, resource.filterKeys);
+  if (inner.length === 0) return checkWord(resource, 'filter key', key, resource.filterKeys);
   if (resource.jsonColumns.includes(column) && inner.every((each) => each !== '')) return;
   const advice =
     resource.jsonColumns.length === 0
@@ -141,7 +141,7 @@ function isPreset(text: string): text is DatePreset {
   return (datePresets as readonly string[]).includes(text);
 }
 
-/** Percent-encodes all but the comma, which the document shows plainly. */
+/** Percent-encodes everything except the comma, which the API's reference does not encode. */
 function encode(text: string): string {
   return encodeURIComponent(text).replaceAll('%2C', ',');
 }
@@ -150,7 +150,7 @@ function valueText(value: FilterValue): string {
   return typeof value === 'boolean' ? String(Number(value)) : String(value);
 }
 
-/** The query string without its `?`: the parameters in the document's order, empty where none is given. */
+/** Writes the query string without its `?`, with the parameters in the order of the API's reference. */
 export function listQuery(options: ListWords): string {
   const pairs: [string, string][] = [];
   if (options.paginate !== undefined) pairs.push(['paginate', String(options.paginate)]);
@@ -163,7 +163,7 @@ export function listQuery(options: ListWords): string {
   return pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join('&');
 }
 
-/** The path of a list with its query. Throws a UsageError where an option is not the resource's. */
+/** Returns the path of a list with its query. Throws a UsageError for an option that the resource does not have. */
 export function listPath<R extends ResourceName>(name: R, options: ListOptions<R>): string {
   const query = listQuery(checkedListOptions(name, options as ListWords) as ListWords);
   return `${resourceOf(name).path}${query === '' ? '' : `?${query}`}`;

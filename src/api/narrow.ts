@@ -1,7 +1,7 @@
 /**
- * Pages that a host cannot make: too many records for its memory or its time, or a record that makes every page fail.
- * Such a page is read as smaller ones, down to the single record. And a walk over every page of a list, forward, for showing and
- * saving, where a mirror's certainty is not needed. Section "Requests" of docs/architecture.md.
+ * Reads pages that a host cannot make, because they have too many records for its memory or time limit, or a record that
+ * makes every page fail: as smaller pages, down to the single record. Also walks forward over every page of a list, for
+ * output that does not need the certainty of a mirror. Section "Requests" of docs/architecture.md.
  */
 import { counted } from '../model/text.ts';
 import type { Patience } from './client.ts';
@@ -11,25 +11,25 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { afterPart, IncompleteError } from '../model/errors.ts';
 
-/** Places on a page from `from` on, before `to`, counted from 0. */
+/** The places `[from, to)` on a page, counted from 0. */
 export interface Places {
   readonly from: number;
   readonly to: number;
 }
 
-/** How pages of a list are read, whatever is made of their records. */
+/** How to read pages of a list, whatever becomes of their records. */
 export interface PageReading<P extends ListPage> {
-  /** Requests one page of the list, in pages of that size; of its records those at the places alone are kept. */
+  /** Requests one page of the list, in pages of that size. Keeps only the records at the places if they are given. */
   readonly requestOne: (page: number, size: number, patience?: Patience, places?: Places) => Promise<P>;
   readonly count: (page: P) => number;
-  /** The page with the records of the others, in their order, in the place of its own. */
+  /** Returns the page with the records of the parts, in their order, instead of its own. */
   readonly join: (page: P, parts: readonly P[]) => P;
 }
 
 /** Requests one page of a list in pages of that size. */
 export type RequestPage = (page: number, size: number, patience?: Patience) => Promise<Page>;
 
-/** Reading pages as their records. */
+/** Reads pages as their records. */
 export function readingRecords(requestOne: RequestPage): PageReading<Page> {
   return {
     requestOne: async (number, size, patience, places) => {
@@ -41,21 +41,21 @@ export function readingRecords(requestOne: RequestPage): PageReading<Page> {
   };
 }
 
-/** A page that may have been read in parts: what the parts hold, from the last to the first. */
+/** A page that may have been read in parts, which are in the order from the last to the first. */
 export type InParts<P> = P & { readonly parts?: readonly P[] };
 
-/** Failures that narrowing may cost in a list, so that one of which much cannot be read does not cost without end. */
-const mostFailures = 200;
+/** The most failed requests for smaller pages of one list, so that a list with many unreadable records stays affordable. */
+const maxFailures = 200;
 
-/** What is known of a list's pages from those that were requested. */
+/** What earlier requests have shown about the pages of a list. */
 export class Reach {
-  /** Records on the largest page to request. */
+  /** The largest page size to request. */
   size = Infinity;
-  /** Records on a page that failed for its size. */
+  /** A page size that failed because of its size. */
   fails = Infinity;
-  /** Whether pages failed in a way that lasts, so that trying again and again is of no use. */
+  /** Whether failures of pages turned out to be permanent, so that many retries are no use. */
   lasting = false;
-  failuresLeft = mostFailures;
+  failuresLeft = maxFailures;
 }
 
 const success = 200;
@@ -63,8 +63,8 @@ const once = { pageAttempts: 1 };
 const twice = { pageAttempts: 2 };
 
 /**
- * The page, in parts where the host cannot make it whole. Throws what `requestOne` throws where the list itself does not come:
- * then smaller pages are of no use either.
+ * Reads the page, in parts if the host cannot make it whole. Throws what `requestOne` throws if smaller pages of the list
+ * fail, too.
  */
 export async function readPage<P extends ListPage>(
   reading: PageReading<P>,
@@ -84,41 +84,41 @@ export async function readPage<P extends ListPage>(
   return new NarrowedPage(reading, reach, number, size, failure).read();
 }
 
-/** How many records that is. */
+/** Returns how many records cannot be read. */
 export function countOf(unreadable: readonly Unreadable[]): number {
   return unreadable.reduce((sum, { first, last }) => sum + last - first + 1, 0);
 }
 
-/** Which places in their list the records have, and what the server says to the first of them. */
-export function wordsOf(unreadable: readonly Unreadable[]): string {
+/** Describes the records for a message: how many they are, their places in the list, and the server's words for the first. */
+export function describeUnreadable(unreadable: readonly Unreadable[]): string {
   const count = countOf(unreadable);
   const inOrder = unreadable.toSorted((a, b) => a.first - b.first);
   const places = inOrder.map(({ first, last }) => (first === last ? `${first}` : `${first} to ${last}`));
-  const shown = `${places.slice(0, mostPlaces).join(', ')}${places.length > mostPlaces ? ', …' : ''}`;
+  const shown = `${places.slice(0, maxPlacesShown).join(', ')}${places.length > maxPlacesShown ? ', …' : ''}`;
   const what = counted(count, 'record cannot be read, number', 'records cannot be read, numbers');
   return `${what} ${shown} of the list: ${inOrder[0]?.problem ?? ''}`;
 }
 
-/** Places that are named in a message. */
-const mostPlaces = 5;
+const maxPlacesShown = 5;
 
-/** Whether a page is more than half full: one with a few records says nothing of how many a page may have. */
-function isMostly(records: number, size: number): boolean {
+/** Whether a page is more than half full. A page with few records says nothing about the size that the host can make. */
+function isMostlyFull(records: number, size: number): boolean {
   return 2 * records > size;
 }
 
+/** One page, read in smaller pages. */
 class NarrowedPage<P extends ListPage> {
   readonly #reading: PageReading<P>;
   readonly #reach: Reach;
   readonly #number: number;
   readonly #size: number;
-  /** How the whole page failed; undefined where it was not requested. */
+  /** How the whole page failed; undefined if it was not requested. */
   readonly #failure: Error | undefined;
   readonly #parts: P[] = [];
   readonly #unreadable: Unreadable[] = [];
-  /** The page that came last. */
+  /** The smaller page that was read last. */
   #last: P | undefined;
-  /** How the last part that did not come failed. */
+  /** The last failure of a smaller page. */
   #problem: unknown;
 
   constructor(reading: PageReading<P>, reach: Reach, number: number, size: number, failure: Error | undefined) {
@@ -136,8 +136,9 @@ class NarrowedPage<P extends ListPage> {
     const behind = first + size;
     const end = this.#last === undefined ? behind : await this.#endFrom(Math.max(first, this.#last.total), behind);
     const smaller = Math.max(1, Math.ceil((end - first) / 2));
-    await this.#cover(first, end, smaller);
-    if (this.#failure !== undefined && isMostly(end - first, size)) await this.#learn(this.#number, size, smaller, 0);
+    await this.#readPlaces(first, end, smaller);
+    if (this.#failure !== undefined && isMostlyFull(end - first, size))
+      await this.#learnSize(this.#number, size, smaller, 0);
     const last = this.#last ?? (await this.#findSomePage(this.#problem));
     const { join } = this.#reading;
     return {
@@ -152,9 +153,9 @@ class NarrowedPage<P extends ListPage> {
     };
   }
 
-  /** Requests a small page of the same list, which shows that the failure is not of the list itself. Throws it else. */
+  /** Requests a single record of the list, to show that the list itself does not fail. If none comes, throws `failure`. */
   async #findSomePage(failure: unknown): Promise<P> {
-    // The first record may be one that cannot be read; behind the page is another, or the end of the list.
+    // If the first record of the list cannot be read, the place behind the page shows another record or the list's end.
     for (const number of [1, this.#number * this.#size + 1]) {
       try {
         const page = await this.#reading.requestOne(number, 1, once);
@@ -167,32 +168,35 @@ class NarrowedPage<P extends ListPage> {
     throw failure;
   }
 
-  /** Reads the places from `first` on, before `end`, counted from 0: from the last to the first, as walks need it. */
-  async #cover(first: number, end: number, size: number): Promise<void> {
+  /** Reads the places `[first, end)` of the list, counted from 0, from the last to the first: walks go backward. */
+  async #readPlaces(first: number, end: number, size: number): Promise<void> {
     let left = end;
     while (left > first) {
-      const now = Math.max(1, Math.min(size, this.#reach.size));
-      const number = Math.ceil(left / now);
-      const from = Math.max(first, (number - 1) * now);
-      await this.#piece(number, now, from, left);
-      // How long the list is, an empty page past its end shows as well.
+      const pieceSize = Math.max(1, Math.min(size, this.#reach.size));
+      const number = Math.ceil(left / pieceSize);
+      const from = Math.max(first, (number - 1) * pieceSize);
+      await this.#readPiece(number, pieceSize, from, left);
+      // Even an empty page behind the end of the list has its total.
       const total = Math.max(first, this.#last?.total ?? from);
       left = total < from ? await this.#endFrom(total, from) : from;
     }
   }
 
-  /** Where the list ends, counted from 0, from its total on: that may be out of date. @param most where it is all the same */
-  async #endFrom(total: number, most: number): Promise<number> {
+  /**
+   * Returns the place where the list ends, counted from 0. Looks from `total` on, since that may be out of date or too small.
+   * @param bound no place behind it matters
+   */
+  async #endFrom(total: number, bound: number): Promise<number> {
     const { requestOne, count } = this.#reading;
-    let end = Math.min(total, most);
+    let end = Math.min(total, bound);
     let size = Math.max(1, Math.min(Math.ceil(this.#size / 2), this.#reach.size));
-    while (end < most) {
+    while (end < bound) {
       const offset = Math.floor(end / size) * size;
       try {
         const page = await requestOne(offset / size + 1, size, once);
         const shown = page.perPage === size ? offset + count(page) : 0;
         if (shown <= end) break;
-        end = Math.min(shown, most);
+        end = Math.min(shown, bound);
       } catch (error) {
         if (!isPageFailure(error)) throw error;
         // Some servers fail behind the end of a list.
@@ -203,15 +207,14 @@ class NarrowedPage<P extends ListPage> {
     return end;
   }
 
-  /** Whether the list ends before `from`, where nothing has shown yet how long it is: some servers fail behind its end. */
+  /** Whether the list ends before `from`, if nothing has shown its length yet: some servers fail behind the end of a list. */
   async #isBehind(from: number, end: number, failure: unknown): Promise<boolean> {
     const { total } = await this.#findSomePage(failure);
     return total <= from && (await this.#endFrom(total, end)) <= from;
   }
 
-  /** Reads one smaller page for the places from `from` on, before `end`. */
-  async #piece(number: number, size: number, from: number, end: number): Promise<void> {
-    const reach = this.#reach;
+  /** Reads the places `[from, end)` with one smaller page, or with still smaller ones if it fails. */
+  async #readPiece(number: number, size: number, from: number, end: number): Promise<void> {
     let page: P;
     const offset = (number - 1) * size;
     try {
@@ -220,22 +223,9 @@ class NarrowedPage<P extends ListPage> {
     } catch (error) {
       if (!isPageFailure(error)) throw error;
       this.#problem = error;
-      if (this.#last === undefined && (await this.#isBehind(from, end, error))) return;
-      reach.failuresLeft -= 1;
-      if (size === 1 || reach.failuresLeft <= 0) {
-        reach.lasting = true;
-        this.#unreadable.push({ first: from + 1, last: end, problem: error.message });
-        return;
-      }
-      const before = this.#unreadable.length;
-      const smaller = Math.ceil(size / 2);
-      await this.#cover(from, end, smaller);
-      // Only of a page whose every record was requested: what made it fail may be on the rest of it.
-      const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
-      if (isWhole && isMostly(end - from, size)) await this.#learn(number, size, smaller, before);
-      return;
+      return this.#splitPiece(number, size, from, end, error);
     }
-    // Offsets count in what the server gives: with another size than requested, places mean nothing.
+    // If the server uses another page size than requested, places mean nothing.
     if (page.perPage !== size) {
       const problem = `pages of ${counted(size, 'record')} were requested, and pages of ${page.perPage} came`;
       throw this.#failure ?? new ServerFailed(problem, success);
@@ -244,11 +234,29 @@ class NarrowedPage<P extends ListPage> {
     if (this.#reading.count(page) > 0) this.#parts.push(page);
   }
 
+  /** Reads a smaller page that failed in halves. If it has one record, or too much has failed, notes it as unreadable. */
+  async #splitPiece(number: number, size: number, from: number, end: number, error: Error): Promise<void> {
+    const reach = this.#reach;
+    if (this.#last === undefined && (await this.#isBehind(from, end, error))) return;
+    reach.failuresLeft -= 1;
+    if (size === 1 || reach.failuresLeft <= 0) {
+      reach.lasting = true;
+      this.#unreadable.push({ first: from + 1, last: end, problem: error.message });
+      return;
+    }
+    const before = this.#unreadable.length;
+    const smaller = Math.ceil(size / 2);
+    await this.#readPlaces(from, end, smaller);
+    // If only some of its records were requested, the record that made the page fail may be among the others.
+    const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
+    if (isWhole && isMostlyFull(end - from, size)) await this.#learnSize(number, size, smaller, before);
+  }
+
   /**
-   * Concludes from a page that failed and whose every record came in smaller pages that pages of its size do; unless it
-   * comes now, and the host only had a bad moment.
+   * Bounds the page size after a page failed although all its records came in smaller pages. Requests the page once more
+   * first: if it comes now, the host only had a bad moment.
    */
-  async #learn(number: number, size: number, smaller: number, unreadableBefore: number): Promise<void> {
+  async #learnSize(number: number, size: number, smaller: number, unreadableBefore: number): Promise<void> {
     const reach = this.#reach;
     if (this.#unreadable.length > unreadableBefore || reach.size <= smaller || size === 1) return;
     try {
@@ -270,10 +278,10 @@ interface Walk {
 }
 
 /**
- * The pages from the first to the last that the server knows of by then. Each record comes once by its `id`; one without
- * an id comes as often as it is served. What the server cannot make a page of is read as smaller ones; where records are
- * left that no page shows, it throws an IncompleteError after all others; and where the server is lost after the first
- * page, with what came by then.
+ * Yields the pages from `first` to the last that the server has by then. Each record comes once by its `id`; one without an
+ * id comes as often as the server gives it. A page that the server cannot make is read in smaller ones. If records are left
+ * that no page shows, throws an IncompleteError after all other records; if a later page than the first fails, throws the
+ * error as one that came after part of the output.
  */
 export async function* walkPages(
   requestOne: RequestPage,
@@ -297,14 +305,14 @@ export async function* walkPages(
       log.warn({ resource, before: total, now: page.total }, 'the number of records changed: some may be missing');
     }
     total = page.total;
-    // Whatever was requested, offsets count in what the server gives.
+    // The server may use another page size than requested; the next page follows in its size.
     size = page.perPage;
     yield { ...page, records: page.records.filter((record) => isNew(record['id'], seen)) };
     if (number >= page.lastPage || (page.records.length === 0 && page.unreadable === undefined)) break;
     number += 1;
   }
   if (unreadable.length === 0) return;
-  throw new IncompleteError(wordsOf(unreadable), { advice: `All other ${resource} were given.` });
+  throw new IncompleteError(describeUnreadable(unreadable), { advice: `All other ${resource} were given.` });
 }
 
 function isNew(id: unknown, seen: Set<unknown>): boolean {

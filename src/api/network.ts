@@ -1,27 +1,27 @@
 /**
- * The way to other machines: through a proxy where there is one, and trusting certificates of one's own besides the usual.
- * Nothing here reads the environment, where undici would look by itself.
+ * Connects to other machines, through a proxy if one is set, and trusts extra certificates. All settings are passed in, so
+ * that undici reads none from the environment.
  */
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { isLoopback } from '../model/address.ts';
 
 export interface Network {
-  /** The proxy for https addresses, with its user and password; undefined where there is none. */
+  /** The proxy for https addresses, with its user and password. */
   readonly proxy?: string | undefined;
-  /** Hosts that are reached without it, as in NO_PROXY. */
+  /** Hosts to reach without the proxy, as in NO_PROXY. */
   readonly noProxy?: string | undefined;
-  /** Certificates in PEM that count besides those of the system. */
+  /** PEM certificates to trust besides the usual ones. */
   readonly ca?: string | undefined;
 }
 
-/** Whether the address may be reached through the proxy: https, and not this machine. `noProxy` may still exclude it. */
+/** Whether the proxy applies to the address: it is https and not this machine. `noProxy` may still exclude it. */
 export function mayBeProxied(address: string, { proxy }: Network): boolean {
   const { protocol, hostname } = new URL(address);
   return proxy !== undefined && protocol === 'https:' && !isLoopback(hostname);
 }
 
-/** What sends requests to the address, in the way of the network. The caller closes it. */
+/** Opens a dispatcher that reaches the address through the network. The caller closes it. */
 export function openDispatcher(
   address: string,
   network: Network,
@@ -43,7 +43,7 @@ export function openDispatcher(
   });
 }
 
-/** With `ca` alone, Node would trust nothing else. Made once: reading all certificates takes milliseconds. */
+/** Lists Node's own certificates, too: with `ca` alone, Node would trust no others. Called once, because it takes milliseconds. */
 function trusting(ca: string): SecureContext {
   return createSecureContext({ ca: [...getCACertificates('default'), ca] });
 }

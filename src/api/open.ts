@@ -1,4 +1,4 @@
-/** The client of the server that the settings name. */
+/** Opens the client from the settings. */
 import type { SharedStore } from '../model/address.ts';
 import { markOf } from '../model/secret.ts';
 import type { Releases } from '../model/releases.ts';
@@ -9,7 +9,7 @@ import type { BudgetOptions } from '../store/request-budget.ts';
 import { type Client, openClient } from './client.ts';
 import type { SharedBudget } from './rate.ts';
 
-/** The client of the server that the settings name. Throws a UsageError where address or key are missing. */
+/** Opens the client of the server that the settings name. Throws a UsageError if the address or the key is missing. */
 export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, releases: Releases): Client {
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
@@ -24,7 +24,7 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
   return releases.add(openClient({ ...server, ...options }));
 }
 
-/** Connects at the first request. */
+/** Returns the request budget in the shared store, and connects to the store at the first request. */
 function budgetIn(store: SharedStore, options: BudgetOptions, releases: Releases): SharedBudget {
   const opening = async () => {
     const [{ connectTo }, { openRequestBudget }] = await Promise.all([

@@ -1,18 +1,18 @@
 /**
- * What responses to date ranges prove (pure): every rule that a server may follow is tried on them, and what all remaining
- * rules agree on is known. Section "Capabilities" of docs/architecture.md.
+ * Concludes from responses how a server reads date ranges (pure). Every rule that a server may follow is tried on them;
+ * what all fitting rules agree on is known. Section "Capabilities" of docs/architecture.md.
  */
 import { addDays, type Day, dayMs, dayOf, hourMs, minuteMs, secondMs, startOfDay } from '../model/time.ts';
 
 export type RangeEnd = 'exclusive' | 'inclusive' | 'unknown';
 
-/** How a server reads a range: up to midnight before its last day or after it, days beginning so much before UTC's. */
+/** How a server may read a range: whether its last day belongs to it, and how much earlier than in UTC days begin. */
 interface Rule {
   readonly end: 'exclusive' | 'inclusive';
   readonly shiftMinutes: number;
 }
 
-/** A record that was seen: its identity and when it was created, ms since 1970. */
+/** A record that was seen: its id and its creation time, ms since 1970. */
 export interface Observation {
   readonly id: unknown;
   readonly at: number;
@@ -23,17 +23,17 @@ export interface RangeResponse {
   readonly from: Day;
   readonly to: Day;
   readonly found: readonly Observation[];
-  /** `all`: nothing else is in the range; `first`, `last`: those with the least or greatest times; `some` of them. */
+  /** Which of the range's records were found: all, those with the earliest or the latest times, or any. */
   readonly extent: 'all' | 'first' | 'last' | 'some';
 }
 
 export interface RangeRules {
   readonly end: RangeEnd;
-  /** Minutes by which the server's days begin before UTC's: 60 where its clocks read UTC+1. */
+  /** How many minutes earlier than in UTC the server's days begin: 60 if its clocks read UTC+1. */
   readonly shiftMinutes: number | 'unknown';
 }
 
-/** Clocks on earth are at most 14 hours from UTC, in steps of a quarter of an hour. */
+/** Time zones are at most 14 hours from UTC, in steps of a quarter of an hour. */
 const largestShift = 14 * 60;
 const step = 15;
 
@@ -44,27 +44,27 @@ const rules: readonly Rule[] = (['exclusive', 'inclusive'] as const).flatMap((en
   })),
 );
 
-/** Where a time lies by the rule; undefined on the edge, where servers differ. */
+/** Returns whether the rule puts a time inside the range; undefined on the edge, where servers differ. */
 function insideOf({ end, shiftMinutes }: Rule, { from, to }: RangeResponse): (at: number) => boolean | undefined {
   const start = startOfDay(from) - shiftMinutes * minuteMs;
   const stop = startOfDay(end === 'inclusive' ? addDays(to, 1) : to) - shiftMinutes * minuteMs;
-  // `<= midnight` takes the record of that instant, `<= 23:59:59` leaves out those of the day's last second.
+  // `<= midnight` includes a record of that instant; `<= 23:59:59` leaves out those within the last second of the day.
   const edge = end === 'inclusive' ? { from: stop - secondMs, until: stop } : { from: stop, until: stop + 1 };
   return (at) => (at >= edge.from && at < edge.until ? undefined : at >= start && at < stop);
 }
 
-/** The seen records that the response does not hold, and would if they were in its range. */
+/** Returns the seen records that the response would hold if they were in its range, but does not. */
 function missingFrom({ extent, found }: RangeResponse, seen: readonly Observation[]): Observation[] {
   if (extent === 'some') return [];
   const times = found.map(({ at }) => at);
-  // A page in order holds all up to its last record, or down to its first.
+  // An ordered page holds every record up to its last one (or down to its first).
   const above = extent === 'last' ? Math.min(...times) : Number.NEGATIVE_INFINITY;
   const below = extent === 'first' ? Math.max(...times) : Number.POSITIVE_INFINITY;
   const ids = new Set(found.map(({ id }) => id));
   return seen.filter(({ id, at }) => !ids.has(id) && at > above && at < below);
 }
 
-/** Whether a rule explains all responses: what was found is in the range, and what is missing is not. */
+/** Returns a predicate: whether a rule explains all responses, with every found record inside the range and no missing one. */
 function explainer(responses: readonly RangeResponse[], seen: readonly Observation[]): (rule: Rule) => boolean {
   const evidence = responses.map((response) => ({ response, missing: missingFrom(response, seen) }));
   return (rule) =>
@@ -75,9 +75,10 @@ function explainer(responses: readonly RangeResponse[], seen: readonly Observati
 }
 
 /**
- * The rules that explain the responses, given every record seen in any of them or elsewhere. Where no rule does, because
- * records came and went meanwhile, nothing is known.
- * @param end where it is known already, only rules with this end are tried
+ * Returns what all rules that explain the responses agree on. If no rule explains them, because records came and went
+ * meanwhile, nothing is known.
+ * @param seen every record that was seen, in these responses or elsewhere
+ * @param end if it is already known, only rules with this end are tried
  */
 export function rulesFrom(
   responses: readonly RangeResponse[],
@@ -85,14 +86,14 @@ export function rulesFrom(
   end: RangeEnd = 'unknown',
 ): RangeRules {
   const explains = explainer(responses, seen);
-  const left = rules.filter((rule) => (end === 'unknown' || rule.end === end) && explains(rule));
+  const fitting = rules.filter((rule) => (end === 'unknown' || rule.end === end) && explains(rule));
   return {
-    end: onlyOne(left.map(({ end }) => end)),
-    shiftMinutes: onlyOne(left.map(({ shiftMinutes }) => shiftMinutes)),
+    end: onlyOne(fitting.map(({ end }) => end)),
+    shiftMinutes: onlyOne(fitting.map(({ shiftMinutes }) => shiftMinutes)),
   };
 }
 
-/** Whether known rules explain the responses, too. */
+/** Whether the known rules also explain the responses. */
 export function agrees(
   { end, shiftMinutes }: RangeRules,
   responses: readonly RangeResponse[],
@@ -113,18 +114,18 @@ function onlyOne<T>(values: readonly T[]): T | 'unknown' {
 }
 
 /**
- * What to request first. A `day` is requested by itself; a `sample` is a range of days, of whose records the best
- * day is then chosen. Nothing may have been created in it: that proves nothing, and the day `otherwise` holds records.
+ * What to request first. A `day` is requested by itself. A `sample` is a range of days; the best day among its records is
+ * requested next. If no record was created in the sample, which proves nothing, `otherwise` is a day that has records.
  */
 export type Probe =
   | { readonly kind: 'day'; readonly day: Day }
   | { readonly kind: 'sample'; readonly from: Day; readonly to: Day; readonly otherwise: Day };
 
-/** What is known before the first range is requested. */
+/** What is known before the first request of a range. */
 interface Known {
   readonly seen: readonly Observation[];
   readonly total: number;
-  /** Whether lists come in order, so that the oldest and the newest record are among those seen. */
+  /** Whether lists come in order: then the oldest and the newest record are among those seen. */
   readonly sorted: boolean;
   readonly pageSize: number;
   /** The server's time. */
@@ -132,8 +133,7 @@ interface Known {
 }
 
 /**
- * The two parts of a year in which a zone with summer time has different clocks; in the months between, the clocks are
- * changed.
+ * The two parts of a year in which the clocks of a zone with summer time differ. In the months between, they are changed.
  */
 const seasons = [
   { months: ['11', '12', '01', '02'], middle: '01-01' },
@@ -143,16 +143,16 @@ type Season = (typeof seasons)[number];
 
 /** Records may still be added to days later than this long ago. */
 const settledMs = 3 * dayMs;
-/** So many days with records show midnights from close by; with fewer, a sample of other days is worth a request. */
+/** With this many days, some have records close to midnight. With fewer, a sample of other days is worth a request. */
 const enoughDays = 40;
-/** Half a season at most. */
+/** Longest sample, days. */
 const longestSample = 45;
 
 function isIn(season: Season, day: Day): boolean {
   return season.months.some((month) => month === day.slice(5, 7));
 }
 
-/** Which days to request, for one season or for both; empty where no creation time was seen. */
+/** Returns which days to request, for one season or both; empty if no creation time was seen. */
 export function planProbes(known: Known): Probe[] {
   const times = known.seen.map(({ at }) => at).sort((a, b) => a - b);
   const [oldest] = times;
@@ -177,7 +177,7 @@ export function planProbes(known: Known): Probe[] {
 
 type Stretch = Extract<Probe, { kind: 'day' }> | Omit<Extract<Probe, { kind: 'sample' }>, 'otherwise'>;
 
-/** About a page of records around the middle of the season, in the latest year that has it whole. */
+/** Returns days that hold about a page of records, around the middle of the season, in the latest year that covers them. */
 function sampleIn(season: Season, known: Known, density: number, oldest: number, newest: number): Stretch | undefined {
   const most = Math.floor((0.8 * known.pageSize) / density);
   const length = Math.max(1, Math.min(longestSample, most));
@@ -187,29 +187,29 @@ function sampleIn(season: Season, known: Known, density: number, oldest: number,
     const from = addDays(middle, -Math.floor(length / 2));
     const to = addDays(from, length);
     const inside = startOfDay(from) > oldest + dayMs && startOfDay(to) < last - dayMs;
-    // Where a page holds no more than a day or two, any midnight has records close by.
+    // If a page holds no more than a day or two, there are records close to any midnight.
     if (inside) return length < 3 ? { kind: 'day', day: from } : { kind: 'sample', from, to };
   }
   return undefined;
 }
 
-/** The best day of a sample: one whose midnights both lie among its records. */
+/** Returns the best day of a sample: one with records before and after both of its midnights. */
 export function bestDayOf(sample: readonly Observation[], from: Day): Day {
   const times = sample.map(({ at }) => at).sort((a, b) => a - b);
   const whole = [...new Set(times.map(dayOf))].slice(1, -1);
   return bestOf(whole, times) ?? from;
 }
 
-/** The day whose midnights have records closest on both sides, among those with records at the times below. */
+/** Returns the day with records closest to its midnights on both sides; days with records in all telling hours come first. */
 function bestOf(days: readonly Day[], times: readonly number[]): Day | undefined {
-  const costs = days.map((day) => ({ day, cost: bareness(times, day) + dayMs * missingTimes(times, day) }));
+  const costs = days.map((day) => ({ day, cost: gapsAround(times, day) + dayMs * missingTimes(times, day) }));
   return costs.sort((a, b) => a.cost - b.cost)[0]?.day;
 }
 
 /**
- * Hours of a day between which a record shows much. One around noon is on the same day wherever clocks are at most
- * eleven hours from UTC, so that the day is not found empty; an early one is not on the next day anywhere, so that a
- * day that is found empty by itself proves an exclusive end.
+ * Hours in which a record proves most. One around noon is on the same day in every zone up to eleven hours from UTC, so the
+ * day does not come back empty. An early one is not on the next day in any zone, so a day that comes back empty by itself
+ * proves an exclusive end.
  */
 const tellingHours = [
   [11, 13],
@@ -224,8 +224,8 @@ function missingTimes(times: readonly number[], day: Day): number {
   }).length;
 }
 
-/** How much around the day's two midnights lies bare of records: the less, the more exactly a response shows them. */
-function bareness(times: readonly number[], day: Day): number {
+/** Returns the length of time without records around the day's midnights, ms: the shorter, the better they can be located. */
+function gapsAround(times: readonly number[], day: Day): number {
   const midnights = [startOfDay(day), startOfDay(addDays(day, 1))];
   const after = midnights.map((midnight) => (times[firstFrom(times, midnight)] ?? Number.POSITIVE_INFINITY) - midnight);
   const before = midnights.map(

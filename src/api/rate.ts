@@ -1,13 +1,13 @@
 /**
- * The gate that every request passes: so many at once as the server bears, and no faster than it allows. Concurrency
- * grows by one for every few good responses and is halved on 429, 503 and timeouts. Time is passed in. Section "Requests"
- * of docs/architecture.md.
+ * The gate that every request passes. It limits how many requests run at once and how fast they follow each other.
+ * Concurrency grows by one for every few good responses and is halved after a 429, a 503 or a timeout. Time is passed in.
+ * Section "Requests" of docs/architecture.md.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Clock, hourMs, secondMs, unlessAborted } from '../model/time.ts';
 import { type HttpHeaders, rateHeadersOf, requestedWaitOf } from './http.ts';
 
-/** Waits; rejects with the signal's reason where it is aborted. */
+/** Waits; rejects with the signal's reason if it is aborted. */
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
 /** Waits in real time; rejects with the signal's reason. */
@@ -19,25 +19,25 @@ export const realSleep: Sleep = async (ms, signal) => {
   }
 };
 
-/** One limit for several machines, wherever it is kept. */
+/** One limit for several machines. */
 export interface SharedBudget {
-  /** ms until the next request may go, whose place it is. */
+  /** Reserves a place for the next request. Resolves with how long to wait for it, ms. */
   next(): Promise<number>;
-  /** The server refused a request: no machine sends one within so many ms. */
+  /** Called when the server refused a request: no machine may send one for so many ms. */
   refused(waitMs: number): void;
 }
 
 export interface GateOptions {
-  /** Requests under way at once, at most. */
+  /** The most requests under way at once. */
   readonly concurrency: number;
   /** A limit of our own besides the server's. */
   readonly requestsPerSecond?: number | undefined;
-  /** What all machines with this key keep to together. */
+  /** The limit that all machines with this key share. */
   readonly budget?: SharedBudget | undefined;
-  /** Longest time for which the gate may be closed before waiting is given up, ms. */
+  /** If the gate is closed for longer than this, `enter` rejects instead of waiting, ms. */
   readonly maxWaitMs: number;
   readonly clock: Clock;
-  /** Time that passes, ms, by no clock that is set. */
+  /** A monotonic clock, ms. */
   readonly elapsed: () => number;
   readonly sleep: Sleep;
 }
@@ -48,12 +48,12 @@ export type Outcome =
   | { readonly kind: 'timeout' }
   | { readonly kind: 'failed' };
 
-/** The right to send one request; given back with how it ended. */
+/** The right to send one request. The holder reports how the request ended. */
 export interface Pass {
   leave(outcome: Outcome): void;
 }
 
-/** The server wants a wait that is longer than the bound. */
+/** The gate stays closed for longer than `maxWaitMs`. */
 export class ClosedForLong extends Error {
   override readonly name = 'ClosedForLong';
   readonly waitMs: number;
@@ -69,52 +69,52 @@ export interface RateLimit {
 }
 
 const firstConcurrency = 2;
-/** Good responses for one more at once: slow enough that a limit nobody announced is not overrun by many. */
-const responsesAStep = 8;
-/** First and longest pause after a refusal that names none; doubled with each that follows soon. */
+/** Good responses needed to allow one more at once: growing slowly, few requests overrun a limit that nobody announced. */
+const responsesPerStep = 8;
+/** First and longest pause after a refusal that names none. The pause doubles with each refusal that follows soon. */
 const firstPauseMs = 250;
 const longestPauseMs = 30 * secondMs;
-/** A refusal comes soon after another one where fewer requests than this were taken between them. */
+/** A refusal follows another one soon if the server accepted fewer requests than this between them. */
 const soon = 16;
-/** A refusal without a wait still means "not now". */
+/** Shortest wait after a refusal: even one that asks for no wait means "not now". */
 const leastWaitMs = 50;
-/** Requests that are late by less than this are not held back once more: timers are late by about a millisecond. */
+/** A request that is late by less than this keeps the even spacing: timers are late by about a millisecond. */
 const latenessMs = 5;
 
 /**
- * When the next request may be sent. Requests that are left, as announced (`X-RateLimit-Remaining`) or as counted between
- * two refusals, go side by side. Beyond them one goes at a time, so that a window costs one refusal, which says how long to
- * wait.
+ * Decides when the next request may be sent. As many requests go side by side as are left, as announced
+ * (`X-RateLimit-Remaining`) or as counted between two refusals. Beyond them one goes at a time, so that a window of the limit
+ * costs one refusal, which says how long to wait.
  */
 class Pace {
   readonly #spacingMs: number;
   #nextEvenly = Number.NEGATIVE_INFINITY;
-  /** Nothing goes out before. */
+  /** Nothing is sent before this. */
   #closedUntil = Number.NEGATIVE_INFINITY;
-  /** When the last refusal came; requests sent until then belong to it. */
+  /** When the last refusal came; refusals of requests that were sent before belong to it. */
   #refusedAt = Number.NEGATIVE_INFINITY;
-  /** Refused, and none was taken since: one request at a time finds out. */
+  /** True from a refusal until a request is accepted: meanwhile one request goes at a time. */
   #isProbing = false;
   #pauseMs = 0;
-  /** Taken since the last refusal, and between the last two. */
-  #taken = 0;
-  /** Responses of 503 in a row. */
+  /** Requests accepted since the last refusal. */
+  #accepted = 0;
+  /** Number of 503 responses in a row. */
   #unavailable = 0;
-  /** What the server announces for a window. */
+  /** The server's limit for a window, as announced. */
   announced: number | undefined;
-  /** Requests left in the server's window, less what was sent since that was said; undefined while nothing is known. */
+  /** Requests left in the server's window, minus those sent since the response that told; undefined if not known. */
   #left: number | undefined;
-  /** When the request went out whose response said so. */
+  /** When the request was sent whose response told. */
   #leftAsOf = Number.NEGATIVE_INFINITY;
-  /** When the server's window ends, where it says so. */
+  /** When the server's window ends, if it says so. */
   #windowEnd: number | undefined;
 
-  /** @param requestsPerSecond a limit of the operator's own, held evenly */
+  /** @param requestsPerSecond a limit of the operator's own, spread evenly */
   constructor(requestsPerSecond?: number) {
     this.#spacingMs = requestsPerSecond === undefined ? 0 : secondMs / requestsPerSecond;
   }
 
-  /** ms until a request may go; Infinity where that depends on the response to one under way. */
+  /** Returns how long until a request may be sent, ms; Infinity if that depends on the response to one under way. */
   delay(now: number, underWay: number): number {
     if (this.#windowEnd !== undefined && this.#windowEnd <= now) {
       this.#windowEnd = undefined;
@@ -126,7 +126,7 @@ class Pace {
     return Math.max(now, this.#nextEvenly, this.#closedUntil, windowEnd) - now;
   }
 
-  /** A request goes out. */
+  /** Notes that a request is sent. */
   sent(now: number): void {
     if (this.#spacingMs > 0) {
       this.#nextEvenly = (now - this.#nextEvenly > latenessMs ? now : this.#nextEvenly) + this.#spacingMs;
@@ -135,10 +135,11 @@ class Pace {
   }
 
   /**
-   * A response came.
-   * @param time by the clock, which headers go by
-   * @param sentAt when its request went out
-   * @param underWay requests still without a response
+   * Notes a response.
+   * @param now by the monotonic clock, as is `sentAt`
+   * @param time by the wall clock, for headers
+   * @param sentAt when its request was sent
+   * @param underWay requests that are still without a response
    */
   responded(
     now: number,
@@ -148,16 +149,16 @@ class Pace {
     { status, headers }: { readonly status: number; readonly headers: HttpHeaders },
   ): void {
     const { limit, remaining, resetInMs } = rateHeadersOf(headers, time);
-    const waitMs = keptWaitOf(headers, time);
+    const waitMs = boundedWaitOf(headers, time);
     if (limit !== undefined) this.announced = limit;
     if (status === 429) return this.#refused(now, sentAt, waitMs);
     this.#unavailable = status === 503 ? this.#unavailable + 1 : 0;
-    // One server of several may be down; when nobody else is there either, everybody waits.
+    // One 503 may be from one of several servers. After a second in a row, every request waits.
     if (this.#unavailable > 1 && waitMs !== undefined) this.#closedUntil = Math.max(this.#closedUntil, now + waitMs);
-    this.#taken += 1;
+    this.#accepted += 1;
     if (sentAt > this.#refusedAt) this.#isProbing = false;
-    if (resetInMs !== undefined) this.#windowEnd = now + Math.min(resetInMs, longestKeptMs);
-    // Responses overtake each other; the response to the request sent last counts. Those under way may not be in it.
+    if (resetInMs !== undefined) this.#windowEnd = now + Math.min(resetInMs, longestClosedMs);
+    // Responses overtake each other, so the one whose request was sent last counts. It may not count those under way.
     if (remaining !== undefined && sentAt >= this.#leftAsOf) {
       this.#left = remaining - underWay;
       this.#leftAsOf = sentAt;
@@ -166,10 +167,10 @@ class Pace {
 
   #refused(now: number, sentAt: number, waitMs: number | undefined): void {
     if (sentAt > this.#refusedAt) {
-      this.#pauseMs = this.#taken < soon ? Math.min(longestPauseMs, Math.max(firstPauseMs, this.#pauseMs * 2)) : 0;
-      // Counted where it is not announced. A count too small costs little: beyond it requests go on one at a time.
-      this.#left = this.announced === undefined ? this.#taken : undefined;
-      this.#taken = 0;
+      this.#pauseMs = this.#accepted < soon ? Math.min(longestPauseMs, Math.max(firstPauseMs, this.#pauseMs * 2)) : 0;
+      // If no limit is announced, the count serves as one. If it is too small, little is lost: beyond it, one goes at a time.
+      this.#left = this.announced === undefined ? this.#accepted : undefined;
+      this.#accepted = 0;
       this.#windowEnd = undefined;
       this.#isProbing = true;
       this.#refusedAt = now;
@@ -180,73 +181,71 @@ class Pace {
 }
 
 /**
- * How long the gate, and with it every machine that shares the limit, is closed after a refusal at the most. A server may name
- * any time; after this one, a request shows whether it still holds.
+ * The longest time for which a refusal closes the gate, and with it every machine that shares the limit. A server may name
+ * any time; after an hour, a request shows whether the refusal still holds.
  */
-const longestKeptMs = hourMs;
+const longestClosedMs = hourMs;
 
-function keptWaitOf(headers: HttpHeaders, now: number): number | undefined {
+function boundedWaitOf(headers: HttpHeaders, now: number): number | undefined {
   const waitMs = requestedWaitOf(headers, now);
-  return waitMs === undefined ? undefined : Math.min(waitMs, longestKeptMs);
+  return waitMs === undefined ? undefined : Math.min(waitMs, longestClosedMs);
 }
 
 export type Gate = ReturnType<typeof openGate>;
 
-/** Opens the gate; it holds no timer while nobody waits. */
+/** Opens the gate. It runs a timer only while a request waits. */
 export function openGate(options: GateOptions) {
   const { clock, elapsed, sleep, budget } = options;
   const pace = new Pace(options.requestsPerSecond);
   const queue: PromiseWithResolvers<Pass>[] = [];
   let allowed = Math.min(firstConcurrency, options.concurrency);
   let underWay = 0;
-  /** Requests sent until then were overtaken by the last halving, and do not halve again. */
+  /** When `allowed` was last halved. Requests that were sent before do not halve it again. */
   let halvedAt = Number.NEGATIVE_INFINITY;
-  let alarm: { readonly at: number; readonly off: AbortController } | undefined;
+  let timer: { readonly at: number; readonly cancel: AbortController } | undefined;
 
-  function disarm(): void {
-    alarm?.off.abort();
-    alarm = undefined;
+  function cancelTimer(): void {
+    timer?.cancel.abort();
+    timer = undefined;
   }
 
-  function arm(at: number, wait: number): void {
-    if (alarm !== undefined && alarm.at <= at) return;
-    disarm();
-    const off = new AbortController();
-    const mine = { at, off };
-    alarm = mine;
-    void ring(mine, wait);
+  function setTimer(at: number, waitMs: number): void {
+    if (timer !== undefined && timer.at <= at) return;
+    cancelTimer();
+    timer = { at, cancel: new AbortController() };
+    void admitAfter(waitMs, timer);
   }
 
-  async function ring(mine: NonNullable<typeof alarm>, ms: number): Promise<void> {
+  async function admitAfter(waitMs: number, own: NonNullable<typeof timer>): Promise<void> {
     try {
-      await sleep(Math.max(1, Math.ceil(ms)), mine.off.signal);
+      await sleep(Math.max(1, Math.ceil(waitMs)), own.cancel.signal);
     } catch {
-      // Disarmed: another alarm is set, or nobody waits any more.
+      // Cancelled: another timer is set, or nobody waits any more.
       return;
     }
-    if (alarm === mine) alarm = undefined;
-    pump();
+    if (timer === own) timer = undefined;
+    admitWaiting();
   }
 
-  /** Lets in whoever may go, and sets the alarm for the next. */
-  function pump(): void {
+  /** Lets in the requests that may go, and sets the timer for the next one. */
+  function admitWaiting(): void {
     while (queue.length > 0 && underWay < Math.floor(allowed)) {
       const now = elapsed();
       const wait = pace.delay(now, underWay);
-      // The response to a request under way will pump again.
+      // The response to a request under way calls this again.
       if (wait === Number.POSITIVE_INFINITY) return;
       if (wait > options.maxWaitMs) {
         for (const waiter of queue.splice(0)) waiter.reject(new ClosedForLong(wait));
       } else if (wait > 0) {
-        return arm(now + wait, wait);
+        return setTimer(now + wait, wait);
       } else {
-        queue.shift()?.resolve(admission(now));
+        queue.shift()?.resolve(passAt(now));
       }
     }
-    if (queue.length === 0) disarm();
+    if (queue.length === 0) cancelTimer();
   }
 
-  function admission(sentAt: number): Pass {
+  function passAt(sentAt: number): Pass {
     underWay += 1;
     pace.sent(sentAt);
     let left = false;
@@ -260,10 +259,10 @@ export function openGate(options: GateOptions) {
           const { status, headers } = outcome;
           const time = clock.now();
           pace.responded(elapsed(), time, sentAt, underWay, outcome);
-          const waitMs = status === 429 ? keptWaitOf(headers, time) : undefined;
+          const waitMs = status === 429 ? boundedWaitOf(headers, time) : undefined;
           if (waitMs !== undefined) budget?.refused(waitMs);
         }
-        pump();
+        admitWaiting();
       },
     };
   }
@@ -275,12 +274,12 @@ export function openGate(options: GateOptions) {
       allowed = Math.max(1, allowed / 2);
       halvedAt = elapsed();
     } else if (outcome.kind === 'response' && outcome.status < 400) {
-      allowed = Math.min(options.concurrency, allowed + 1 / responsesAStep);
+      allowed = Math.min(options.concurrency, allowed + 1 / responsesPerStep);
     }
   }
 
   /** Waits for a place among the requests of all machines. */
-  async function wait(shared: SharedBudget, signal: AbortSignal | undefined): Promise<void> {
+  async function waitForPlace(shared: SharedBudget, signal: AbortSignal | undefined): Promise<void> {
     const ms = await unlessAborted(shared.next(), signal);
     if (ms > options.maxWaitMs) throw new ClosedForLong(ms);
     if (ms > 0) await sleep(Math.ceil(ms), signal);
@@ -289,25 +288,25 @@ export function openGate(options: GateOptions) {
   return {
     /** Resolves when a request may be sent. Rejects with the signal's reason, or with ClosedForLong. */
     enter: async (signal?: AbortSignal) => {
-      if (budget !== undefined) await wait(budget, signal);
+      if (budget !== undefined) await waitForPlace(budget, signal);
       signal?.throwIfAborted();
       const waiter = Promise.withResolvers<Pass>();
       queue.push(waiter);
-      pump();
+      admitWaiting();
       try {
         return await unlessAborted(waiter.promise, signal);
       } catch (error) {
         if (queue.includes(waiter)) queue.splice(queue.indexOf(waiter), 1);
-        // Let in at that very moment, it keeps no place.
+        // If it was admitted at that very moment, it gives its pass back.
         waiter.promise.then((pass) => pass.leave({ kind: 'failed' })).catch(() => {});
-        pump();
+        admitWaiting();
         throw error;
       }
     },
-    /** The server's limit where it announces one. */
+    /** Returns the server's limit if it announces one. */
     limit: () => (pace.announced === undefined ? undefined : { limit: pace.announced }),
-    /** Requests allowed at once at present. */
+    /** Returns how many requests may run at once at present. */
     allowed: () => Math.floor(allowed),
-    close: disarm,
+    close: cancelTimer,
   };
 }

@@ -1,4 +1,4 @@
-/** Takes keys and passwords out of what somebody may read, and out of responses before anybody does. */
+/** Removes keys and passwords from messages, and from responses before anything else reads them. */
 import { isUtf8 } from 'node:buffer';
 import {
   formsOf,
@@ -15,38 +15,37 @@ import type { HttpHeaders } from './http.ts';
 
 export type Redact = (text: string) => string;
 
-/** Replaces the key in each of its forms by `****`, and passwords that stand under their name. */
+/** Returns a function that replaces the key, in each of its forms, and the values of password fields by `****`. */
 export function redactorOf(key: string): Redact {
   const hide = hiderOf([key]);
   return (text) => withoutPasswords(hide(text));
 }
 
-/** The same, for secrets besides. */
-export function redactorWith(redact: Redact, words: readonly string[]): Redact {
-  if (words.length === 0) return redact;
-  const hide = hiderOf(words);
+/** Extends the redactor by more secrets. */
+export function redactorWith(redact: Redact, secrets: readonly string[]): Redact {
+  if (secrets.length === 0) return redact;
+  const hide = hiderOf(secrets);
   return (text) => redact(hide(text));
 }
 
-/** A key that is shorter may be a word that stands in a record. */
-const shortestInBodies = 12;
+/** A shorter key is not looked for in bodies: it may be an ordinary word of a record. */
+const shortestKeyInBodies = 12;
 
 /**
- * What takes secrets out of the responses of a server as they come in, so that nothing behind it can pass them on: the key,
- * and where records are read the value of fields that are called passwords. What JSON means otherwise stays the same, to
- * the byte where no letter is written as an escape. A page of a thousand records takes a millisecond. The response to a
- * write is looked at once more, by `scrubbedOf`.
+ * Returns functions that remove secrets from responses as they come in, so that no later code can pass them on: the key, and
+ * in reads the values of password fields. The JSON stays otherwise the same, byte for byte unless letters are written as
+ * escapes. A page of a thousand records takes a millisecond. `scrubbedOf` does more for the response to a write.
  */
 export function bodyScrubber(key: string) {
-  const hide = key.length < shortestInBodies ? (text: string) => text : hiderOf([key]);
-  // Pieces are cut there: a key that holds it could be in two of them.
+  const hide = key.length < shortestKeyInBodies ? (text: string) => text : hiderOf([key]);
+  // The content is cut after `memberEnd`: a key that contains it could be split over two pieces.
   const isInOnePiece = !formsOf(key).some((form) => form.includes(memberEnd));
   return {
     scrub: (body: string, method: HttpMethod, status: number): string => {
       const clean = hide(withPlainLetters(body));
       return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
     },
-    /** Whether the bytes are UTF-8, without a byte order mark, in which `scrub` changes nothing. It may say no where they are. */
+    /** Whether the bytes are UTF-8 without a byte order mark in which `scrub` would change nothing. May be false in doubt. */
     isClean: (content: Buffer): boolean => {
       if (!isInOnePiece || !isUtf8(content) || content[0] === byteOrderMark[0]) return false;
       return piecesOf(content).every((piece) => hide(piece) === piece && !mayHoldPasswordField(piece));
@@ -60,7 +59,7 @@ const byteOrderMark = Buffer.from('\uFEFF');
 
 const memberEnd = '",';
 
-/** The bytes as texts in which ASCII is as it was, cut behind members: no name of a field is in two of them. */
+/** Yields the bytes as texts (only ASCII is decoded right), cut after members of objects, so that no field name is split. */
 function* piecesOf(content: Buffer): Generator<string, undefined> {
   for (let from = 0; from < content.length;) {
     const end = content.indexOf(memberEnd, from + pieceBytes);
@@ -70,34 +69,19 @@ function* piecesOf(content: Buffer): Generator<string, undefined> {
   }
 }
 
-/** The response to a write without those words, and without a password that a sentence of it gives. */
-export function scrubbedOf(body: string, words: readonly string[]): string {
-  // What it gives under the name of a password, it may repeat elsewhere.
-  const hide = hiderOf([...words, ...passwordsGiven(body)]);
+/** Removes the secrets, and the passwords that the body itself gives, from the response to a write. */
+export function scrubbedOf(body: string, secrets: readonly string[]): string {
+  // A password that stands in a field may be repeated elsewhere in the body.
+  const hide = hiderOf([...secrets, ...passwordsGiven(body)]);
   return withoutPasswords(hide(withPlainLetters(body)));
 }
 
-/** The headers without the key. */
-export function scrubbedHeaders(headers: HttpHeaders, hide: Redact): HttpHeaders {
+/** Redacts the values of the headers. */
+export function scrubbedHeaders(headers: HttpHeaders, redact: Redact): HttpHeaders {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => {
       if (value === undefined) return [name, undefined];
-      return [name, typeof value === 'string' ? hide(value) : value.map(hide)];
+      return [name, typeof value === 'string' ? redact(value) : value.map(redact)];
     }),
   );
-}
-
-/** An error's own words without the key: a fresh error, because the original may hold the request in its fields. */
-export function causeOf(error: unknown, redact: Redact): Error {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  const code = codeOf(error);
-  const cause = new Error(redact(code === undefined || text.includes(code) ? text : `${text} (${code})`));
-  // Its stack would point here; where the original came from is the network.
-  cause.stack = cause.message;
-  return cause;
-}
-
-/** The `code` of an error of Node.js or undici: `ECONNREFUSED`, `UND_ERR_SOCKET`. */
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

@@ -1,4 +1,4 @@
-/** The error behind a response that is no success, for reads and writes alike. */
+/** Turns responses that are no success into errors, for reads and writes. */
 import { secondMs } from '../model/time.ts';
 import { isHtml, problemsOf, shortLine } from './envelope.ts';
 import { ageOf, type HttpResponse, locationOf } from './http.ts';
@@ -6,7 +6,7 @@ import { type Response, KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFai
 import { parseExactly } from './exact-json.ts';
 import type { Redact } from './redact.ts';
 
-/** What is needed to name the request. */
+/** What an error needs to name the request. */
 export interface RequestName {
   /** `GET https://panel.example.com/api/v1/users?page=2` */
   readonly request: string;
@@ -18,7 +18,7 @@ const keyAdvice =
 const addressAdvice =
   'Check the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url): the server that has /api/v1, without /api/v1.';
 
-/** The response as it came: parsed where it is JSON, else its text. */
+/** Returns the response as it came, with its body parsed if it is JSON. */
 export function responseOf(response: HttpResponse): Response {
   const ageMs = ageOf(response.headers);
   const given = { status: response.status, body: parsedOrText(response.body), raw: response.body };
@@ -33,7 +33,7 @@ function parsedOrText(body: string): unknown {
   }
 }
 
-/** `: "username: already taken"`, what the server says in its own words. */
+/** Returns the server's own words for the end of a message: `: username: already taken`. */
 export function wordsOf(response: HttpResponse, redact: Redact): string {
   const problems = problemsOf(response);
   if (problems.length > 0) return `: ${redact(problems.join('; '))}`;
@@ -44,7 +44,7 @@ export function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** The error for a redirect: where it points to is said, and not followed. */
+/** The error for a redirect. It names the target, which is never followed. */
 export function redirectError(response: HttpResponse, { request, redact }: RequestName): NotTheApi {
   const location = locationOf(response.headers);
   const target = location === undefined ? '' : ` to ${shortLine(redact(location))}`;
@@ -53,7 +53,7 @@ export function redirectError(response: HttpResponse, { request, redact }: Reque
   });
 }
 
-/** The error for a web page in place of a response. */
+/** The error for a web page instead of a response. */
 export function webPageError({ request }: RequestName, tries: string): NotTheApi {
   return new NotTheApi(`${request} returned a web page instead of JSON${tries}`, {
     advice: addressAdvice,
@@ -61,7 +61,7 @@ export function webPageError({ request }: RequestName, tries: string): NotTheApi
   });
 }
 
-/** The error for a status that says no: 3xx and 4xx. Anything else is the server's failure, after `tries`. */
+/** The error for any status except 2xx. `tries`, for the message, says how often was tried. */
 export function refusalOf(response: HttpResponse, name: RequestName, tries = '', waitMs?: number) {
   const { status } = response;
   const { request, redact } = name;
@@ -91,7 +91,7 @@ export function refusalOf(response: HttpResponse, name: RequestName, tries = '',
   return new ServerFailed(`${request} failed (${status})${words}${tries}${requested}`, status, {
     ...options,
     waitMs,
-    // A server that is busy, or away, says how long.
+    // A server that names a wait is busy or down; smaller pages would not change that.
     smallerMayHelp: status !== 429 && waitMs === undefined,
     advice: 'The server has trouble or is busy: try again later.',
   });

@@ -1,18 +1,18 @@
-/** Why no whole response came: one small vocabulary for the errors of sockets, TLS, HTTP parsing and time. */
+/** Says why no whole response came: one error for sockets, TLS, HTTP parsing and time limits. */
 import { secondMs } from '../model/time.ts';
-import { causeOf, codeOf, type Redact } from './redact.ts';
+import type { Redact } from './redact.ts';
 
 /**
- * `connect`: nobody took the connection. `tls`: the other side could not prove who it is, or speaks no TLS. `reset`: the
- * connection broke. `timeout`: silence. `too-large`: a body over the bound. `protocol`: what came is not HTTP.
- * `aborted`: the caller stopped it after sending had begun. `late`: the time in which it could be sent was over.
+ * `connect`: no connection could be opened. `tls`: the server's certificate is not valid, or it does not speak TLS. `reset`: the
+ * connection broke. `timeout`: no whole response in time. `too-large`: the body is over the bound. `protocol`: what came is
+ * not HTTP. `aborted`: the caller stopped it after sending had begun. `late`: `mayBegin` refused to send it.
  */
 export type TransportFault = 'connect' | 'tls' | 'reset' | 'timeout' | 'too-large' | 'protocol' | 'aborted' | 'late';
 
 export class TransportError extends Error {
   override readonly name = 'TransportError';
   readonly fault: TransportFault;
-  /** False where it is certain that the server has seen nothing of the request. */
+  /** False if it is certain that nothing of the request was sent. */
   readonly sent: boolean;
 
   constructor(message: string, fault: TransportFault, sent: boolean, cause?: unknown) {
@@ -22,14 +22,14 @@ export class TransportError extends Error {
   }
 }
 
-export interface Circumstances {
+export interface ErrorContext {
   readonly sent: boolean;
   readonly redact: Redact;
 }
 
-const words: Readonly<Record<string, string>> = {
+const messages: Readonly<Record<string, string>> = {
   HTTPParserError: 'the response is not HTTP',
-  // A status of three digits that is none trips an assertion of undici.
+  // An invalid status of three digits trips an assertion in undici.
   ERR_ASSERTION: 'the response is not HTTP',
   UND_ERR_HEADERS_OVERFLOW: 'the headers of the response are too large',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the response is not as long as its headers say',
@@ -40,12 +40,12 @@ const words: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the host name could not be looked up',
   EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no route to the network',
-  UND_ERR_CONNECT_TIMEOUT: 'the connection was not taken in time',
+  UND_ERR_CONNECT_TIMEOUT: 'the connection was not accepted in time',
   ECONNRESET: 'the connection was reset',
   EPIPE: 'the connection was closed',
   UND_ERR_SOCKET: 'the connection was closed before the response was whole',
   UND_ERR_HEADERS_TIMEOUT: 'no response came in time',
-  UND_ERR_BODY_TIMEOUT: 'the response stopped in its middle',
+  UND_ERR_BODY_TIMEOUT: 'the response stopped midway',
   CERT_HAS_EXPIRED: "the server's certificate has expired",
   CERT_NOT_YET_VALID: "the server's certificate is not valid yet",
   DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed",
@@ -57,7 +57,7 @@ const words: Readonly<Record<string, string>> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
 };
 
-/** What undici calls `bad response`: bytes before a request, or `100 Continue`, which no request of ours asks for. */
+/** undici's `bad response`: bytes that came before a request, or `100 Continue`, which we never request. */
 const unrequested =
   'the server, or something in front of it, sent a response that was not requested, such as 100 Continue';
 
@@ -70,31 +70,46 @@ function faultOf(code: string, sent: boolean): TransportFault {
   return /^(HPE_|HTTPParserError$|UND_ERR_RES)/.test(code) ? 'protocol' : 'reset';
 }
 
-/** The error as one of ours; what it says and what caused it are free of the key. */
+/** The `code` of an error of Node.js or undici: `ECONNREFUSED`, `UND_ERR_SOCKET`. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Copies the error's message, without the key, into a new error: the original may hold the request in its fields. */
+function causeOf(error: unknown, redact: Redact): Error {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const code = codeOf(error);
+  const cause = new Error(redact(code === undefined || text.includes(code) ? text : `${text} (${code})`));
+  // A stack would point to this line, although the error comes from the network.
+  cause.stack = cause.message;
+  return cause;
+}
+
+/** Turns the error into a TransportError without the key, neither in its message nor in its cause. */
 export function transportErrorOf(
   error: unknown,
-  { sent, redact }: Circumstances,
+  { sent, redact }: ErrorContext,
   fault?: TransportFault,
 ): TransportError {
   const cause = causeOf(error, redact);
   // Not every error of undici's parser has a code.
   const code = codeOf(error) ?? (error instanceof Error && error.name === 'HTTPParserError' ? error.name : '');
   const isUnrequested = error instanceof Error && error.message === 'bad response';
-  const known = isUnrequested ? unrequested : words[code];
-  const text = known === undefined ? cause.message : `${known} (${code})`;
+  const message = isUnrequested ? unrequested : messages[code];
+  const text = message === undefined ? cause.message : `${message} (${code})`;
   return new TransportError(text, fault ?? faultOf(code, sent), sent, cause);
 }
 
-export function wasTimeout(ms: number, { sent }: Circumstances): TransportError {
-  const text = `${sent ? 'the response was not whole' : 'no connection stood'} after ${ms / secondMs} s`;
+export function timeoutError(ms: number, { sent }: ErrorContext): TransportError {
+  const text = `${sent ? 'the response was not complete' : 'no connection was made'} after ${ms / secondMs} s`;
   return new TransportError(text, sent ? 'timeout' : 'connect', sent);
 }
 
-export function tooLarge(bytes: number, { sent }: Circumstances): TransportError {
+export function tooLargeError(bytes: number, { sent }: ErrorContext): TransportError {
   return new TransportError(`the response is larger than ${Math.floor(bytes / 1_048_576)} MiB`, 'too-large', sent);
 }
 
-/** What to do about it. */
+/** Returns what the operator can do about the error. */
 export function adviceFor({ fault, message }: TransportError): string {
   const address = 'the base address (--base-url, ADMIN_MIRROR_BASE_URL or api.base_url)';
   if (fault !== 'tls') {

@@ -5,7 +5,7 @@
  */
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ApiRecord, Page } from '../api/envelope.ts';
-import { Reach, wordsOf } from '../api/narrow.ts';
+import { Reach, describeUnreadable } from '../api/narrow.ts';
 import type { Head } from '../journal/chain.ts';
 import type { IntentState, Journal } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
@@ -231,7 +231,7 @@ class Look {
   /** False where it was stopped. */
   async #records({ records, unreadable = [], total }: Page, next: number): Promise<boolean> {
     const seen: [number, SeenChanges][] = [];
-    const problems = unreadable.length > 0 ? [wordsOf(unreadable)] : [];
+    const problems = unreadable.length > 0 ? [describeUnreadable(unreadable)] : [];
     for (const record of records) {
       const id = recordId(record);
       if (id === undefined) problems.push('a user is shown whose id cannot be read');

@@ -5,7 +5,7 @@
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Unreadable } from '../api/envelope.ts';
-import { countOf, wordsOf } from '../api/narrow.ts';
+import { countOf, describeUnreadable } from '../api/narrow.ts';
 import { lastByTotal, lastShown, type ReadPageAt } from './list-end.ts';
 import { createdAtOn, entriesOn, idsOn, type MirrorPage } from './page.ts';
 import { type Clock, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
@@ -232,7 +232,8 @@ class Pass {
     const missing = total - seen.size - countOf(unreadable);
     const asBefore = missing === surplus && !this.#crossing;
     if ((missing === 0 || asBefore) && (this.#constant || this.#grewAtTheEnd())) {
-      if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: wordsOf(unreadable) };
+      if (unreadable.length > 0)
+        return { kind: 'damaged', total, seen, unreadable, problem: describeUnreadable(unreadable) };
       return { kind: 'settled', total, seen, startedAt, surplus: missing, past: this.#end.past, isCut: false };
     }
     if (this.#constant && unreadable.length === 0) {

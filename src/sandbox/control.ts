@@ -4,11 +4,8 @@ import { messageOf, OperatorError, UsageError } from '../model/errors.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import { isSameWord } from '../model/secret.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
-import { type Behaviour, readBehaviour, switches } from './behaviour.ts';
+import { type Behaviour, behaviourOf, type Chaos, chaosNames, readBehaviour, switches } from './behaviour.ts';
 import {
-  behaviourOf,
-  type Chaos,
-  chaosNames,
   type ChurnCounts,
   churnNow,
   insertRecord,

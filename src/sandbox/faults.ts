@@ -1,11 +1,9 @@
 /** Which request fails and how - faults that a test sets one by one, then those that are drawn - and the failing on a connection. */
-import { isRecord } from '../model/records.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { HttpMethod } from '../model/operations.ts';
-import type { Resource } from '../model/resources.ts';
 import type { Behaviour } from './behaviour.ts';
-import { mix, type Random, textHash } from './random.ts';
-import { type JsonRecord, type Response, toJson } from './envelope.ts';
+import type { Random } from './random.ts';
+import { type Response, toJson } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 import type { FastifyReply } from 'fastify';
 
@@ -55,79 +53,6 @@ export type Fault = ReadFault | WriteFault;
 
 const readFaultNames = Object.keys(readFaults) as ReadFault[];
 export const writeFaultNames = Object.keys(writeFaults) as WriteFault[];
-
-const names = [
-  'numbers_as_strings',
-  'flags_as_booleans',
-  'flags_as_strings',
-  'empty_objects_as_arrays',
-  'unknown_fields',
-  'missing_fields',
-] as const;
-
-/** Whether any record can come changed; where not, the stored text is served as it is. */
-export function changesFields(behaviour: Behaviour): boolean {
-  return behaviour.large_ids || names.some((name) => behaviour[name] > 0);
-}
-
-/** Ids of that size no double holds apart. */
-const largeIds = 2n ** 53n;
-
-export function withLargeId(text: string): string {
-  return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
-}
-
-/** The id behind one that was requested. */
-export function requestedId(id: string, behaviour: Behaviour): string {
-  return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
-}
-
-function isEmptyObject(value: unknown): boolean {
-  return isRecord(value) && Object.keys(value).length === 0;
-}
-
-/** A draw that is the same on every request, so that a record's fields do not come and go. */
-function fixedDraw(resource: Resource, record: JsonRecord, purpose: string): number {
-  return mix(textHash(`${resource.name} ${purpose}`), record['id'] as number) / 4_294_967_296;
-}
-
-function money(value: number): string {
-  return Number.isInteger(value * 100) ? value.toFixed(2) : String(value);
-}
-
-export function withFieldFaults(
-  resource: Resource,
-  record: JsonRecord,
-  behaviour: Behaviour,
-  chance: Random,
-): JsonRecord {
-  const numbers = chance.chance(behaviour.numbers_as_strings);
-  const booleans = chance.chance(behaviour.flags_as_booleans);
-  const flagTexts = chance.chance(behaviour.flags_as_strings);
-  const arrays = chance.chance(behaviour.empty_objects_as_arrays);
-  const changed: JsonRecord = { ...record };
-  for (const field of resource.fields) {
-    const value = changed[field.name];
-    if (field.type === 'flag' && typeof value === 'number') {
-      if (booleans) changed[field.name] = value === 1;
-      else if (flagTexts) changed[field.name] = String(value);
-    } else if (numbers && field.name !== 'id' && typeof value === 'number') {
-      changed[field.name] = field.type === 'number' ? money(value) : String(value);
-    } else if (arrays && isEmptyObject(value)) {
-      changed[field.name] = [];
-    }
-  }
-  if (fixedDraw(resource, record, 'unknown') < behaviour.unknown_fields) {
-    changed['uuid'] = `${mix(record['id'] as number, 11).toString(16)}-${mix(record['id'] as number, 12).toString(16)}`;
-    changed['meta'] = { tier: (record['id'] as number) % 3 };
-  }
-  if (fixedDraw(resource, record, 'missing') < behaviour.missing_fields) {
-    const optional = resource.fields.filter((field) => field.name !== 'id' && field.name !== 'created_at');
-    const field = optional[mix(record['id'] as number, 13) % optional.length];
-    if (field !== undefined) delete changed[field.name];
-  }
-  return changed;
-}
 
 /** A fault for the next requests that match; without `match`, for the very next ones. */
 export interface ScriptedFault {

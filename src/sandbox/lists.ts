@@ -4,7 +4,7 @@ import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf 
 import { wordsIn } from '../model/text.ts';
 import { minuteMs, parseDay, parseInstant, startOfDay, timestampOf } from '../model/time.ts';
 import type { Behaviour } from './behaviour.ts';
-import { type Condition, dateCondition } from './calendar.ts';
+import { type Condition, dateCondition } from './date-filter.ts';
 import {
   type Response,
   envelopeAround,
@@ -15,8 +15,9 @@ import {
   invalid,
   serverError,
 } from './envelope.ts';
-import { requestedId, changesFields, withFieldFaults, withLargeId } from './faults.ts';
-import { type SqlValue, lookedUp, quoted } from './records.ts';
+import { changesFields, requestedId, withFieldFaults, withLargeId } from './record-shape.ts';
+import { quoted } from './database.ts';
+import { lookedUp, type SqlValue } from './records.ts';
 import type { SandboxState } from './sandbox.ts';
 
 interface Order {

@@ -1,5 +1,6 @@
 /** Related records: those of the seed and those written since, by parent and kind. */
-import type { RecordTable, Db } from './records.ts';
+import type { Db } from './database.ts';
+import type { RecordTable } from './records.ts';
 import { seedPackagePart } from './seed-records.ts';
 import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, mostOrders, orderCount } from './seed-user-parts.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';

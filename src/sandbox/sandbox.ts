@@ -3,24 +3,23 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { messageOf, UsageError } from '../model/errors.ts';
 import { hourMs } from '../model/time.ts';
-import { type Behaviour, readBehaviour } from './behaviour.ts';
-import { behaviourOf, type Chaos } from './churn.ts';
-import { SandboxClock } from './calendar.ts';
+import { type Behaviour, behaviourOf, type Chaos, readBehaviour } from './behaviour.ts';
 import { addControlRoutes, createControl, type SandboxControl } from './control.ts';
 import { Faults, LateWrites } from './faults.ts';
-import { checkPlace, Ledger, RecordTable, createDatabase, type Db, openDatabase, readMeta } from './records.ts';
+import { checkPlace, createDatabase, type Db, Ledger, openDatabase, readMeta } from './database.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
+import { RecordTable } from './records.ts';
 import { RateLimit, RequestLog } from './request-log.ts';
 import { Related } from './related.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
 
-export type { Behaviour } from './behaviour.ts';
-export type { Chaos, ChurnCounts } from './churn.ts';
+export type { Behaviour, Chaos } from './behaviour.ts';
+export type { ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
 export type { Fault, ScriptedFault } from './faults.ts';
-export type { LedgerEntry } from './records.ts';
+export type { LedgerEntry } from './database.ts';
 export type { LoggedRequest } from './request-log.ts';
 
 export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'>> {
@@ -47,6 +46,36 @@ export interface Sandbox {
   readonly control: SandboxControl;
   /** Stops serving, at once, and closes the database. */
   close(): Promise<void>;
+}
+
+class SandboxClock {
+  #offset = 0;
+  #frozen: number | null = null;
+  readonly #source: () => number;
+
+  constructor(source: () => number = Date.now) {
+    this.#source = source;
+  }
+
+  /** Milliseconds since 1970. */
+  now(): number {
+    return this.#frozen ?? this.#source() + this.#offset;
+  }
+
+  /** Sets the time; it runs on from there unless `frozen`. */
+  set(ms: number, frozen: boolean): void {
+    this.#offset = ms - this.#source();
+    this.#frozen = frozen ? ms : null;
+  }
+
+  advance(ms: number): void {
+    if (this.#frozen === null) this.#offset += ms;
+    else this.#frozen += ms;
+  }
+
+  frozen(): boolean {
+    return this.#frozen !== null;
+  }
 }
 
 const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;

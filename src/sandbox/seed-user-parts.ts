@@ -5,7 +5,8 @@
 import { dayMs } from '../model/time.ts';
 import { stamp } from './calendar.ts';
 import { categories, monthlyCents } from './seed-records.ts';
-import { mix, people, Random, textHash } from './random.ts';
+import { people } from './names.ts';
+import { mix, Random, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
 interface SeedChange {

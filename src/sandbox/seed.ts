@@ -4,8 +4,9 @@ import { dayMs, minuteMs } from '../model/time.ts';
 import { Calendar, stamp } from './calendar.ts';
 import { balanceOf, seedChanges, type SeedWorld } from './seed-user-parts.ts';
 import { seedCoupon, seedEmail, seedPackage, spreadTimes } from './seed-records.ts';
-import { mailHosts, mix, people, Random, textHash } from './random.ts';
-import { type Db, walkIndexes, writeMeta } from './records.ts';
+import { mailHosts, people } from './names.ts';
+import { mix, Random, textHash } from './random.ts';
+import { type Db, walkIndexes, writeMeta } from './database.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
 /** A hundred slots, filled by each language's share, so that picking one is one look-up. */

@@ -4,7 +4,7 @@ import { isRecord } from '../model/records.ts';
 import { type Operation, type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { timestampOf } from '../model/time.ts';
-import { requestedId } from './faults.ts';
+import { requestedId } from './record-shape.ts';
 import { emptyRecord } from './records.ts';
 import { htmlMessage, sender } from './seed-records.ts';
 import { mix, textHash } from './random.ts';

@@ -56,7 +56,7 @@ describe('an option that the resource does not have', () => {
 
   test.each<[ResourceName, ListWords, RegExp]>([
     ['users', { include: ['paymnts'] }, /no include "paymnts" \| Did you mean "payments"/],
-    ['coupons', { include: ['orders'] }, /no include that is known/],
+    ['coupons', { include: ['orders'] }, /no known include/],
     ['users', { filters: [{ key: 'user_name', value: 'x' }] }, /Did you mean "username"/],
     ['users', { filters: [{ key: 'data->plan', value: 'x' }] }, /No column of users can be filtered by a key inside/],
     ['packages', { filters: [{ key: 'status->x', value: 'x' }] }, /data->key/],

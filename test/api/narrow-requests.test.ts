@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { Page } from '../../src/api/envelope.ts';
 import { KeyRefused, ServerFailed, Unreachable } from '../../src/api/errors.ts';
-import { Reach, readingRecords, readPage, type RequestPage, walkPages, wordsOf } from '../../src/api/narrow.ts';
+import {
+  Reach,
+  readingRecords,
+  readPage,
+  type RequestPage,
+  walkPages,
+  describeUnreadable,
+} from '../../src/api/narrow.ts';
 import { IncompleteError } from '../../src/model/errors.ts';
 import { silentLog } from '../../src/model/log.ts';
 
@@ -271,7 +278,7 @@ describe('records that cannot be read', () => {
       '6 records cannot be read, numbers 1, 2, 3, 4, 5, … of the list: the server failed at 1',
     ],
   ])('are named by their places in order, the first five of them', (unreadable, words) => {
-    expect(wordsOf(unreadable)).toBe(words);
+    expect(describeUnreadable(unreadable)).toBe(words);
   });
 });
 

@@ -73,7 +73,7 @@ describe('a last page by the total that does not come', () => {
   const refused = new RefusedInput('too deep', 422, []);
   const failed = new ServerFailed('broken', 500, { smallerMayHelp: true });
   const missing = new NotFound('no such page');
-  const other = new ServerFailed('another page came', 200, { isOther: true });
+  const other = new ServerFailed('another page came', 200, { isWrongPage: true });
 
   /**
    * Pages of ten, of a list of that many records of which only some pages come.

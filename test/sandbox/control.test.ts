@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
-import { defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
-import { behaviourOf, chaosNames } from '../../src/sandbox/churn.ts';
+import { behaviourOf, chaosNames, defaultBehaviour, readBehaviour, switches } from '../../src/sandbox/behaviour.ts';
 import { controlKey, sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { broken, call, controlCall, ids, page } from './call.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';

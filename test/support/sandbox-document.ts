@@ -1,6 +1,5 @@
 /** docs/sandbox.md, written from the sandbox's own tables of switches and presets. */
-import { type Switch, switches } from '../../src/sandbox/behaviour.ts';
-import { chaosMeanings, chaosNames } from '../../src/sandbox/churn.ts';
+import { chaosMeanings, chaosNames, type Switch, switches } from '../../src/sandbox/behaviour.ts';
 
 const head = `# The sandbox
 

@@ -98,14 +98,14 @@ export class Removal {
 
   /**
    * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the server from
-   * being reached, and a ContradictionError where it has what capabilities of an earlier run (`trusting`) rule out.
+   * being reached, and a ContradictionError where it has what capabilities of an earlier run (`trustsStored`) rule out.
    */
-  async decide(suspicions: readonly Suspicion[], trusting: boolean): Promise<void> {
+  async decide(suspicions: readonly Suspicion[], trustsStored: boolean): Promise<void> {
     const suspects = new Set(suspicions.flatMap(({ ids }) => ids));
     if (suspects.size === 0) return;
     const isEmpty = suspicions.some(({ showedSome }) => !showedSome) && !(await this.#showsDays(suspects));
     // The server may follow another rule by now, under which the days that were requested are others.
-    if (isEmpty && trusting) throw new ContradictionError('no range of days shows a record that is known to live');
+    if (isEmpty && trustsStored) throw new ContradictionError('no range of days shows a record that is known to live');
     const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
     if (isEmpty) this.#refuse(empty);
     const going = await this.#unbraked(suspicions.filter((each) => !empty.includes(each)));
@@ -114,7 +114,7 @@ export class Removal {
     if (await this.#showsControl(suspects)) await this.#requestOne(new Set(cases), suspects);
     else this.#refuse(cases);
     const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
-    if (alive === 0 || !trusting) return;
+    if (alive === 0 || !trustsStored) return;
     throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
   }
 

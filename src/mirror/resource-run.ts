@@ -54,7 +54,7 @@ const mergedShare = 0.5;
 
 export type ResourcePorts = Omit<
   VisitPorts,
-  'capabilities' | 'seal' | 'most' | 'trusting' | 'comparing' | 'removal' | 'surplus'
+  'capabilities' | 'seal' | 'maxRecords' | 'trustsStored' | 'comparesRows' | 'removal' | 'surplus'
 > & {
   readonly options: SyncOptions;
 };
@@ -117,14 +117,14 @@ async function measure({ source, store, resource, signal }: ResourcePorts, besid
 }
 
 /**
- * @param trusting whether the capabilities come from an earlier run, so that a contradiction is worth measuring again
+ * @param trustsStored whether the capabilities come from an earlier run, so that a contradiction is worth measuring again
  * @param again whether this is the second reading: what the first has settled is not read again
  */
 async function readResource(
   ports: ResourcePorts,
   { startedAt, removed }: Course,
   capabilities: Capabilities,
-  trusting: boolean,
+  trustsStored: boolean,
   again = false,
 ): Promise<ResourceEnd> {
   const { resource, store, options, run, clock, allowance } = ports;
@@ -132,15 +132,24 @@ async function readResource(
   const seal = sealOf(clock, capabilities, options);
   // Where the order does not hold still only a single page can be trusted, so windows are cut down to one.
   const pages = capabilities.pageSize * (capabilities.sorts === 'ignored' ? 1 : options.windowPages);
-  const most = Math.min(pages, capabilities.depth ?? pages);
+  const maxRecords = Math.min(pages, capabilities.depth ?? pages);
   const surplus = new Surplus(store, resource);
   const removal = removalOf(ports, capabilities, removed);
-  const comparing = options.mode === 'full';
-  const visitor = new WindowVisitor({ ...ports, capabilities, seal, most, trusting, comparing, removal, surplus });
+  const comparesRows = options.mode === 'full';
+  const visitor = new WindowVisitor({
+    ...ports,
+    capabilities,
+    seal,
+    maxRecords,
+    trustsStored,
+    comparesRows,
+    removal,
+    surplus,
+  });
 
   // From now on the resource stays as fresh as it is; what an earlier run has left unproven still is.
   const isHeld = store.capability(heldFreshness, resource) !== undefined;
-  if (trusting && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
+  if (trustsStored && !isHeld) store.recordCapability(heldFreshness, resource, store.freshAsOf(resource));
   prepareWindows(store, resource, capabilities, only === null ? [seal] : [seal, only.from, only.to]);
   const steps = plannedSteps({ store, resource, options, capabilities, seal, surplus }, again ? startedAt : null);
   const planned = steps.map(({ window }) => window);
@@ -151,7 +160,7 @@ async function readResource(
   try {
     await visitor.visitAll(read);
   } finally {
-    keepLimits(ports, capabilities, visitor.most < most ? visitor.most : undefined);
+    keepLimits(ports, capabilities, visitor.maxRecords < maxRecords ? visitor.maxRecords : undefined);
   }
   const sum = await proveSum({
     run,
@@ -162,17 +171,17 @@ async function readResource(
     surplus,
     allowance,
     only,
-    trusting,
+    trustsStored,
     isOpen: (window) => isOpen(window, seal),
   });
   forgetEmptyOutside(store, resource);
   if (sum.proven) store.forgetCapability(heldFreshness, resource);
   // Records are missing that no window has shown, or none is shown at all by now: how fresh it is, nobody knows.
-  else if (only === null && (sum.missing || (sum.total === 0 && !trusting && !isHeld)))
+  else if (only === null && (sum.missing || (sum.total === 0 && !trustsStored && !isHeld)))
     store.recordCapability(heldFreshness, resource, null);
 
   const problem = unsettledProblem(store.windows(resource)) ?? sum.problem;
-  joinSmall(store, resource, seal, visitor.most * mergedShare, surplus);
+  joinSmall(store, resource, seal, visitor.maxRecords * mergedShare, surplus);
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
 }
 
@@ -218,10 +227,10 @@ async function expectedRecords(
 }
 
 /** Joins small neighbours that are settled. */
-function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, most: number, surplus: Surplus): void {
+function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, maxRecords: number, surplus: Surplus): void {
   const windows = store.windows(resource);
   const more = surplus.inEach();
-  for (const merged of mergeWindows(windows, seal, most, more)) {
+  for (const merged of mergeWindows(windows, seal, maxRecords, more)) {
     // One that is as it was keeps what it remembers of its pages.
     const parts = windows.filter(({ from, to }) => from >= merged.from && to <= merged.to);
     if (parts.length === 1) continue;

@@ -150,7 +150,7 @@ const rounds = 3;
 
 type SumPorts = Pick<
   VisitPorts,
-  'run' | 'store' | 'resource' | 'capabilities' | 'surplus' | 'allowance' | 'trusting'
+  'run' | 'store' | 'resource' | 'capabilities' | 'surplus' | 'allowance' | 'trustsStored'
 > & {
   readonly visitor: WindowVisitor;
   readonly only: DayRange | null;
@@ -247,7 +247,7 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
 
 /** Reads what no range of days shows, by reading everything. False where each run does so anyway, or where it is too much for this run. */
 async function readOutside(
-  { visitor, store, resource, only, trusting, capabilities, allowance }: SumPorts,
+  { visitor, store, resource, only, trustsStored, capabilities, allowance }: SumPorts,
   live: number,
   total: number,
 ): Promise<boolean> {
@@ -255,7 +255,7 @@ async function readOutside(
   // Where the server counts fewer than are held, there is nothing beside them that could be shown.
   if (live > total || only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
   if (windows.some(({ state }) => state !== 'settled')) return false;
-  if (trusting) {
+  if (trustsStored) {
     // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
     throw new ContradictionError(
       `the windows show ${counted(live, 'record')} of ${resource} and the server counts ${total}`,

@@ -3,24 +3,23 @@ import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 
-/** The run has sent all the requests that it may send; what it has read is kept, and the next run goes on. */
+/** The run has used up its requests. What it has read is kept, and the next run continues. */
 export class SpentError extends OperatorError {
   override readonly name = 'SpentError';
   override readonly exitCode = 5;
 }
 
-/** Pages come and go, and the ends of windows are found by reading: a third more than there were. */
+/** Pages come and go, and finding the end of a window takes requests: nearly a third more than the known pages. */
 const margin = 1.3;
-/** For what is sent beside pages: who the server is, what it can do, sums. */
+/** For requests other than pages: checking the server, measuring it, comparing sums. */
 const extra = 50;
 
 /**
- * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the
- * budget and 50. A resource that uses more than its own takes from what is common, and never from another.
+ * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the budget and 50.
+ * A resource that uses up its own share takes from the common part, never from another resource.
  *
- * Pages are those of records that are known to exist: rows held before the run, or shown in it. Totals say nothing here,
- * since a server may count what no page shows. So a window that is larger than was known earns its requests while it is
- * read, page by page.
+ * Pages follow from records that are known to exist: rows held before the run, or records shown in it. Totals do not count, since a
+ * server may count records that no page shows. So a window that turns out to be large earns its requests page by page.
  */
 export class Allowance {
   readonly #budget: number;
@@ -34,21 +33,21 @@ export class Allowance {
     this.#common = budget + extra;
   }
 
-  /** Adds windows that are to be read, with the rows held of each. A window counts once, and so does any part of it. */
+  /** Adds windows to read, with the number of rows held of each. A window counts once, and so does any part of it. */
   allow(resource: ResourceName, read: readonly (DayRange & { readonly rows: number })[], pageSize: number): void {
     const own = this.#ownOf(resource);
     own.setPageSize(pageSize);
     for (const { rows, ...days } of read) own.add(days, rows);
   }
 
-  /** Pages of the resource are no larger than that from now on, so there are more of them. */
+  /** From now on, pages of the resource are no larger than this, so there are more of them. */
   allowSmaller(resource: ResourceName, pageSize: number): void {
     this.#ownOf(resource).setPageSize(pageSize);
   }
 
-  /** Notes how many records the window has shown. What is neither to be read nor a part of such a window earns nothing. */
-  show(resource: ResourceName, days: DayRange, records: number): void {
-    this.#ownOf(resource).show(days, records);
+  /** Notes how many records the window has shown. This earns requests only for a window to read, or a part of one. */
+  noteSeen(resource: ResourceName, days: DayRange, records: number): void {
+    this.#ownOf(resource).noteSeen(days, records);
   }
 
   /** Requests that the resource may still send. */
@@ -56,7 +55,7 @@ export class Allowance {
     return Math.floor(this.#ownOf(resource).left) + this.#common;
   }
 
-  /** Counts one request, retries among them. Throws a SpentError where there is none left. */
+  /** Counts one request. Throws a SpentError if none is left. */
   take(resource: ResourceName | null): void {
     if (this.mayRetry(resource)) return;
     throw new SpentError(
@@ -67,7 +66,7 @@ export class Allowance {
     );
   }
 
-  /** Counts one more try, where there is any left. */
+  /** Counts one more request, if any is left, and returns whether one was. */
   mayRetry(resource: ResourceName | null): boolean {
     const own = resource === null ? undefined : this.#ownOf(resource);
     if (own !== undefined && own.left >= 1) own.used += 1;
@@ -84,14 +83,15 @@ export class Allowance {
   }
 }
 
-/** What each request passes first. */
+/** Every request must pass this gate before it is sent. */
 export type RequestGate = Pick<Allowance, 'take' | 'mayRetry'>;
 
+/** A window to read, or a part that was cut off one. */
 interface Known {
   readonly days: DayRange;
   parent: Known | null;
   records: number;
-  /** Pages of the records, and of the parts into which it was cut; whichever are more count. */
+  /** Pages by its own records, and by those of its parts; the larger number counts. */
   own: number;
   inParts: number;
   readonly parts: Known[];
@@ -99,6 +99,7 @@ interface Known {
 
 const pagesOf = ({ own, inParts }: Known): number => Math.max(own, inParts);
 
+/** The requests of one resource. */
 class Share {
   used = 0;
   #pages = 0;
@@ -134,7 +135,7 @@ class Share {
     this.#found.clear();
   }
 
-  show(days: DayRange, records: number): void {
+  noteSeen(days: DayRange, records: number): void {
     const known = this.#find(days);
     if (known !== null) this.#raise(known, records);
   }
@@ -153,12 +154,12 @@ class Share {
     this.#pages += more;
   }
 
-  /** A window that is to be read takes a request even where it is empty; one that was cut off another earns by records. */
+  /** A window takes a request even if it is empty; a part of one earns requests only by its records. */
   #ownPages({ records, parent }: Known): number {
     return Math.max(parent === null ? 1 : 0, Math.ceil(records / this.#pageSize));
   }
 
-  /** The window where it is to be read, or a part of the one that holds it; null where none does. */
+  /** Finds or makes the entry for these days: a window to read, or a part of one; null if no window to read holds them. */
   #find(days: DayRange): Known | null {
     const key = `${days.from}..${days.to}`;
     const found = this.#found.get(key);
@@ -179,7 +180,7 @@ class Share {
   }
 }
 
-/** Whether all of the inner lies in the outer; what no range of days shows is apart from the days. */
+/** Whether all of the inner range lies in the outer one. The window of records outside of all days lies in no range of days. */
 function contains(outer: DayRange, inner: DayRange): boolean {
   const [a, b] = [coverageOf(outer), coverageOf(inner)];
   return a === b ? outer.from <= inner.from && inner.to <= outer.to : a === 'everything';

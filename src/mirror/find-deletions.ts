@@ -9,7 +9,7 @@ import type { ResourceName } from '../model/resources.ts';
 import type { RankedRows, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 import { idsOn, type MirrorPage } from './page.ts';
-import { reachOf } from './source.ts';
+import { possibleDays } from './source.ts';
 import { counted } from '../model/text.ts';
 
 export interface SearchPorts {
@@ -46,7 +46,7 @@ export async function findDeletions(
 ): Promise<Searched> {
   const { store } = ports;
   const { resource } = window;
-  const reach = range === null ? everything : reachOf(range);
+  const reach = range === null ? everything : possibleDays(range);
   if (store.accountedCount(resource, reach) !== store.liveCount(resource, reach)) {
     return undecided('it has records that are kept out of the mirror');
   }

@@ -1,17 +1,17 @@
 /**
- * Where a list ends, which a wrong total does not show: by a few steps back or forth from where it should, and then by halves.
+ * Finds where a list really ends when its total is wrong: a few steps back or forward from where it should end, then by halves.
  * Section "Windows and walks" of docs/architecture.md.
  */
 import { isNoPage, isPageFailure } from '../api/errors.ts';
 import { entriesOn, type MirrorPage } from './page.ts';
 
-/** @param isBehind whether it may lie behind the end: then a page that fails is not looked through for the record that it fails by */
+/** Reads a page. @param isBehind whether it may lie behind the end: then a page that fails is not searched for a bad record */
 export type ReadPageAt = (page: number, isBehind?: boolean) => Promise<MirrorPage>;
 
 /**
- * The page with which the list ends by its total; where that does not come, the last one that does. A total may count what no page
+ * Returns the last page by the total or, if that page does not come, the last one that does. A total may count records that no page
  * shows, and some servers refuse a page behind the end, or fail on it.
- * @param readOne gives the record at a place of the list, from 1, on a page of its own
+ * @param readOne reads the record at a place of the list, counted from 1, on a page of its own
  */
 export async function lastByTotal(
   read: ReadPageAt,
@@ -32,7 +32,7 @@ export async function lastByTotal(
   return read(end);
 }
 
-/** Whether one of the next two records comes by itself: not two in a row make every page fail that they are on. */
+/** Whether one of the next two records comes by itself. One bad record makes its page fail; two in a row are unlikely. */
 async function goesOnBehind(
   { page, perPage }: MirrorPage,
   readOne: (place: number) => Promise<MirrorPage>,
@@ -45,16 +45,16 @@ async function goesOnBehind(
 }
 
 /**
- * The last page that shows records, which a wrong total does not show. One request more where
- * the page is full, and about log2 of the pages where the total is wrong.
- * @param page the last one by the total
- * @param most records beyond which the list is not looked through any further
- * @param isDoubted whether the page may not be the last one though it is not full
+ * Returns the last page that shows records, even if the total is wrong. This takes one more request if the page is full, and about
+ * log2 of the number of pages if the total is wrong.
+ * @param page the last page by the total
+ * @param maxRecords the search goes no further than this
+ * @param isDoubted whether another page may follow even if this one is not full
  */
 export async function lastShown(
   read: ReadPageAt,
   page: MirrorPage,
-  most: number,
+  maxRecords: number,
   isDoubted = false,
 ): Promise<MirrorPage> {
   const entries = entriesOn(page).length;
@@ -72,61 +72,63 @@ export async function lastShown(
     }
     if (isRepeated(next, shown)) return firstOf(read, shown);
     shown = next;
-    if (shown.page * page.perPage > most) return shown;
+    if (shown.page * page.perPage > maxRecords) return shown;
   }
 }
 
-/** Whether a page shows what another one does: some servers give their last page for each one behind it. */
+/** Whether a page shows only what another one does: some servers give their last page for every page behind it. */
 function isRepeated(page: MirrorPage, other: MirrorPage): boolean {
   const known = new Set(entriesOn(other));
   return entriesOn(page).every((id) => known.has(id));
 }
 
-/** The first of the pages that show what this one does. */
+/** Returns the first of the pages that repeat this one. */
 async function firstOf(read: ReadPageAt, page: MirrorPage): Promise<MirrorPage> {
   const { first } = await searchBack(read, undefined, page.page, (middle) => !isRepeated(middle, page));
   return first ?? page;
 }
 
-/** What a search for the end of a list has come to. */
-interface Searched {
+/** The two pages between which a search ended. */
+interface Boundary {
   /** The last page that counts. */
   readonly shown: MirrorPage | undefined;
-  /** The first page that came and does not. */
+  /** The first page that came and does not count. */
   readonly first: MirrorPage | undefined;
 }
 
-function lastOf({ shown, first }: Searched, otherwise: MirrorPage): MirrorPage {
+function lastOf({ shown, first }: Boundary, otherwise: MirrorPage): MirrorPage {
   return shown ?? first ?? otherwise;
 }
 
 /**
- * Finds the last page that counts, in about log2 of the pages.
- * @param read is told whether it reads behind a page that counts @param shown one that does @param empty one behind it that does not
+ * Finds the last page that counts, in about log2 of the number of pages.
+ * @param read gets whether it reads behind a page that counts
+ * @param shown a page that counts
+ * @param empty a later page that does not
  */
 async function searchBack(
   read: (page: number, isBehind: boolean) => Promise<MirrorPage | undefined>,
   shown: MirrorPage | undefined,
   empty: number,
   counts = (page: MirrorPage): boolean => entriesOn(page).length > 0,
-): Promise<Searched> {
+): Promise<Boundary> {
   let first: MirrorPage | undefined;
   const steps = shown === undefined ? [1, 8, 512] : [];
   while ((shown?.page ?? 0) + 1 < empty) {
-    // A total is a little too large, or beyond all measure: a few steps back show which, and then sizes are halved.
+    // A total is either a little too large or far too large. A few steps back show which; then the size itself is halved.
     const back: number | undefined = steps.shift();
     const least = Math.max(1, shown?.page ?? 0);
     const half = empty > 4 * least ? Math.floor(Math.sqrt(least * empty)) : Math.floor((least + empty) / 2);
     const at = back !== undefined && empty - back > least ? empty - back : half;
     const middle: MirrorPage | undefined = await read(at, shown !== undefined);
-    // One that is not full may be short of hidden records: only an empty one behind it shows that it is the last.
+    // A page that is not full may lack hidden records: only an empty page behind it shows that it is the last.
     if (middle !== undefined && counts(middle)) shown = middle;
     else [empty, first] = [at, middle ?? first];
   }
   return { shown, first };
 }
 
-/** A page behind one that shows records; undefined where the list ends before it, in whatever way the server says so. */
+/** Reads a page behind one that shows records. Returns undefined if the list ends before it, however the server says so. */
 async function readBehind(read: ReadPageAt, page: number): Promise<MirrorPage | undefined> {
   try {
     return await read(page, true);

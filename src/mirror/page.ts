@@ -1,4 +1,4 @@
-/** A page as the engine takes it, made of the bytes of a response: which records are on it, and the rows of some. */
+/** A page as the engine takes it, made from the bytes of a response: the records on it, and the rows made of some of them. */
 import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
@@ -18,20 +18,20 @@ import { relatedList, relatedRows } from '../store/cell.ts';
 import type { RememberedPage } from '../store/mirror-types.ts';
 import { nullDrift, recordRows, replaced } from './store/page-rows.ts';
 
-/** What is known of a page that came before. */
+/** What identifies a page that came before. */
 export type KnownPage = Pick<RememberedPage, 'hash' | 'total' | 'lastPage' | 'perPage'>;
 
-/** What a page is read for. */
+/** What to take from a page besides the ids of its records. */
 export interface PageWanted {
-  /** The page as it came last; the same bytes are not parsed again. */
+  /** The page as it came last. If it has the same bytes, it is not parsed again. */
   readonly known?: KnownPage | null | undefined;
-  /** Rows are made of the records with these creation times, apart for each. */
+  /** Make rows of the records with these creation times, one set for each of these tests. */
   readonly rowsOf?: readonly ((createdAt: unknown) => boolean)[];
-  /** Records that rows are never made of. */
+  /** Never make rows of these records. */
   readonly keptOut?: KeptOut;
-  /** A field of each record besides. */
+  /** A field to take from each record. */
   readonly field?: string;
-  /** It may lie behind the end of its list: it comes whole, or fails. */
+  /** The page may lie behind the end of its list: it comes whole, or fails. */
   readonly isBehind?: boolean;
 }
 
@@ -44,20 +44,20 @@ export interface PageTask extends PageWanted {
 
 export interface ReadPage extends ListPage {
   readonly hash: string;
-  /** Of each record; null where it has none that it could be kept under. None of the known page. */
+  /** The id of each record; null if it has no usable one. A known page has none here. */
   readonly ids: readonly (RecordKey | null)[];
-  /** When each record was created, as it says. */
+  /** The creation time of each record, as served. */
   readonly createdAt: readonly unknown[];
   readonly field: readonly unknown[];
   readonly rows: readonly PageRows[];
 }
 
 export type MirrorPage = InParts<ReadPage> & {
-  /** Where the page came again just as it was: its records are those that the mirror holds. */
+  /** Set if the page came again unchanged: the mirror already has its records. */
   readonly recalled?: RememberedPage;
 };
 
-/** The response as a page. Throws an UnreadableResponse as `pageOf` does. */
+/** Reads the response as a page. Throws an UnreadableResponse like `pageOf`. */
 export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   const { known, resource, places, field, rowsOf = [] } = task;
   const { digest } = response;
@@ -88,9 +88,9 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   };
 }
 
-// A page whose records are just as documented is not parsed: one expression looks at its text, and SQLite reads the records out of
-// the response itself. To parse it, make rows and write them takes five times as long. What the expression does not know is no
-// error: such a page is parsed, and becomes rows record by record.
+// A page whose records are exactly as documented is not parsed. One expression checks its text, and SQLite reads the records out of the
+// response itself: parsing it, making rows and writing them takes five times as long. A page that the expression does not match is no
+// error: it is parsed, and its records become rows one by one.
 
 interface ServedPage {
   /** The body with an empty list in the place of its records. */
@@ -104,9 +104,9 @@ const hex = String.raw`[\da-fA-F]`;
 const surrogate = (second: string): string => String.raw`\\u[dD][${second}]${hex}{2}`;
 const escape = String.raw`\\["\\/bfnrt]|\\u(?!0000|[dD][89a-fA-F])${hex}{4}|${surrogate('89abAB')}${surrogate('c-fC-F')}`;
 const text = String.raw`"[^"\\\0-\x1f]*(?:(?:${escape})[^"\\\0-\x1f]*){0,9999}"`;
-/** As `startsWithDay` has it. */
+/** Must accept no more than `startsWithDay` does. */
 const time = String.raw`"[^"\\\0-\x1f]{4}-[^"\\\0-\x1f]{2}-[^"\\\0-\x1f]*"`;
-// Of so few digits that it is one number to whoever reads it.
+// Few enough digits that every program reads the same number.
 const integer = String.raw`0|-?[1-9]\d{0,14}`;
 const decimal = String.raw`(?:0|-?[1-9]\d{0,11})(?:\.\d{1,3})?`;
 const object = String.raw`\{[^{}[\]\\]*\}`;
@@ -114,7 +114,7 @@ const list = String.raw`\[[^{}[\]\\]*\]`;
 
 const nothing = '(?!)';
 
-/** Of what SQLite makes the same cell as `cellOf` does, whatever stands there; and what is captured for a closer look. */
+/** For each type, the text of which SQLite always makes the same cell as `cellOf`, and the text that needs a closer look. */
 const valuesOf: Readonly<Record<FieldType, readonly [sure: string, unsure: string]>> = {
   integer: [integer, nothing],
   flag: [integer, nothing],
@@ -126,7 +126,7 @@ const valuesOf: Readonly<Record<FieldType, readonly [sure: string, unsure: strin
   strings: [nothing, list],
 };
 
-/** The field with its value, in one group what is to be looked at. */
+/** Returns the expression of a field with its value. Its group captures a value that needs a closer look. */
 function memberOf({ name, type, nullable }: Field): string {
   if (name === 'id') return `"id":(${integer})`;
   if (name === 'created_at') return `"created_at":(${time})`;
@@ -141,7 +141,7 @@ const expressions = new Map(
   }),
 );
 
-/** Whether it is the text that would be written for the document that it holds. */
+/** Whether the document is written as JSON.stringify would write it. */
 function isCanonical(document: string): boolean {
   try {
     return JSON.stringify(JSON.parse(document)) === document;
@@ -150,10 +150,10 @@ function isCanonical(document: string): boolean {
   }
 }
 
-/** Only what is short and plain stands before the records, so that no other list is taken for theirs. */
+/** Only short, plain members may stand before the records, so that no other list is taken for theirs. */
 const beforeRecords = /^\{(?:"(?!data")[a-z_]+":(?:[\w.-]+|"[^"\\]*"),)*"data":\[/;
 
-/** Each record, up to one that is not as the expression has it; the last one with the byte behind its list. */
+/** Yields each record up to the first one that does not match; with the last record, the position after its list. */
 function* documentedRecords(expression: RegExp, body: Buffer, start: number) {
   for (let [from, size] = [start, pieceBytes]; ;) {
     const piece = body.toString('utf8', from, from + size);
@@ -171,7 +171,7 @@ function* documentedRecords(expression: RegExp, body: Buffer, start: number) {
   }
 }
 
-/** The page that the body holds; undefined where its records are not as documented, but for fields that are null and may not be. */
+/** Reads the page from the body; undefined if its records are not as documented. Nulls where none may be are reported, not refused. */
 export function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefined {
   const expression = expressions.get(resource);
   const [before] = beforeRecords.exec(body.toString('utf8', 0, pieceBytes)) ?? [];
@@ -182,7 +182,7 @@ export function servedPage(resource: ResourceName, body: Buffer): ServedPage | u
   const drifts = new Map<string, SchemaDrift>();
   let end: number | undefined;
   for (const { values, listEnd } of documentedRecords(expression, body, Buffer.byteLength(before))) {
-    // Counted by hand: over `entries()` a page takes a third longer.
+    // Counted by hand: with `entries()` a page takes a third longer.
     let group = 0;
     for (const field of fields) {
       const value = values[(group += 1)];
@@ -200,13 +200,13 @@ export function servedPage(resource: ResourceName, body: Buffer): ServedPage | u
   return {
     envelope: before + after,
     ids,
-    // Texts of their own: a piece of the body would keep all of it in memory.
+    // Copies: slices of the body would keep all of it in memory.
     createdAt: JSON.parse(`[${createdAt.join(',')}]`) as string[],
     drifts: [...drifts.values()],
   };
 }
 
-/** The page where all of it is as documented, and nothing of its records is left out; its rows are the response itself. */
+/** Makes the page of the response as it is, if all of it is as documented and none of its records is left out. */
 function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined {
   const { resource, relations, places, keptOut, field, rowsOf = [] } = task;
   if (relations.length > 0 || places !== undefined || field !== undefined || !isNobody(keptOut)) return undefined;
@@ -215,7 +215,7 @@ function asServed(response: HttpResponse, task: PageTask): ReadPage | undefined 
   if (json === undefined || served === undefined) return undefined;
   const { envelope, ids, createdAt, drifts } = served;
   const owned = rowsOf.map((isMeant) => createdAt.filter(isMeant).length);
-  // The bytes go whole to one, which gives their memory back.
+  // Only one set of rows can own the bytes, and it gives back their memory.
   const some = owned.filter((count) => count > 0);
   if (some.length > 1 || some.some((count) => count < ids.length)) return undefined;
   const { headers, milliseconds } = response;
@@ -241,20 +241,22 @@ function isNobody(keptOut: KeptOut | undefined): boolean {
 }
 
 function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly ServedRecord[]): PageRows {
-  const { wanted, out } = keptOut === undefined ? { wanted: records, out: [] } : parted(resource, records, keptOut);
-  const names = relations.map((name) => relationTable(resource, name));
-  const related = names.map((relation) => relatedOf(relation, wanted, keptOut));
-  return { ...recordRows(resource, names.length === 0 ? wanted : without(wanted, relations)), keptOut: out, related };
+  const { kept, out } = keptOut === undefined ? { kept: records, out: [] } : withoutKeptOut(resource, records, keptOut);
+  const tables = relations.map((name) => relationTable(resource, name));
+  const related = tables.map((relation) => relatedOf(relation, kept, keptOut));
+  return { ...recordRows(resource, tables.length === 0 ? kept : without(kept, relations)), keptOut: out, related };
 }
 
+/** Returns the records without these fields. */
 function without(records: readonly ServedRecord[], names: readonly string[]): ServedRecord[] {
   return records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name))));
 }
 
-function parted(resource: ResourceName, records: readonly ServedRecord[], { own, users }: KeptOut) {
+/** Parts the records into those that may become rows and those that are kept out of the mirror. */
+function withoutKeptOut(resource: ResourceName, records: readonly ServedRecord[], { own, users }: KeptOut) {
   const out: KeptOutRecord[] = [];
-  if (own.length === 0 && (resource !== 'emails' || users.length === 0)) return { wanted: records, out };
-  const wanted = records.filter((record) => {
+  if (own.length === 0 && (resource !== 'emails' || users.length === 0)) return { kept: records, out };
+  const kept = records.filter((record) => {
     const id = recordId(record);
     if (id === undefined) return true;
     const owner = resource === 'emails' ? ownersOf(record).find((each) => users.includes(each)) : undefined;
@@ -263,10 +265,10 @@ function parted(resource: ResourceName, records: readonly ServedRecord[], { own,
     out.push({ id, user, createdAt: record['created_at'] });
     return false;
   });
-  return { wanted, out };
+  return { kept, out };
 }
 
-/** Ids of users that a record, of the list of emails or a related one, says it belongs to. */
+/** Returns the ids of the users that an email, or a related record, says it belongs to. */
 export function ownersOf(record: unknown): number[] {
   if (!isRecord(record)) return [];
   const { user } = record as { user?: unknown };
@@ -297,17 +299,17 @@ function hides({ resource, relation }: RelationTable, related: unknown, { users,
   if (users.length === 0 || !isRecord(related)) return false;
   const id = recordId(related);
   if (relation === 'user' && id !== undefined && users.includes(id)) return true;
-  // What is called so elsewhere need not be emails that were sent.
+  // Other resources may have a relation of this name that holds something else.
   if (resource === 'users' && relation === 'emails' && id !== undefined && emails.includes(id)) return true;
   return ownersOf(related).some((owner) => users.includes(owner));
 }
 
-/** What a page without records brings. */
+/** The rows of a page without records. */
 export function noRows(): PageRows {
   return { json: new TextEncoder().encode('{}'), ids: [], drifts: [], unusable: 0, keptOut: [], related: [] };
 }
 
-/** The page with the records of its parts, in their order; rows stay with the parts. */
+/** Joins the records of the parts, in their order. The rows stay with the parts. */
 export function joinPages(page: ReadPage, parts: readonly ReadPage[]): ReadPage {
   return {
     ...page,
@@ -318,19 +320,19 @@ export function joinPages(page: ReadPage, parts: readonly ReadPage[]): ReadPage 
   };
 }
 
-/** The id of each record, null where it has none of use, or cannot be read; of a known page only those of use. */
+/** The id of each record; null if it has no usable one, or could not be read. For a known page, only the usable ids. */
 export function entriesOn({ ids, recalled, unreadable }: MirrorPage): readonly (RecordKey | null)[] {
   const shown = recalled?.ids ?? ids;
   if (unreadable === undefined) return shown;
   return [...shown, ...unreadable.flatMap(({ first, last }) => Array.from({ length: last - first + 1 }, () => null))];
 }
 
-/** The ids on the page; records without a usable one are left out. */
+/** The usable ids on the page. */
 export function idsOn(page: MirrorPage): readonly RecordKey[] {
   return entriesOn(page).filter((id) => id !== null);
 }
 
-/** When each record was created, in the order of `entriesOn`; of a known page the last one alone. */
+/** The creation time of each record, in the order of `entriesOn`. For a known page, only that of the last record. */
 export function createdAtOn({ createdAt, recalled }: MirrorPage): readonly unknown[] {
   return recalled === undefined ? createdAt : [recalled.lastCreatedAt];
 }

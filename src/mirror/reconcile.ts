@@ -1,6 +1,6 @@
 /**
- * Deletions: rows that a walk or a search did not show. It takes a record that is known to live, shown in the same minute by a
- * request of the same shape; and many rows never go at once. Section "Deletions" of docs/architecture.md.
+ * Removes rows that a walk or a search did not show, if the server proves that their records are gone: each is requested by itself,
+ * beside a record that is known to live. Many rows never go at once. Section "Deletions" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -13,31 +13,31 @@ import { idsOn, type MirrorPage } from './page.ts';
 import { ContradictionError } from './failures.ts';
 import type { Look } from './server-contact.ts';
 
-/** Rows that may go at once without --allow-deletions: the larger of a number and a share. */
+/** The brake: how many rows may go at once without --allow-deletions. The larger of a number and a share counts. */
 const brakeRows = 50;
 const brakeShare = 0.2;
-/** A window of no more rows may lose all of them. */
+/** A window with at most this many rows may lose all of them. */
 const fewRows = 10;
 
-/** Records that are requested before a control record is, and how long that may take. */
+/** A control record is requested after this many suspects, or after this time. */
 const batchSize = 20;
 const batchMs = 30_000;
-/** Times that a record is requested until a control record is shown in the same minute. */
-const tries = 3;
+/** How often a suspect is requested until a control record is shown within the same minute. */
+const maxTries = 3;
 
-/** Whether rows that the brake holds may go, where another person must approve that. */
+/** The answer to whether rows that the brake holds may go, if another person must approve that. */
 interface RemovalPermit {
-  /** Why not, and what to do, in words; null where they may. */
+  /** Why they may not go, and what to do; null if they may. */
   readonly refusal: string | null;
-  /** Called before the first of them goes. Throws an OperatorError where it holds no longer. */
+  /** Uses the approval up, before the first row goes. Throws an OperatorError if it is no longer valid. */
   readonly use: () => Promise<void>;
 }
 export type RequestPermit = (resource: ResourceName, ids: readonly RecordKey[]) => Promise<RemovalPermit>;
 
-/** When something was seen, by the clock and by one that nobody sets: it stands still while the machine sleeps. */
+/** A moment by the wall clock, which can be set, and by the monotonic clock, which stands still while the machine sleeps. */
 type Moment = readonly [wall: number, monotonic: number];
 
-/** By the clock that went further, forward or back: evidence is never taken for younger than it may be. */
+/** The time between two moments, by the clock that went further: evidence must never seem younger than it is. */
 function msBetween([wall, monotonic]: Moment, [nextWall, nextMonotonic]: Moment): number {
   return Math.max(Math.abs(nextWall - wall), nextMonotonic - monotonic);
 }
@@ -48,13 +48,14 @@ interface RemovalPorts {
   readonly store: Pick<MirrorStore, 'liveCount' | 'deleteRecords' | 'recordEvent' | 'knownRecords' | 'unseenIds'>;
   readonly clock: Clock;
   readonly look: (resource: ResourceName, id: RecordKey) => Promise<Look>;
-  /** The first page of the records of these days, requested as walks do. */
+  /** Reads the first page of the records of these days, requested as in a walk. */
   readonly readDays: (days: DayRange) => Promise<MirrorPage>;
   readonly allowDeletions: boolean;
-  /** Not given where nobody has to approve what goes past the brake. */
+  /** Not given if nobody has to approve removals beyond the brake. */
   readonly requestPermit?: RequestPermit | undefined;
-  /** Rows that may go at once, where the operator says how many (`sync.brake`). */
+  /** How many rows may go at once, if the operator has set it (`sync.brake`). */
   readonly brake: number | undefined;
+  /** How many rows the run has removed so far. */
   readonly removed: { rows: number };
 }
 
@@ -69,19 +70,34 @@ export interface Suspicion {
   readonly window: Window;
   readonly ids: readonly RecordKey[];
   readonly showedSome: boolean;
-  /** Whether there are records that no page shows, so that a suspect may be one of them. */
+  /** Whether the window has records that no page can show, so that a suspect may be one of them. */
   readonly hides?: boolean;
-  /** Puts on record that the window's rows are those of the server. */
+  /** Records that the window's rows are those of the server. */
   readonly settle: () => void;
-  /** Puts on record why they may not be. */
+  /** Records why they may not be. */
   readonly leave: (problem: string) => void;
 }
 
-/** What was found out about the suspects of one window. */
+/** What was found out so far about the suspects of one window. */
 interface Case extends Suspicion {
   readonly absent: RecordKey[];
   alive: number;
   unclear: number;
+}
+
+/** A suspect to request. */
+interface Lookup {
+  readonly suspected: Case;
+  readonly id: RecordKey;
+  /** How often it was requested before. */
+  readonly tried: number;
+}
+
+/** Suspicions that the brake holds: so many rows of so many would go. */
+interface Braked {
+  readonly held: readonly Suspicion[];
+  readonly rows: number;
+  readonly of: string;
 }
 
 const unproven = 'no record that is known to live was shown in the same minute, so nothing is taken for deleted';
@@ -89,7 +105,7 @@ const unproven = 'no record that is known to live was shown in the same minute, 
 /** The removals of one resource in one run. */
 export class Removal {
   readonly #ports: RemovalPorts;
-  /** Used up by the first row that goes. */
+  /** The approval to go beyond the brake; the first removal uses it up. */
   #permit: RemovalPermit | null = null;
 
   constructor(ports: RemovalPorts) {
@@ -97,71 +113,68 @@ export class Removal {
   }
 
   /**
-   * Removes the suspected rows that the server proves to have no longer, and settles their windows. Throws what keeps the server from
-   * being reached, and a ContradictionError where it has what capabilities of an earlier run (`trusting`) rule out.
+   * Removes the suspected rows that the server proves to be gone, and settles their windows. Throws if the server cannot be reached,
+   * and a ContradictionError if the responses contradict capabilities of an earlier run (`trustsStored`).
    */
-  async decide(suspicions: readonly Suspicion[], trusting: boolean): Promise<void> {
+  async decide(suspicions: readonly Suspicion[], trustsStored: boolean): Promise<void> {
     const suspects = new Set(suspicions.flatMap(({ ids }) => ids));
     if (suspects.size === 0) return;
     const isEmpty = suspicions.some(({ showedSome }) => !showedSome) && !(await this.#showsDays(suspects));
-    // The server may follow another rule by now, under which the days that were requested are others.
-    if (isEmpty && trusting) throw new ContradictionError('no range of days shows a record that is known to live');
+    // The server may read ranges by another rule now, and may have shown other days than the requested ones.
+    if (isEmpty && trustsStored) throw new ContradictionError('no range of days shows a record that is known to live');
     const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
     if (isEmpty) this.#refuse(empty);
     const going = await this.#unbraked(suspicions.filter((each) => !empty.includes(each)));
     const cases = going.map((each): Case => ({ ...each, absent: [], alive: 0, unclear: 0 }));
     if (cases.length === 0) return;
-    if (await this.#showsControl(suspects)) await this.#requestOne(new Set(cases), suspects);
+    if (await this.#showsControl(suspects)) await this.#requestEach(new Set(cases), suspects);
     else this.#refuse(cases);
     const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
-    if (alive === 0 || !trusting) return;
+    if (alive === 0 || !trustsStored) return;
     throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
   }
 
-  /** The suspicions that may go: no brake holds them, or it is let go of. The others are left. */
+  /** Returns the suspicions that the brake does not hold, or that were allowed or approved. Leaves the windows of the others unsettled. */
   async #unbraked(suspicions: readonly Suspicion[]): Promise<readonly Suspicion[]> {
     const { resource, allowDeletions, requestPermit } = this.#ports;
     this.#permit = null;
     if (allowDeletions && requestPermit === undefined) return suspicions;
     const braked = this.#braked(suspicions);
-    let advice = '--allow-deletions lets them go once, sync.brake as many each time';
+    let advice = '--allow-deletions removes them once; sync.brake allows that many in each run';
     if (allowDeletions && requestPermit !== undefined && braked.length > 0) {
-      const permit = await requestPermit(
-        resource,
-        braked.flatMap(({ held }) => held.flatMap(({ ids }) => ids)),
-      );
+      const ids = braked.flatMap(({ held }) => held.flatMap((each) => each.ids));
+      const permit = await requestPermit(resource, ids);
       if (permit.refusal === null) {
         this.#permit = permit;
         return suspicions;
       }
       advice = permit.refusal;
     }
-    for (const { held, rows, of } of braked) this.#hold(held, rows, of, advice);
+    for (const each of braked) this.#hold(each, advice);
     const left = new Set(braked.flatMap(({ held }) => held));
     return suspicions.filter((each) => !left.has(each));
   }
 
-  /** What the brake holds: windows that would lose too much, then all the others where the resource would. */
-  #braked(suspicions: readonly Suspicion[]): { readonly held: readonly Suspicion[]; rows: number; of: string }[] {
+  /** What the brake holds: windows that would lose too many rows, and all the others if the resource would. */
+  #braked(suspicions: readonly Suspicion[]): Braked[] {
     const { store, resource, brake, removed } = this.#ports;
-    const isMuch = (rows: number, of: number) => rows > Math.max(brake ?? brakeRows, of * brakeShare);
+    const isTooMany = (rows: number, of: number) => rows > Math.max(brake ?? brakeRows, of * brakeShare);
     const braked = suspicions.flatMap((each) => {
       const rows = each.ids.length;
       const live = store.liveCount(resource, each.window);
-      if (!isMuch(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return [];
-      return [
-        { held: [each], rows, of: `${counted(live, 'record')} created in ${each.window.from}..${each.window.to}` },
-      ];
+      if (!isTooMany(rows, live) && (rows < live || rows <= (brake ?? fewRows))) return [];
+      const of = `${counted(live, 'record')} created in ${each.window.from}..${each.window.to}`;
+      return [{ held: [each], rows, of }];
     });
     const held = new Set(braked.flatMap((each) => each.held));
     const going = suspicions.filter((each) => !held.has(each));
     const rows = going.reduce((sum, { ids }) => sum + ids.length, 0);
     const live = store.liveCount(resource);
-    if (rows === 0 || (!isMuch(removed.rows + rows, removed.rows + live) && rows < live)) return braked;
+    if (rows === 0 || (!isTooMany(removed.rows + rows, removed.rows + live) && rows < live)) return braked;
     return [...braked, { held: going, rows, of: `${live} ${resource}` }];
   }
 
-  #hold(held: readonly Suspicion[], rows: number, of: string, advice: string): void {
+  #hold({ held, rows, of }: Braked, advice: string): void {
     const { store, run, resource } = this.#ports;
     const detail = `${rows} of ${of} would be removed; nothing was`;
     const days = held.map(({ window }) => `${window.from}..${window.to}`)[0] ?? '';
@@ -169,6 +182,7 @@ export class Removal {
     for (const { leave } of held) leave(`${detail} (${advice})`);
   }
 
+  /** Leaves the windows unsettled, since nothing proves that their suspects are gone. */
   #refuse(cases: readonly Suspicion[]): void {
     const { store, run, resource } = this.#ports;
     const rows = cases.reduce((sum, { ids }) => sum + ids.length, 0);
@@ -177,18 +191,18 @@ export class Removal {
     for (const { leave } of cases) leave(detail);
   }
 
-  /** Requests each suspect, and for a control record between them, and deals with each window once all is known. */
-  async #requestOne(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
+  /** Requests each suspect, with control records in between, and decides on each window once all of its suspects are known. */
+  async #requestEach(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const moment = (): Moment => [clock.now(), performance.now()];
-    const queue = [...open].flatMap((each) => each.ids.map((id) => ({ each, id, tried: 0 })));
-    let absent: ((typeof queue)[number] & { readonly at: Moment })[] = [];
-    // One at a time: a handful of records, and a response that fails ends it.
-    for (let requested = queue.shift(); requested !== undefined; requested = queue.shift()) {
-      const { kind } = await look(resource, requested.id);
-      if (kind === 'found') requested.each.alive += 1;
-      else if (kind === 'unknown') requested.each.unclear += 1;
-      else absent.push({ ...requested, at: moment() });
+    const queue = [...open].flatMap((suspected) => suspected.ids.map((id): Lookup => ({ suspected, id, tried: 0 })));
+    let absent: (Lookup & { readonly at: Moment })[] = [];
+    // One at a time: they are few, and a failing response ends it.
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const { kind } = await look(resource, next.id);
+      if (kind === 'found') next.suspected.alive += 1;
+      else if (kind === 'unknown') next.suspected.unclear += 1;
+      else absent.push({ ...next, at: moment() });
       const [first] = absent;
       const isFull = absent.length >= batchSize || (first !== undefined && msBetween(first.at, moment()) > batchMs);
       if (absent.length > 0 && (isFull || queue.length === 0)) {
@@ -197,10 +211,10 @@ export class Removal {
           return;
         }
         const now = moment();
-        for (const { each, id, tried, at } of absent) {
-          if (msBetween(at, now) <= minuteMs) each.absent.push(id);
-          else if (tried + 1 < tries) queue.push({ each, id, tried: tried + 1 });
-          else each.unclear += 1;
+        for (const { suspected, id, tried, at } of absent) {
+          if (msBetween(at, now) <= minuteMs) suspected.absent.push(id);
+          else if (tried + 1 < maxTries) queue.push({ suspected, id, tried: tried + 1 });
+          else suspected.unclear += 1;
         }
         absent = [];
       }
@@ -212,6 +226,7 @@ export class Removal {
     }
   }
 
+  /** Removes the absent rows of a window and settles it, or leaves it unsettled. */
   async #close({ absent, alive, unclear, hides, settle, leave }: Case): Promise<void> {
     const { store, run, resource, removed } = this.#ports;
     if (absent.length > 0) {
@@ -228,29 +243,28 @@ export class Removal {
     else settle();
   }
 
-  /** Rows that are not suspected, newest and oldest first. */
   #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredKnownRecord[] {
     return controlsOf(this.#ports.store, resource, resource === this.#ports.resource ? suspects : new Set());
   }
 
-  /** Whether a record that is known to live is shown, requested as the suspects are. */
+  /** Whether the server shows a record that is known to live, requested in the same way as the suspects. */
   async #showsControl(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, look, allowDeletions } = this.#ports;
     let controls = this.#controls(resource, suspects).map(({ id }) => ({ resource, id }));
     if (controls.length === 0 && allowDeletions) {
-      // The operator says that the resource may become empty: then others must show that the server is itself.
+      // The operator allows the resource to become empty. Then a record of another resource must show that the server works.
       const others = resourceNames.filter((name) => name !== resource);
       controls = others.flatMap((name) => this.#controls(name, suspects).map(({ id }) => ({ resource: name, id })));
       if (controls.length === 0) return true;
     }
-    // The newest may have been deleted just now; the one beside it hardly, too.
+    // The newest may have been deleted just now, but hardly an old one as well.
     for (const control of [controls[0], controls.at(-1)]) {
       if (control !== undefined && (await look(control.resource, control.id)).kind === 'found') return true;
     }
     return false;
   }
 
-  /** Whether days on which records are known to have been created show one, requested as walks do. */
+  /** Whether a day on which a live record was created shows one, requested as in a walk. */
   async #showsDays(suspects: ReadonlySet<RecordKey>): Promise<boolean> {
     const { resource, allowDeletions } = this.#ports;
     const [control] = this.#controls(resource, suspects);
@@ -258,7 +272,7 @@ export class Removal {
   }
 }
 
-/** Rows of the resource that are not suspected, newest and oldest first: they are known to live. */
+/** Returns rows that are not suspected, so known to live: some of the newest, then some of the oldest. */
 export function controlsOf(
   store: Pick<MirrorStore, 'knownRecords'>,
   resource: ResourceName,
@@ -269,7 +283,7 @@ export function controlsOf(
   return rows.filter(({ id }) => !suspects.has(id));
 }
 
-/** Whether the first page of the day on which the control record was created shows a row that is not suspected. */
+/** Whether the first page of the day on which the control record was created shows any row that is not suspected. */
 export async function showsDayOf(
   { store, resource, readDays }: DayPorts,
   control: StoredKnownRecord,

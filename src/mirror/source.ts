@@ -1,4 +1,4 @@
-/** What the sync engine reads of the server, over the client; every request of the engine goes through here. */
+/** What the sync engine reads from the server. Every request of the engine goes through here. */
 import type { RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, startsWithDay } from '../model/era.ts';
@@ -18,7 +18,7 @@ import { BesideRangeError, ContradictionError } from './failures.ts';
 export interface PageRequest {
   readonly page: number;
   readonly paginate: number;
-  /** Days as the server reads them; null for records of all times. */
+  /** The days as the server reads them; null for records of all times. */
   readonly range: DayRange | null;
   /** Only emails that wait to be sent. */
   readonly unsent?: boolean;
@@ -26,19 +26,19 @@ export interface PageRequest {
 }
 
 export interface Source {
-  /** The server itself rather than its lists; requests there count for no resource. */
+  /** The server itself rather than its lists. These requests count for no resource. */
   readonly contact: ServerContact;
-  /** Requests for the resource so far; one that took several tries counts once. */
+  /** How many requests were sent for the resource. Retries do not count. */
   requests(resource: ResourceName): number;
-  /** Finds out how the server reads what the reference leaves open. @param before what was found out before, for an empty list */
+  /** Measures how the server reads what the API's reference leaves open. @param before what was measured before, for an empty list */
   measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
-  /** By how much the server's clock was ahead of this machine's at the last page; below 0 behind, 0 where it sends no time. */
+  /** By how much the server's clock was ahead of this machine's at the last page, negative if behind; 0 if it sends no time. */
   serverAheadMs(): number;
-  /** Records beyond which pages of the resource were seen to fail; Infinity where none did. */
+  /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
   readablePage(resource: ResourceName): number;
   /**
-   * The page, in parts where the server cannot make it whole. Throws ContradictionError where records lie outside of the range.
-   * @param wanted what of it is wanted beside the ids of its records
+   * Reads a page, in parts if the server cannot make it whole. Throws ContradictionError if records lie outside of the range.
+   * @param wanted what to take from the page besides the ids of its records
    */
   page(
     resource: ResourceName,
@@ -47,35 +47,36 @@ export interface Source {
     signal: AbortSignal,
     wanted?: PageWanted,
   ): Promise<MirrorPage>;
-  /** What the server says against sending these related records with each record; undefined where it sends them. */
+  /** Returns why the server does not send these related records; undefined if it does. */
   includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;
-  /** Records that the server counts in the range. Throws ContradictionError as `page` does. */
+  /** Returns how many records the server counts in the range. Throws ContradictionError like `page`. */
   total(
     resource: ResourceName,
     range: DayRange | null,
     capabilities: Capabilities,
     signal: AbortSignal,
   ): Promise<number>;
-  /** The days of the oldest and the newest record, as far as the server's order can be relied on. */
+  /** Returns the days of the oldest and the newest record, if the server keeps the requested order. */
   extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** The newest records of the range, some of them; undefined where they cannot be read. */
+  /** Reads some of the newest records of the range; undefined if they cannot be read. */
   newest(
     resource: ResourceName,
     range: DayRange | null,
     capabilities: Capabilities,
     signal: AbortSignal,
   ): Promise<Page | undefined>;
-  /** Requests one record by itself. Throws where the response fails. */
+  /** Requests one record by itself. Throws if the response fails. */
   look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
-  /** The same source, which passes the gate with each request that it sends. */
+  /** Returns the same source with a gate that each of its requests must pass. */
   within(gate: RequestGate): Source;
 }
 
-/** @param pageSize records requested on a page at the most; the server may give fewer */
+/** @param pageSize the most records to request per page; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
   return sourceOver({ client, pageSize, clock, requested: new Map(), ahead: { ms: 0 } });
 }
 
+/** What a source shares with the sources made from it by `within`. */
 interface SourceParts {
   readonly client: RequestedClient;
   readonly pageSize: number;
@@ -84,25 +85,25 @@ interface SourceParts {
   readonly ahead: { ms: number };
 }
 
-/** The client, passing the gate with each request, for the resource or for none. */
+/** Returns the client with a gate that each request must pass. @param whose the resource that a request counts for, if any */
 function gated(
   client: RequestedClient,
   gate: RequestGate | undefined,
   whose: (resource: ResourceName) => ResourceName | null,
 ) {
   if (gate === undefined) return client;
-  const leave = (resource: ResourceName | null) => {
+  const pass = (resource: ResourceName | null) => {
     gate.take(resource);
     return { mayRetry: () => gate.mayRetry(resource) };
   };
   return {
     ...client,
     list: async (resource, options, signal, patience) =>
-      client.list(resource, options, signal, { ...patience, ...leave(whose(resource)) }),
+      client.list(resource, options, signal, { ...patience, ...pass(whose(resource)) }),
     listAs: async (resource, options, parse, signal, patience) =>
-      client.listAs(resource, options, parse, signal, { ...patience, ...leave(whose(resource)) }),
-    getUser: async (user, relations, signal) => client.getUser(user, relations, signal, leave(whose('users'))),
-    auth: async (signal, patience) => client.auth(signal, { ...patience, ...leave(null) }),
+      client.listAs(resource, options, parse, signal, { ...patience, ...pass(whose(resource)) }),
+    getUser: async (user, relations, signal) => client.getUser(user, relations, signal, pass(whose('users'))),
+    auth: async (signal, patience) => client.auth(signal, { ...patience, ...pass(null) }),
   } satisfies RequestedClient;
 }
 
@@ -113,7 +114,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   const noteTime = (page: ListPage): void => {
     ahead.ms = serverAheadOf(page, clock.now()) ?? ahead.ms;
   };
-  // Every request of the engine for a resource goes through these, so that it is counted.
+  // Every request for a resource goes through these three functions, so that it is counted.
   const list: Client['list'] = async (resource, options, signal, patience) => {
     count(resource);
     const page = await resources.list(resource, options, signal, patience);
@@ -136,7 +137,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     return resources.getUser(...user);
   };
 
-  /** What the first list that was measured has shown; undefined where it could not be. */
+  /** The capabilities of the list that was measured first; undefined if that failed. */
   let firstMeasured: Promise<Capabilities | undefined> | undefined;
   const reaches = new Map<ResourceName, Reach>();
   function reachOf(resource: ResourceName): Reach {
@@ -154,10 +155,11 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     const sorts = resourceOf(resource).walkOrder.map((key) => ({ key, direction }));
     const date =
       range === null || capabilities.ranges === 'none' ? null : dateRange(range.from, range.to, capabilities.ranges);
-    // The keys come from the descriptor of this very resource.
+    // The keys come from the description of this very resource.
     return { sorts, ...(date === null ? {} : { date }) } as ListOptions;
   }
 
+  /** Reads the first records in that direction; undefined if the server fails on them. */
   async function edge(
     resource: ResourceName,
     capabilities: Capabilities,
@@ -170,7 +172,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
     try {
       return await list(resource, requested, signal);
     } catch (error) {
-      // The record that cannot be read may be this one: then nothing is known of it.
+      // It may fail on this very record: then nothing is known of it.
       if (isPageFailure(error)) return undefined;
       throw error;
     }
@@ -191,7 +193,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
       const by = (known?: Capabilities) =>
         measureCapabilities(measured, resource, signal, { pageSize, clock, before, known });
-      // One list after the first: what that has shown of the server need not be found out again, or may not show in this one.
+      // The other lists wait for the first one: what it has shown of the server need not be measured again, and may not show in them.
       if (firstMeasured !== undefined) return firstMeasured.then(by);
       const found = by();
       firstMeasured = found.catch(() => undefined);
@@ -212,7 +214,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       const reading: PageReading<ReadPage> = {
         requestOne: (number, size, patience, places) => {
           const { known, ...others } = wanted;
-          // What is known is known of the page that was requested.
+          // The known page is the one that was requested, not a part of it.
           const isWhole = number === page && size === paginate;
           const task = { ...others, known: isWhole ? known : null, resource, page: number, relations: include, places };
           return pageAs({ ...requested, page: number, paginate: size } as ListOptions, task, signal, patience);
@@ -243,7 +245,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         return totalOn(range, await list(resource, requested, signal, patience), capabilities);
       } catch (error) {
         if (!isPageFailure(error)) throw error;
-        // It may be the first record that cannot be read: one further on, or the end of the list, shows the same.
+        // The server may fail on the first record. A later one, or the end of the list, shows the same total.
         const further = { ...requested, page: capabilities.pageSize + 1 };
         const page = await list(resource, further, signal, { pageAttempts: 2 }).catch(() => undefined);
         if (page === undefined) throw error;
@@ -264,12 +266,12 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   };
 }
 
-/** Else a total that counts everything would have a window cut without end. */
+/** Throws if records lie outside of the range: otherwise a total that counts everything would have a window cut without end. */
 function checkRange(range: DayRange | null, createdAt: readonly unknown[], capabilities: Capabilities): void {
   if (range === null) return;
   const advice = 'Measure its rules again with `admin-mirror doctor --probe`, then sync.';
   const problem = `the server sent records created outside of ${range.from}..${range.to}`;
-  if (createdAt.some(rangeBreaker(range))) throw new ContradictionError(problem, { advice });
+  if (createdAt.some(isOutside(range))) throw new ContradictionError(problem, { advice });
   if (capabilities.dayShiftMinutes === 0 && createdAt.some(isBeside(range, capabilities)))
     throw new BesideRangeError(problem, { advice });
 }
@@ -290,8 +292,8 @@ function including(include: readonly string[]): { include?: readonly string[] } 
 }
 
 /**
- * The two days to send for the half-open window; null where no range shows it. Where it was not measured how the server takes the
- * last day, or in which time zone, a day more is requested at either side; what lies outside is left alone.
+ * Returns the two days to send for a half-open window; null if no range shows it. If the server's last day or time zone was not
+ * measured, the range is one day wider on each side, and the caller leaves out what lies outside of the window.
  */
 export function requestedRange(window: DayRange, capabilities: Capabilities): DayRange | null {
   if (coverageOf(window) !== 'days') return null;
@@ -302,7 +304,7 @@ export function requestedRange(window: DayRange, capabilities: Capabilities): Da
   return { from, to };
 }
 
-/** A function that reads the first page of the records that were created on some days, requested as walks do. */
+/** Returns a function that reads the first page of the records created on some days, requested as in a walk. */
 export function dayReader(
   source: Pick<Source, 'page'>,
   resource: ResourceName,
@@ -314,29 +316,29 @@ export function dayReader(
     source.page(resource, { page: 1, paginate, range: requestedRange(days, capabilities) }, capabilities, signal);
 }
 
-/** Days in which records of the range may have been created, whatever the server's rule. */
-export function reachOf(range: DayRange): DayRange {
+/** Returns the days in which records of the range may have been created, whatever the server's rule. */
+export function possibleDays(range: DayRange): DayRange {
   return {
     from: range.from > eraStart ? addDays(range.from, -1) : eraStart,
     to: range.to < eraEnd ? addDays(range.to, 2) : eraEnd,
   };
 }
 
-/** Whether a record was created outside the range, whatever the server's rule; as text: it runs for every record. */
-export function rangeBreaker(range: DayRange): (createdAt: unknown) => boolean {
+/** Whether a record was created outside of the range, whatever the server's rule. Compares text, since it runs for every record. */
+export function isOutside(range: DayRange): (createdAt: unknown) => boolean {
   const from = range.from > eraStart ? addDays(range.from, -1) : '';
-  // The day after the last possible one is no longer four digits of a year.
+  // A range that reaches the end of the era has no bound there.
   const to = range.to < eraEnd ? addDays(range.to, 2) : null;
   return (createdAt) =>
     typeof createdAt === 'string' && startsWithDay(createdAt) && (createdAt < from || (to !== null && createdAt >= to));
 }
 
-/** Whether a record was created beside a range that shows exactly its days: then no window that owns it shows it. */
+/** Whether a record was created beside a range that shows exactly its days. Then no window that owns the record shows it. */
 export function isBeside(
   { from, to }: DayRange,
   { rangeEnd }: Pick<Capabilities, 'rangeEnd'>,
 ): (createdAt: unknown) => boolean {
-  // Whether midnight itself still belongs to a range that ends with it is another rule of each server's.
+  // Servers differ in whether midnight belongs to the range that ends with it.
   const until = rangeEnd === 'exclusive' ? to : addDays(to, 1);
   return (createdAt) =>
     typeof createdAt === 'string' &&
@@ -345,7 +347,7 @@ export function isBeside(
       (createdAt >= until && to < eraEnd && !createdAt.startsWith('00:00:00', 'yyyy-mm-dd '.length)));
 }
 
-/** Whether the server has understood the request and does not want it; a 403 may be for the related records alone. */
+/** Whether the server understood the request and refused it. A 403 may be for the related records alone. */
 export function isRefusal(error: unknown): error is RefusedInput | KeyRefused {
   return error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
 }

@@ -1,194 +1,68 @@
-/** The proof of a resource: it has as many rows as the server says. What differs is read again, last what no range of days shows. */
+/** Proves a resource: the mirror has as many rows as the server counts. If not, reads again what differs. */
 import { counted } from '../model/text.ts';
-import type { Capabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, outsideEra } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
+import { addUp, findDifferences } from './differences.ts';
 import { ContradictionError } from './failures.ts';
 import { heldIn, pagesOf } from './plan.ts';
-import { type Surplus, surplusWords } from './surplus.ts';
+import { surplusWords } from './surplus.ts';
 import type { VisitPorts, WindowVisitor } from './window-visitor.ts';
-
-interface DifferencePorts {
-  readonly store: Pick<MirrorStore, 'accountedCount'>;
-  readonly surplus: Surplus;
-  readonly capabilities: Capabilities;
-  readonly count: (days: DayRange) => Promise<number>;
-  /** Windows that lack records, by their places in the whole list; undefined where it is not known. */
-  readonly locate: () => Promise<readonly Window[] | undefined>;
-  /** Requests that may be sent. */
-  readonly left: () => number;
-}
-
-/** Windows whose count is another, with the count of now, and how much they explain together. */
-interface Differences {
-  readonly windows: Map<Window, number>;
-  readonly sum: number;
-}
-
-/** What a stretch of neighbouring windows is expected to count, from what each of them did. */
-class Stretch {
-  readonly windows: readonly Window[];
-  readonly #before: number[] = [0];
-  /** Records that the range of a window counts and another window owns: those of the midnight with which it ends. */
-  readonly #edges: number[] = [];
-  readonly #common: number;
-
-  constructor({ store, surplus }: DifferencePorts, windows: readonly Window[]) {
-    this.windows = windows;
-    this.#common = surplus.inEach();
-    for (const window of windows) {
-      const own = store.accountedCount(window.resource, window);
-      const more = surplus.of(window);
-      this.#edges.push((window.serverTotal ?? 0) - own - more);
-      this.#before.push((this.#before.at(-1) ?? 0) + own + more - this.#common);
-    }
-  }
-
-  days(from: number, to: number): DayRange {
-    return { from: this.#at(from).from, to: this.#at(to - 1).to };
-  }
-
-  expected(from: number, to: number): number {
-    return (this.#before[to] ?? 0) - (this.#before[from] ?? 0) + this.#common + (this.#edges[to - 1] ?? 0);
-  }
-
-  /** What the rest of a stretch counts, by what the whole and its first part do. */
-  rest(whole: number, first: number, at: number): number {
-    return whole - first + (this.#edges[at - 1] ?? 0) + this.#common;
-  }
-
-  #at(index: number): Window {
-    const window = this.windows[index];
-    if (window === undefined) throw new Error(`there is no window ${index}`);
-    return window;
-  }
-}
-
-/** Whether ranges show exactly the days of their windows, so that the counts of neighbours add up. */
-function addUp({ rangeEnd, dayShiftMinutes }: Capabilities): boolean {
-  return rangeEnd !== 'unknown' && dayShiftMinutes === 0;
-}
-
-/** Compares what the server counts with what it did. @param windows settled ones, in the order of their days */
-async function findDifferences(ports: DifferencePorts, windows: readonly Window[]): Promise<Differences> {
-  const found = new Map<Window, number>();
-  let sum = 0;
-  const note = (window: Window, counted: number): void => {
-    if (counted === window.serverTotal) return;
-    found.set(window, counted);
-    sum += counted - (window.serverTotal ?? 0);
-  };
-  if (!addUp(ports.capabilities)) {
-    const located = await ports.locate();
-    // Each by itself, where that can be afforded: else the next walks find what there is, the stalest windows first.
-    const counted = located ?? (windows.length > ports.left() ? [] : windows);
-    for (const window of windows) if (counted.includes(window)) note(window, await ports.count(window));
-    return { windows: found, sum };
-  }
-  for (const stretch of stretchesOf(windows).map((each) => new Stretch(ports, each))) {
-    const open: {
-      readonly from: number;
-      readonly to: number;
-      readonly counted: number;
-      readonly requested: boolean;
-    }[] = [];
-    const all = stretch.windows.length;
-    const counted = await ports.count(stretch.days(0, all));
-    // A total that is off by as much for the whole as for both halves cannot be found by halves.
-    if (all > 1 && counted !== stretch.expected(0, all)) {
-      const middle = Math.floor(all / 2);
-      const halves = [
-        { from: 0, to: middle },
-        { from: middle, to: all },
-      ];
-      for (const { from, to } of halves)
-        open.push({ from, to, counted: await ports.count(stretch.days(from, to)), requested: true });
-      const off = open.map((half) => half.counted - stretch.expected(half.from, half.to));
-      if (off.every((each) => each === counted - stretch.expected(0, all))) continue;
-    } else if (all === 1) open.push({ from: 0, to: 1, counted, requested: true });
-    // One after another: each count shows where the next one is worth a request.
-    for (let part = open.pop(); part !== undefined; part = open.pop()) {
-      const { from, to, counted: count, requested } = part;
-      if (count === stretch.expected(from, to)) continue;
-      const [window] = stretch.windows.slice(from, to);
-      if (to - from === 1 && window !== undefined) {
-        note(window, requested ? count : await ports.count(window));
-        continue;
-      }
-      const middle = Math.floor((from + to) / 2);
-      const first = await ports.count(stretch.days(from, middle));
-      open.push({ from, to: middle, counted: first, requested: true });
-      open.push({ from: middle, to, counted: stretch.rest(count, first, middle), requested: false });
-    }
-  }
-  return { windows: found, sum };
-}
-
-function stretchesOf(windows: readonly Window[]): Window[][] {
-  const stretches: Window[][] = [];
-  for (const window of windows) {
-    const last = stretches.at(-1);
-    if (last !== undefined && last.at(-1)?.to === window.from) last.push(window);
-    else stretches.push([window]);
-  }
-  return stretches;
-}
 
 interface Sum {
   readonly total: number;
   readonly problem: string | null;
-  /** Whether what the windows have shown is all that the server shows, though its total may count more. */
+  /** Whether the windows have shown everything that the server shows, though its total may count more. */
   readonly proven: boolean;
-  /** Whether the server has records that no window has shown, so that nothing says how fresh the rows are. */
+  /** Whether the server has records that no window has shown: then nobody knows how fresh the rows are. */
   readonly missing: boolean;
 }
 
-/** A server that is written to all the time changes between two looks; after this many the difference is reported. */
-const rounds = 3;
+/** After so many comparisons the difference is reported: a server that is written to all the time changes between two of them. */
+const maxRounds = 3;
 
 type SumPorts = Pick<
   VisitPorts,
-  'run' | 'store' | 'resource' | 'capabilities' | 'surplus' | 'allowance' | 'trusting'
+  'run' | 'store' | 'resource' | 'capabilities' | 'surplus' | 'allowance' | 'trustsStored'
 > & {
   readonly visitor: WindowVisitor;
   readonly only: DayRange | null;
   readonly isOpen: (window: Window) => boolean;
 };
 
-/** Compares the number of rows with the server's total, and reads again what differs. */
+/** Compares the number of rows with the server's total, and reads the windows that differ again. */
 export async function proveSum(ports: SumPorts): Promise<Sum> {
   const { visitor, store, resource, surplus } = ports;
   let total = await visitor.total(null);
   let live = store.accountedCount(resource);
-  // What cannot be read is reported where it is; it is no reason to read anything again.
-  const isReported = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
-  // What is left once windows were read may be what the list is known to count, too.
+  // Unreadable records explain the difference. They are reported with their windows, and reading again does not help.
+  const isUnreadable = (): boolean => live <= total && live + surplus.unreadableIn(store.windows(resource)) >= total;
+  // Before and after reading: what is left may be what the list is known to miscount.
   const isKnown = (): boolean => surplus.isKnown(total - live, total, store.windows(resource));
-  /** Whether two looks, with everything that differs read between them, have shown the same, in this run or before. */
+  /** Whether the difference is known, or stayed the same though everything that differs was read. */
   let isStill = isKnown();
-  for (let round = 0; round < rounds && !isStill; round += 1) {
+  for (let round = 0; round < maxRounds && !isStill; round += 1) {
     const before = { total, live };
-    // A list that shows nothing at all has nothing to be searched.
+    // An empty list has nothing to search.
     if (total > 0) await readDiffering(ports, total, total - live);
     total = await visitor.total(null);
     live = store.accountedCount(resource);
-    if (isReported()) break;
+    if (isUnreadable()) break;
     if (live !== before.live || total !== before.total) continue;
     isStill = isKnown() || isExplained(ports, total - live) || !(await readOutside(ports, live, total));
     live = store.accountedCount(resource);
   }
-  if (live !== total && isReported()) return { total, problem: null, proven: true, missing: false };
-  return endOf(ports, total, live, isStill);
+  if (live !== total && isUnreadable()) return { total, problem: null, proven: true, missing: false };
+  return conclude(ports, total, live, isStill);
 }
 
 function isExplained({ store, resource, surplus, capabilities }: SumPorts, difference: number): boolean {
   return surplus.explains(difference, store.windows(resource), !addUp(capabilities));
 }
 
-/** What the comparison has come to. What a total counts and no page shows is remembered, so that it is looked for once. */
-function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): Sum {
+/** Returns the result of the comparison. Remembers by how much the total is wrong, so that this is searched only once. */
+function conclude(ports: SumPorts, total: number, live: number, isStill: boolean): Sum {
   const { store, resource, surplus, only, run } = ports;
   const difference = total - live;
   const windows = store.windows(resource);
@@ -211,7 +85,7 @@ function endOf(ports: SumPorts, total: number, live: number, isStill: boolean): 
   return { total, problem: `${words}: ${counts}`, proven, missing: !proven && difference > 0 };
 }
 
-/** Reads the windows whose count is another now and, where these do not explain the difference, the open and the unsettled ones. */
+/** Reads the windows whose count has changed and, if they do not explain the difference, the open and the unsettled ones. */
 async function readDiffering(ports: SumPorts, total: number, difference: number): Promise<void> {
   const { visitor, store, resource, only, isOpen, surplus, capabilities, allowance } = ports;
   const requested = store
@@ -236,7 +110,7 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
     for (const window of others) {
       const isWhole = window.state === 'settled' && coverageOf(window) === 'everything';
       const counted = isWhole || unreadable.includes(window) ? await visitor.total(window) : undefined;
-      // What cannot be read is not searched again while as much is counted.
+      // Unreadable records are not searched again while the count stays the same.
       if (!unreadable.includes(window) || counted !== window.serverTotal) differing.set(window, counted);
     }
   }
@@ -245,18 +119,21 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
   await visitor.visitAll([...differing.keys()], differing);
 }
 
-/** Reads what no range of days shows, by reading everything. False where each run does so anyway, or where it is too much for this run. */
+/**
+ * Reads the records that no range of days shows, by reading the whole list. Returns false if the mirror reads them in every run, if none
+ * can be missing, or if it takes too many requests.
+ */
 async function readOutside(
-  { visitor, store, resource, only, trusting, capabilities, allowance }: SumPorts,
+  { visitor, store, resource, only, trustsStored, capabilities, allowance }: SumPorts,
   live: number,
   total: number,
 ): Promise<boolean> {
   const windows = store.windows(resource);
-  // Where the server counts fewer than are held, there is nothing beside them that could be shown.
+  // If the server counts fewer records than the mirror has, it has no others to show.
   if (live > total || only !== null || windows.some((window) => coverageOf(window) !== 'days')) return false;
   if (windows.some(({ state }) => state !== 'settled')) return false;
-  if (trusting) {
-    // The ranges may have been read too narrowly: that is found out by measuring, at less cost than reading everything.
+  if (trustsStored) {
+    // The ranges may have been too narrow. Measuring them again takes fewer requests than reading everything.
     throw new ContradictionError(
       `the windows show ${counted(live, 'record')} of ${resource} and the server counts ${total}`,
     );
@@ -267,7 +144,7 @@ async function readOutside(
   return true;
 }
 
-/** Forgets the window of what no range of days shows where it was read and has no record: it costs the whole list to read. */
+/** Forgets the window of records that no range of days shows if it turned out to be empty: reading it means reading the whole list. */
 export function forgetEmptyOutside(store: MirrorStore, resource: ResourceName): void {
   const windows = store.windows(resource);
   const outside = windows.find((window) => coverageOf(window) === 'outside');

@@ -1,6 +1,6 @@
 /**
- * Totals that differ from what pages show: hidden records that are still counted, capped totals, unreadable records. By how much is
- * remembered, so that it is searched once. Section "Windows and walks" of docs/architecture.md.
+ * Remembers by how much totals differ from what pages show (hidden records that are still counted, capped totals, unreadable records),
+ * so that each difference is searched only once. Section "Windows and walks" of docs/architecture.md.
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -11,7 +11,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'surplus';
 
-/** Records of a window that no page shows, however small. */
+/** Records of a window that no page can show, not even a page of one. */
 interface Unreadable {
   /** How many of them the server counts and the mirror does not hold. */
   readonly missing: number;
@@ -20,15 +20,15 @@ interface Unreadable {
   readonly at: Timestamp;
 }
 
-/** How many more records are counted than are held; below 0, how many fewer. */
+/** How many more records the server counts than its pages show; negative if it counts fewer. */
 interface Stored {
-  /** In the total of the list, after everything else was explained. */
+  /** In the total of the whole list. */
   readonly list: number;
   /** The total that the list had then. */
   readonly total?: number | undefined;
-  /** In totals of windows, by their days; those of 0 are left out. */
+  /** In the totals of windows, by their days. Windows without a surplus are left out. */
   readonly windows: Readonly<Record<string, number>>;
-  /** How many of these are counted past the end of a window's list, where not all are. */
+  /** How many of these are counted behind the end of a window's list. A window for which that is all of them is left out. */
   readonly past?: Readonly<Record<string, number>>;
   readonly unreadable?: Readonly<Record<string, Unreadable>>;
 }
@@ -37,7 +37,7 @@ type SurplusStore = Pick<MirrorStore, 'capability' | 'recordCapability' | 'forge
 
 const keyOf = ({ from, to }: DayRange): string => `${from}..${to}`;
 
-/** What is known of one resource. */
+/** The known surpluses of one resource. */
 export class Surplus {
   readonly #store: SurplusStore;
   readonly #resource: ResourceName;
@@ -63,38 +63,41 @@ export class Surplus {
     return this.#list;
   }
 
-  /** Of a window; where nothing is known of that one, what all that are known have in common. */
+  /** The surplus of a window. If that is not known: the one that all known windows have in common. */
   of(window: DayRange): number {
     return this.#windows.get(keyOf(window)) ?? (this.#common() || this.#guess);
   }
 
-  /** Of a window, where nothing else can look like it: a page that leaves out a few, in a window that is not known to count too many. */
-  sureOf(window: DayRange, most: number): number {
+  /**
+   * The surplus of a window if nothing else can look like it, else 0. If it was not found in this very window, pages that leave out
+   * up to `maxRecords` records would look the same.
+   */
+  sureOf(window: DayRange, maxRecords: number): number {
     const surplus = this.of(window);
-    return this.#windows.has(keyOf(window)) || surplus > most ? surplus : 0;
+    return this.#windows.has(keyOf(window)) || surplus > maxRecords ? surplus : 0;
   }
 
-  /** How many records the total of a window counts past the last page that shows any. */
+  /** How many records the total of a window counts behind the last page that shows any. */
   pastEndOf(window: DayRange): number {
     return this.#past.get(keyOf(window)) ?? this.of(window);
   }
 
-  /** Records of the window that its pages show, as far as is known: what is only counted takes no request and no room. */
+  /** How many records the window's pages show, as far as is known. The surplus takes no requests and no room. */
   shownIn(window: Pick<Window, 'from' | 'to' | 'serverTotal'>): number {
     return Math.max(0, (window.serverTotal ?? 0) - this.of(window));
   }
 
-  /** What the total of any range is off by, whatever its days. */
+  /** By how much the total of every range is off, whatever its days; 0 if that is not known. */
   inEach(): number {
     return this.#list === this.#common() ? this.#list : 0;
   }
 
-  /** Takes every total to be off by so much in this run, as counts of halves and of their whole have shown. */
+  /** Takes every total to be off by this much for the rest of the run, as the counts of a whole and of its halves have shown. */
   assume(surplus: number): void {
     this.#guess = surplus;
   }
 
-  /** @param past how many of them are counted past the end of the window's list */
+  /** Remembers a window's surplus. @param past how many of these are counted behind the end of the window's list */
   note(window: DayRange, surplus: number, past = surplus): void {
     const key = keyOf(window);
     const wasUnreadable = this.#unreadable.delete(key);
@@ -112,17 +115,17 @@ export class Surplus {
     this.#save();
   }
 
-  /** When records of the window were found to be unreadable; undefined where none is known to be. */
+  /** When records of the window were last found to be unreadable; undefined if none is. */
   searchedAt(window: DayRange): Timestamp | undefined {
     return this.#unreadable.get(keyOf(window))?.at;
   }
 
-  /** Records of these windows that no page shows, however small. */
+  /** How many records of these windows cannot be read. */
   unreadableIn(windows: readonly DayRange[]): number {
     return windows.reduce((sum, window) => sum + (this.#unreadable.get(keyOf(window))?.records ?? 0), 0);
   }
 
-  /** Puts on record by how much the list's total is off, and keeps of the windows those that there still are. */
+  /** Remembers by how much the list's total is off, and forgets windows that no longer exist. */
   noteList(surplus: number, total: number, windows: readonly DayRange[]): void {
     const keys = new Set(windows.map(keyOf));
     const ofWindows = <T>(known: ReadonlyMap<string, T>) => new Map([...known].filter(([key]) => keys.has(key)));
@@ -139,18 +142,19 @@ export class Surplus {
   }
 
   /**
-   * Whether it is known why the list counts more, or fewer, than are held: it did before, or the windows' own surplus explains it. A
-   * total that is too small and stands still is capped, and says nothing of what has come or gone.
+   * Whether it is known why the list counts more or fewer records than the mirror has: it was so before, the total is capped, or the
+   * surpluses of the windows explain it.
    */
   isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {
     return surplus === this.#list || this.isCapped(surplus, total) || this.explains(surplus, windows, false);
   }
 
+  /** Whether the total is too small and has not moved. Then it is capped, and does not show what has come or gone. */
   isCapped(surplus: number, total: number): boolean {
     return surplus < 0 && this.#list < 0 && total === this.#total && total > 0;
   }
 
-  /** Whether the windows explain it: by their sum, or each is off by as much. @param overlap whether ranges reach into other windows */
+  /** Whether the windows explain it: their sum does, or each of them is off by as much. @param overlap whether ranges show records of other windows */
   explains(surplus: number, windows: readonly DayRange[], overlap: boolean): boolean {
     const own = windows.map((window) => {
       const key = keyOf(window);
@@ -162,7 +166,7 @@ export class Surplus {
 
   #common(): number {
     const [first = 0, ...others] = this.#windows.values();
-    // A total that counts too few is capped, and says nothing of other days: an empty window would be cut day by day.
+    // Only a positive one: a capped total says nothing of other days, and an empty window would be cut day by day.
     return first > 0 && others.length > 0 && others.every((each) => each === first) ? first : 0;
   }
 
@@ -182,7 +186,7 @@ export class Surplus {
   }
 }
 
-/** What a surplus means, in words. */
+/** Says what a surplus means, for messages. */
 export function surplusWords(surplus: number): string {
   return surplus > 0
     ? `the totals of this list count ${counted(surplus, 'record')} that no page shows`

@@ -89,23 +89,23 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
     pageSize: paginate,
     expected: window.serverTotal,
     surplus: 0,
-    past: 0,
+    pastEnd: 0,
     isOrdered: capabilities.sorts === 'kept',
     read: (page) => source.page(resource, { page, paginate, range }, capabilities, signal, wanted),
     record: (page, seen) => {
       let unusable = 0;
-      const twins: RecordKey[] = [];
+      const duplicateIds: RecordKey[] = [];
       for (const rows of page.rows) {
         unusable += rows.unusable;
         for (const comparison of store.compare(resource, rows)) {
           const { id, kind } = comparison;
           // Equal on one page and different on another: it is neither.
-          if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) twins.push(id);
+          if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) duplicateIds.push(id);
           else findings.note(comparison);
         }
       }
       progress({ kind: 'page', resource, records: page.ids.length });
-      return { unusable, twins };
+      return { unusable, duplicateIds };
     },
   };
 }

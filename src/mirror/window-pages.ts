@@ -1,4 +1,4 @@
-/** Pages as a walk reads them: kept with the window's progress, and known again where they are as in the walk before. */
+/** Reads and stores the pages of a walk, and recognises those that came with the same bytes in the walk before. */
 import { takes } from '../model/era.ts';
 import { version } from '../model/program.ts';
 import { secondMs } from '../model/time.ts';
@@ -9,11 +9,12 @@ import { type PageRequest, requestedRange } from './source.ts';
 import type { WalkPorts } from './walk.ts';
 import type { VisitPorts } from './window-visitor.ts';
 
-/** Where a page stands: two requests of one key are the same. Another version may make other rows of the same bytes. */
+/** Equal for equal requests. The program's version is part of it, since another version may make other rows of the same bytes. */
 function keyOf({ page, paginate, range }: PageRequest): string {
   return [range?.from ?? '', range?.to ?? '', paginate, page, version()].join(' ');
 }
 
+/** What pages that came again have shown together. */
 interface SamePages {
   readonly pages: number;
   readonly received: number;
@@ -22,29 +23,30 @@ interface SamePages {
 
 const noPages: SamePages = { pages: 0, received: 0, owned: 0 };
 
+/** The pages of a window: those of its last walk, and those of the walk under way. */
 export class PageMemory {
   readonly #known: ReadonlyMap<string, RememberedPage>;
-  readonly #comparing: boolean;
+  readonly #comparesRows: boolean;
   readonly #pages = new Map<string, RememberedPage>();
-  /** Ids on pages of this walk that were not the known ones, where any are known: their rows may no longer be as such a page left them. */
-  readonly #brought = new Set<RecordKey>();
+  /** Ids on pages of this walk that had changed: their rows may no longer be as a known page left them. */
+  readonly #changed = new Set<RecordKey>();
   #same: SamePages = noPages;
   #readTwice = false;
-  /** Records requested on a page. */
+  /** Records requested per page. */
   #paginate: number | undefined;
 
-  /** @param comparing whether pages are compared row by row all the same */
-  constructor(known: readonly RememberedPage[], comparing: boolean) {
+  /** @param comparesRows whether pages are compared row by row even if they are known */
+  constructor(known: readonly RememberedPage[], comparesRows: boolean) {
     this.#known = new Map(known.map((page) => [page.key, page]));
-    this.#comparing = comparing;
+    this.#comparesRows = comparesRows;
   }
 
-  /** The page that the last walk met at this place, where it need not be compared. */
+  /** The page that the last walk met at this place; null if there is none, or if its rows must be compared. */
   knownAt(request: PageRequest): KnownPage | null {
-    return this.#comparing ? null : (this.#untouched(request) ?? null);
+    return this.#comparesRows ? null : (this.#untouched(request) ?? null);
   }
 
-  /** The page of the last walk that this one is, byte for byte. */
+  /** The page of the last walk, if this one has the same bytes. */
   sameAs(request: PageRequest, { hash, parts }: MirrorPage): RememberedPage | undefined {
     const known = this.#untouched(request);
     return parts === undefined && known?.hash === hash ? known : undefined;
@@ -56,16 +58,16 @@ export class PageMemory {
   }
 
   #isTouched({ ids }: RememberedPage): boolean {
-    return this.#brought.size > 0 && ids.some((id) => this.#brought.has(id));
+    return this.#changed.size > 0 && ids.some((id) => this.#changed.has(id));
   }
 
-  /** The page that came, as the known one where it is that and need not be compared. */
+  /** Marks the page as recalled if it has the same bytes as in the last walk and need not be compared. */
   recognise(request: PageRequest, page: MirrorPage): MirrorPage {
-    const known = this.#comparing ? undefined : this.sameAs(request, page);
+    const known = this.#comparesRows ? undefined : this.sameAs(request, page);
     return known === undefined ? page : { ...page, recalled: known };
   }
 
-  /** Notes a page of this walk; `owned` of its records are the window's. @param rowsSum where it is known */
+  /** Notes a page of this walk. @param owned how many of its records are the window's @param rowsSum the checksum of its rows, if known */
   note(request: PageRequest, page: MirrorPage, owned: number, rowsSum: number | null): void {
     const key = keyOf(request);
     this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;
@@ -74,11 +76,11 @@ export class PageMemory {
     const createdAt = createdAtOn(page).at(-1);
     const lastCreatedAt = typeof createdAt === 'string' ? createdAt : null;
     const ids = idsOn(page);
-    if (rowsSum === null && this.#known.size > 0) for (const id of ids) this.#brought.add(id);
+    if (rowsSum === null && this.#known.size > 0) for (const id of ids) this.#changed.add(id);
     this.#pages.set(key, { key, hash, total, lastPage, perPage, ids, owned, lastCreatedAt, rowsSum });
   }
 
-  /** Notes a page that came again just as it was; gives how many have since `takeSame`. */
+  /** Notes a page that came again unchanged. Returns how many have since `takeSame`. */
   noteSame(request: PageRequest, page: MirrorPage, { ids, owned, rowsSum }: RememberedPage): number {
     this.note(request, page, owned, rowsSum);
     const { pages, received, owned: before } = this.#same;
@@ -86,14 +88,14 @@ export class PageMemory {
     return pages + 1;
   }
 
-  /** The pages that came again since the last call. */
+  /** The pages that came again unchanged since the last call. */
   takeSame(): SamePages {
     const same = this.#same;
     this.#same = noPages;
     return same;
   }
 
-  /** What to remember of a settled walk: nothing where a page was read twice, since rows then came from either reading. */
+  /** What to remember of a settled walk: nothing if a page was read twice, since its rows may come from either reading. */
   pages(): readonly RememberedPage[] | 'as they are' {
     if (this.#readTwice) return [];
     const pages = [...this.#pages.values()];
@@ -103,16 +105,17 @@ export class PageMemory {
   }
 }
 
-/** Pages that came again are counted together: a commit for each would cost more than reading it did. */
-const samePagesAtOnce = 8;
+/** Unchanged pages are counted together: a commit for each would cost more than reading it. */
+const samePagesPerCommit = 8;
 
+/** The pages of one resource in one run. */
 export class WindowPages {
   readonly #ports: VisitPorts;
   readonly #signal: AbortSignal;
   #reportedStale = false;
-  /** The days of windows that were reported. */
+  /** The days of windows whose altered rows were reported. */
   readonly #altered = new Set<string>();
-  /** Records beyond which pages were seen to fail. */
+  /** Pages with more records than this were seen to fail. */
   #readable = Infinity;
 
   constructor(ports: VisitPorts, signal: AbortSignal) {
@@ -121,32 +124,32 @@ export class WindowPages {
   }
 
   walkPorts(window: Window, paginate: number, memory: PageMemory): WalkPorts {
-    const { source, store, run, resource, capabilities, clock, progress, surplus, allowance, most } = this.#ports;
+    const { source, store, run, resource, capabilities, clock, progress, surplus, allowance, maxRecords } = this.#ports;
     const range = requestedRange(window, capabilities);
     const request = (page: number): PageRequest => ({ page, paginate, range });
     return {
       clock,
       pageSize: paginate,
       expected: window.serverTotal,
-      surplus: surplus.sureOf(window, most),
-      past: surplus.pastEndOf(window),
+      surplus: surplus.sureOf(window, maxRecords),
+      pastEnd: surplus.pastEndOf(window),
       isOrdered: capabilities.sorts === 'kept',
-      show: (records) => allowance.show(resource, window, records),
+      noteSeen: (records) => allowance.noteSeen(resource, window, records),
       read: async (number, isBehind = false) => {
         const requested = request(number);
         const known = memory.knownAt(requested);
         const wanted = { known, rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource), isBehind };
-        const read = await source.page(resource, requested, capabilities, this.#signal, wanted);
-        this.#reportStale(read);
+        const page = await source.page(resource, requested, capabilities, this.#signal, wanted);
+        this.#reportStale(page);
         this.#allowSmaller();
-        return memory.recognise(requested, read);
+        return memory.recognise(requested, page);
       },
       record: (page, seen) => {
         const { recalled } = page;
         if (recalled !== undefined) {
-          if (memory.noteSame(request(page.page), page, recalled) >= samePagesAtOnce) this.countSame(memory);
+          if (memory.noteSame(request(page.page), page, recalled) >= samePagesPerCommit) this.countSame(memory);
           progress({ kind: 'page', resource, records: recalled.ids.length });
-          return { unusable: 0, twins: [] };
+          return { unusable: 0, duplicateIds: [] };
         }
         const [rows = noRows()] = page.rows;
         const received = entriesOn(page).length;
@@ -168,16 +171,16 @@ export class WindowPages {
     if (same.pages > 0) store.recordSamePages(run, resource, same);
   }
 
-  /** What is remembered of the window's pages, for as long as its rows are as they were read. */
+  /** The remembered pages of the window; none if its rows are no longer as they were read. */
   memoryOf(window: Window): PageMemory {
-    const { store, comparing } = this.#ports;
-    if (window.state !== 'settled') return new PageMemory([], comparing);
-    if (comparing || !store.isAltered(window)) return new PageMemory(store.rememberedPages(window), comparing);
+    const { store, comparesRows } = this.#ports;
+    if (window.state !== 'settled') return new PageMemory([], comparesRows);
+    if (comparesRows || !store.isAltered(window)) return new PageMemory(store.rememberedPages(window), comparesRows);
     this.reportAltered(window);
-    return new PageMemory([], comparing);
+    return new PageMemory([], comparesRows);
   }
 
-  /** Puts on record, once, that rows were changed outside of a sync. */
+  /** Records, once per window, that rows were changed outside of a sync. */
   reportAltered({ from, to }: Window): void {
     const { store, run, resource, progress } = this.#ports;
     const days = `${from}..${to}`;
@@ -188,7 +191,7 @@ export class WindowPages {
     store.recordEvent(run, { resource, kind: 'rows_altered', subject: `${days} ${run}`, detail });
   }
 
-  /** Puts on record, once, that a cache in front of the server responds in its place. */
+  /** Records, once, that a cache in front of the server responds in its place. */
   #reportStale(page: MirrorPage): void {
     const ageMs = Math.max(...(page.parts ?? [page]).map((part) => part.ageMs ?? 0));
     if (ageMs === 0 || this.#reportedStale) return;
@@ -198,7 +201,7 @@ export class WindowPages {
     store.recordEvent(run, { resource, kind: 'stale_page', subject: source.contact.address, detail });
   }
 
-  /** More requests, where the server was seen to make smaller pages only. */
+  /** Allows more requests if the server turned out to make only smaller pages. */
   #allowSmaller(): void {
     const { allowance, resource, source } = this.#ports;
     const size = source.readablePage(resource);

@@ -24,13 +24,14 @@ import { surplusWords, type Surplus } from './surplus.ts';
 import { cutWords, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
 import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
 
+/** What reading the windows of one resource needs. */
 export interface VisitPorts {
   readonly run: string;
   readonly resource: ResourceName;
   readonly source: Source;
   readonly store: MirrorStore;
   readonly clock: Clock;
-  /** Shared by all resources: the windows that are read at the same time. */
+  /** Bounds how many windows are read at the same time, over all resources. */
   readonly limit: LimitFunction;
   readonly signal: AbortSignal;
   readonly progress: SyncProgress;
@@ -40,59 +41,61 @@ export interface VisitPorts {
   readonly capabilities: Capabilities;
   /** The first day that may still gain records. */
   readonly seal: Day;
-  /** Whether the capabilities come from an earlier run, so that a contradiction is worth measuring again. */
-  readonly trusting: boolean;
-  /** Whether every row is compared, also where its page is known. */
-  readonly comparing: boolean;
-  /** Records beyond which a window is cut. */
-  readonly most: number;
+  /** Whether the capabilities come from an earlier run; then a contradiction has them measured again. */
+  readonly trustsStored: boolean;
+  /** Whether every row is compared, even if its page is known. */
+  readonly comparesRows: boolean;
+  /** Windows with more records are cut. */
+  readonly maxRecords: number;
 }
 
+/** A window that waits to be visited. */
 interface Waiting {
   readonly window: Window;
+  /** What the server counts in it now, if that is known. */
   readonly counted: number | undefined;
 }
 
-/** Windows that may fail one after another before a request shows whether the server gives the list at all. */
-const failuresInARow = 3;
+/** After so many failures in a row, one request shows whether the server still gives the list at all. */
+const maxFailuresInARow = 3;
 
-/** Whether the next window can only fail in the same way. */
+/** Whether the other windows would fail in the same way. */
 function isHopeless(error: unknown): boolean {
   return [KeyRefused, Unreachable, NotTheApi, SpentError, FileError].some((kind) => error instanceof kind);
 }
 
+/** Visits the windows of one resource in one run. */
 export class WindowVisitor {
   readonly #ports: VisitPorts;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #pages: WindowPages;
-  /** Windows that wait for their turn, the next one last. */
+  /** Windows that wait to be visited, the next one last. */
   readonly #waiting: Waiting[] = [];
   #extent: Promise<Extent> | undefined;
   #failures = 0;
-  /** Records beyond which a window is cut. */
-  #most: number;
+  #maxRecords: number;
   /** The first days of windows whose requests failed. */
   readonly #failed = new Set<Day>();
   /** Whether the server has accepted a range of days in this run. */
   #rangesWork = false;
   #suspicions: Suspicion[] = [];
-  /** How the server failed on a range of days, while it has accepted none. */
+  /** How the server failed on a range of days, until it accepts one. */
   #rangeFailure: OperatorError | undefined;
 
   constructor(ports: VisitPorts) {
     this.#ports = ports;
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#pages = new WindowPages(ports, this.#signal);
-    this.#most = ports.most;
+    this.#maxRecords = ports.maxRecords;
   }
 
-  /** Less than it was where pages were seen to end before their records do. */
-  get most(): number {
-    return this.#most;
+  /** Windows with more records are cut. Falls when the server turns out to show no page beyond some depth. */
+  get maxRecords(): number {
+    return this.#maxRecords;
   }
 
-  /** Visits the windows and their pieces, side by side. Throws what ends the resource. @param counted what the server counts in them now */
+  /** Visits the windows and their pieces, side by side. Throws what ends the resource. @param counted the windows' totals of now, if known */
   async visitAll(
     windows: readonly Window[],
     counted: ReadonlyMap<Window, number | undefined> = new Map(),
@@ -109,35 +112,33 @@ export class WindowVisitor {
     await this.#removeAbsent();
   }
 
-  /** Decides on what was not shown, once all windows were read: only then it is known how much would go. */
+  /** Decides on the rows that were not shown. This waits until all windows were read: only then is it known how many would go. */
   async #removeAbsent(): Promise<void> {
-    const { removal, trusting, signal, store } = this.#ports;
-    // A row that another window has shown meanwhile, under another creation time, is that one's by now.
+    const { removal, trustsStored, signal, store, resource } = this.#ports;
+    // If another window has shown the record meanwhile, under another creation time, the row is that window's now.
     const suspicions = this.#suspicions.map((each) => {
       const held = new Set(store.unseenIds(each.window, new Set()));
       return { ...each, ids: each.ids.filter((id) => held.has(id)) };
     });
     this.#suspicions = [];
     for (const { ids, settle } of suspicions) if (ids.length === 0) settle();
+    const open = suspicions.filter(({ ids }) => ids.length > 0);
     try {
-      await removal.decide(
-        suspicions.filter(({ ids }) => ids.length > 0),
-        trusting,
-      );
+      await removal.decide(open, trustsStored);
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof OperatorError) || error instanceof ContradictionError || isHopeless(error)) throw error;
-      const { resource } = this.#ports;
       const walking = store.windows(resource).filter(({ state }) => state === 'walking');
       for (const window of walking) this.#leave(window, null, error.message);
     }
   }
 
-  /** Whether the window's requests failed in this run, each tried as often as is of use. */
+  /** Whether requests for the window failed in this run, even after retries. */
   hasFailed({ from }: DayRange): boolean {
     return this.#failed.has(from);
   }
 
+  /** Returns how many records the server counts in the window, or in the whole list. */
   async total(window: DayRange | null): Promise<number> {
     const { source, resource, capabilities } = this.#ports;
     const range = window === null ? null : requestedRange(window, capabilities);
@@ -148,7 +149,7 @@ export class WindowVisitor {
     }
   }
 
-  /** Records that the list shows: fewer than its total where that counts what no page shows. */
+  /** Returns how many records the list shows: fewer than its total, if that counts records that no page shows. */
   async shownInList(): Promise<number> {
     const { capabilities, surplus } = this.#ports;
     const { pageSize: paginate } = capabilities;
@@ -158,7 +159,7 @@ export class WindowVisitor {
     try {
       const last = await lastShown(read, await lastByTotal(read, (place) => readOne(place, true), end), Infinity);
       const shown = (last.page - 1) * last.perPage + entriesOn(last).length;
-      if (total - shown > this.#most) surplus.assume(total - shown);
+      if (total - shown > this.#maxRecords) surplus.assume(total - shown);
       return shown;
     } catch (error) {
       if (isPageFailure(error)) return total;
@@ -172,16 +173,16 @@ export class WindowVisitor {
       source.page(resource, { page, paginate, range }, capabilities, this.#signal, { isBehind });
   }
 
-  /** What was taken when it was measured, and is refused now, contradicts the capabilities. */
+  /** Turns a refusal of what the server accepted before into a contradiction. */
   #judged(error: unknown): unknown {
-    if (!this.#ports.trusting || !(error instanceof RefusedInput)) return error;
+    if (!this.#ports.trustsStored || !(error instanceof RefusedInput)) return error;
     return new ContradictionError(`what the server took before is refused now: ${error.message}`, { cause: error });
   }
 
-  /** A server that fails on every range of days may have ranges no longer; on some, it has trouble of another kind. */
+  /** Throws if the server failed on every range of days: it may not have ranges any more. */
   #doubtRanges(): void {
     const failure = this.#rangeFailure;
-    if (failure === undefined || !this.#ports.trusting) return;
+    if (failure === undefined || !this.#ports.trustsStored) return;
     throw new ContradictionError(`no range of days could be read: ${failure.message}`, { cause: failure });
   }
 
@@ -189,7 +190,7 @@ export class WindowVisitor {
     this.#waiting.push(...windows.toReversed());
   }
 
-  /** Pieces of a window come before its neighbours: what they show earns the requests for cutting the next. */
+  /** Visits the pieces of a window before its neighbours: the records that they show earn the requests for cutting the next one. */
   async #visitNext(): Promise<void> {
     const pieces = await this.#ports.limit(() => {
       const next = this.#waiting.pop();
@@ -199,7 +200,7 @@ export class WindowVisitor {
     await Promise.all(pieces.map(() => this.#visitNext()));
   }
 
-  /** One durable step; gives the windows that it made of this one, none where it is done with. */
+  /** Takes one durable step. Returns the windows that it cut this one into, or none if it is done. */
   async #step(window: Window, counted: number | undefined): Promise<Window[]> {
     this.#signal.throwIfAborted();
     try {
@@ -214,25 +215,25 @@ export class WindowVisitor {
       this.#signal.throwIfAborted();
       const error = this.#judged(thrown);
       if (!(error instanceof OperatorError)) throw this.#end(error);
-      if (error instanceof ContradictionError && this.#ports.trusting) throw this.#end(error);
+      if (error instanceof ContradictionError && this.#ports.trustsStored) throw this.#end(error);
       noteForeign(error, this.#ports);
       this.#leave(window, null, error.message);
       this.#failed.add(window.from);
       if (isPageFailure(error) && coverageOf(window) === 'days' && !this.#rangesWork) this.#rangeFailure = error;
-      if (await this.#isLost(error)) throw this.#end(error);
+      if (await this.#isListLost(error)) throw this.#end(error);
       return [];
     }
   }
 
-  /** Whether the other windows can only fail as this one did: the server, the key or the ranges are of no use any more. */
-  async #isLost(error: OperatorError): Promise<boolean> {
+  /** Whether the other windows can only fail, too: the server, the key or the ranges no longer work. */
+  async #isListLost(error: OperatorError): Promise<boolean> {
     this.#failures += 1;
-    const { source, resource, capabilities, trusting } = this.#ports;
+    const { source, resource, capabilities, trustsStored } = this.#ports;
     const ends = isHopeless(error);
     if (ends && !isPageFailure(error)) return true;
-    if (!ends && this.#failures < failuresInARow) return false;
-    // No range has come yet: the server may have ranges no longer, which measuring shows at less cost.
-    if (trusting && this.#rangeFailure !== undefined) return true;
+    if (!ends && this.#failures < maxFailuresInARow) return false;
+    // No range has worked yet. The server may not have ranges any more, and measuring shows that in fewer requests.
+    if (trustsStored && this.#rangeFailure !== undefined) return true;
     try {
       await source.total(resource, null, capabilities, this.#signal);
       this.#failures = 0;
@@ -242,12 +243,13 @@ export class WindowVisitor {
     }
   }
 
+  /** Stops the visits that are under way. */
   #end(error: unknown): unknown {
     this.#stop.abort(error);
     return error;
   }
 
-  /** Searches a long window that has lost few records for them; false where it is to be walked instead. */
+  /** Searches a long window that lost few records for them. Returns false if it must be walked instead. */
   async #isSearched(window: Window, total: number | undefined): Promise<boolean> {
     const { store, run, resource, capabilities, progress } = this.#ports;
     if (total === undefined || !isWorthSearching(window, total, capabilities)) return false;
@@ -266,14 +268,14 @@ export class WindowVisitor {
     return false;
   }
 
-  /** The windows that lack records of the list, of which the server counts so many in all; undefined where that is not known. */
+  /** Finds the windows that lack records, of a list with so many records in all; undefined if the search fails. */
   async locateLosses(windows: readonly Window[], total: number): Promise<Window[] | undefined> {
     const { store, resource, capabilities } = this.#ports;
     const { pageSize } = capabilities;
     return findLosses({ store, read: this.#reader(null), pageSize }, resource, windows, total, capabilities);
   }
 
-  /** Settles a window that was read whole: at once, or when it is decided about the rows that were not shown. */
+  /** Settles a window that was read whole: at once, or once it is decided which of the rows that it did not show are gone. */
   #settle(read: Omit<Suspicion, 'settle' | 'leave'>, settle: () => void): void {
     const leave = (problem: string): void => this.#leave(read.window, null, problem);
     if (read.ids.length === 0) settle();
@@ -282,8 +284,8 @@ export class WindowVisitor {
 
   async #walkOrCut(window: Window): Promise<Window[]> {
     const { store, run, surplus, capabilities } = this.#ports;
-    const most = this.#most;
-    if (window.serverTotal !== null && surplus.shownIn(window) > most) {
+    const maxRecords = this.#maxRecords;
+    if (window.serverTotal !== null && surplus.shownIn(window) > maxRecords) {
       const pieces = await this.#cut(window, window.serverTotal);
       if (pieces !== undefined) return pieces;
     }
@@ -291,11 +293,11 @@ export class WindowVisitor {
     const memory = this.#pages.memoryOf(window);
     try {
       const portsOf = (size: number) => this.#pages.walkPorts(window, size, memory);
-      const walked = await walkWindow(portsOf, capabilities.pageSize, most);
-      const isCut = walked.kind === 'settled' ? walked.isCut : walked.kind === 'unstable' && walked.shown?.isCut;
+      const walked = await walkWindow(portsOf, capabilities.pageSize, maxRecords);
+      const isCut = walked.kind === 'settled' ? walked.isCut : walked.kind === 'unstable' && walked.united?.isCut;
       if (isCut) this.#reportCut(window);
       let verdict = await this.#unlessTooDeep(window, walked);
-      if (verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.twins === undefined)) {
+      if (verdict.kind === 'large' || (verdict.kind === 'unstable' && verdict.duplicateIds === undefined)) {
         const pieces = await this.#cut(window, verdict.total);
         if (pieces !== undefined) return pieces;
         verdict = await this.#unlessTooDeep(window, await walkUncut(portsOf, capabilities.pageSize, verdict));
@@ -303,7 +305,7 @@ export class WindowVisitor {
       this.#recordVerdict(window, verdict, memory);
       return [];
     } catch (error) {
-      const pieces = await this.#cutRefused(window, error, most);
+      const pieces = await this.#cutRefused(window, error, maxRecords);
       if (pieces === undefined) throw error;
       return pieces;
     } finally {
@@ -311,7 +313,7 @@ export class WindowVisitor {
     }
   }
 
-  /** Puts on record, once, that pages leave out records: whoever else reads this list by its pages lacks them. */
+  /** Records, once, that pages leave out records: any other program that reads this list page by page lacks them. */
   #reportCut({ from, to }: Window): void {
     const { store, run, resource, progress } = this.#ports;
     const detail = `${from}..${to}: ${cutWords}`;
@@ -319,7 +321,7 @@ export class WindowVisitor {
     store.recordEvent(run, { resource, kind: 'pages_cut', subject: run, detail });
   }
 
-  /** The verdict, unless the list goes on behind the last page that is shown: some servers show none beyond a depth. */
+  /** Returns the verdict, or 'large' if the list goes on behind the last page that comes: some servers show none beyond a depth. */
   async #unlessTooDeep(window: Window, verdict: Verdict): Promise<Verdict> {
     const { capabilities, surplus } = this.#ports;
     const isRead = verdict.kind === 'settled' || verdict.kind === 'damaged';
@@ -332,7 +334,7 @@ export class WindowVisitor {
         verdict.unreadable.every(({ first }) => first > size) && countOf(verdict.unreadable) >= 2 * pageSize;
       if (size < pageSize || !isEnd) return verdict;
     } else {
-      // A depth is a number of full pages, or a round one, unless the total tells that there is more.
+      // A depth is a round number of records, or of pages, unless the total shows that there are more.
       const isRound = size > pageSize && (size % pageSize === 0 || size % 100 === 0);
       const isLess = capabilities.sorts === 'kept' && verdict.surplus > 0 && verdict.surplus !== surplus.of(window);
       if (!isRound && !isLess) return verdict;
@@ -340,12 +342,12 @@ export class WindowVisitor {
       // Some may have been added since.
       if (unseen === 0 || unseen <= (await this.total(window)) - total) return verdict;
     }
-    // A list that ends before its first page is full has no depth: that page leaves some out.
-    if (size >= pageSize) this.#most = Math.min(this.#most, size);
+    // A list that ends before its first page is full has no depth: its page leaves some out.
+    if (size >= pageSize) this.#maxRecords = Math.min(this.#maxRecords, size);
     return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, and there are others` };
   }
 
-  /** Records that a list has last, if any: the newest; where nothing is known of its order, those that have the next ids. */
+  /** Reads records that a deep list would show last: the newest or, without an order, those with the ids next to the ones it showed. */
   async #lookBehind(window: Window, seen: ReadonlySet<RecordKey>): Promise<RecordKey[]> {
     const { source, resource, capabilities } = this.#ports;
     if (capabilities.sorts === 'kept') {
@@ -362,14 +364,14 @@ export class WindowVisitor {
     return found;
   }
 
-  /** Cuts a window some pages of which are refused: its pieces have fewer. @param most records that it was read for */
-  async #cutRefused(window: Window, error: unknown, most: number): Promise<Window[] | undefined> {
-    const { capabilities, trusting } = this.#ports;
-    if (!(error instanceof RefusedInput) || trusting || coverageOf(window) !== 'days') return undefined;
+  /** Cuts a window if the server refuses some of its pages: its pieces have fewer. @param maxRecords the bound when it was read */
+  async #cutRefused(window: Window, error: unknown, maxRecords: number): Promise<Window[] | undefined> {
+    const { capabilities, trustsStored } = this.#ports;
+    if (!(error instanceof RefusedInput) || trustsStored || coverageOf(window) !== 'days') return undefined;
     const total = await this.total(window);
-    const pages = Math.ceil(Math.min(total, most) / capabilities.pageSize);
+    const pages = Math.ceil(Math.min(total, maxRecords) / capabilities.pageSize);
     if (pages < 2) return undefined;
-    this.#most = Math.min(this.#most, Math.floor(pages / 2) * capabilities.pageSize);
+    this.#maxRecords = Math.min(this.#maxRecords, Math.floor(pages / 2) * capabilities.pageSize);
     return this.#cut(window, total);
   }
 
@@ -377,7 +379,7 @@ export class WindowVisitor {
     const { store, run, resource, surplus, source } = this.#ports;
     if (verdict.kind === 'damaged') return this.#recordDamaged(window, verdict);
     if (verdict.kind !== 'settled') {
-      for (const id of 'twins' in verdict ? (verdict.twins ?? []) : []) {
+      for (const id of 'duplicateIds' in verdict ? (verdict.duplicateIds ?? []) : []) {
         const detail = 'two different records have this id; the one that was kept first stays';
         store.recordEvent(run, { resource, kind: 'duplicate_id', subject: String(id), detail });
       }
@@ -389,9 +391,10 @@ export class WindowVisitor {
     const end = { state: 'settled', serverTotal: total, freshAsOf, problem: null } as const;
     this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
-      surplus.note(window, verdict.surplus, verdict.past);
+      surplus.note(window, verdict.surplus, verdict.pastEnd);
       if (this.#seal(window, end, verdict.surplus)) {
-        // Whichever of the pieces it is of: the other is read once more to see that it has none. The open one is read anyway.
+        // Whether the surplus is of the sealed piece or of the open one is not known. If it is not of the sealed one, that is read once
+        // more. The open one is read in every run anyway.
         const [sealed] = this.#sealedPieces(window);
         surplus.note(sealed, verdict.surplus);
       }
@@ -401,8 +404,8 @@ export class WindowVisitor {
     });
   }
 
-  /** What has passed the grace period becomes a window of its own, so that the next run need not read it again. */
-  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, more: number): boolean {
+  /** Makes the part that has passed the grace period a window of its own, so that the next run need not read it again. */
+  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, surplus: number): boolean {
     const { store, resource, seal } = this.#ports;
     if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return false;
     store.replaceWindows(
@@ -410,7 +413,7 @@ export class WindowVisitor {
       this.#sealedPieces(window).map((piece) => ({
         ...piece,
         ...end,
-        serverTotal: store.accountedCount(resource, piece) + more,
+        serverTotal: store.accountedCount(resource, piece) + surplus,
       })),
     );
     return true;
@@ -424,24 +427,25 @@ export class WindowVisitor {
     ];
   }
 
-  /** Everything was read but for some records: they are reported and stay as they are, and the others are brought up to date. */
+  /** Records what could not be read. Its rows stay as they are; all others are up to date. */
   #recordDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
     const { store, run, resource, surplus, clock } = this.#ports;
     const { seen, unreadable, problem, total } = verdict;
     store.releaseUnseen(window, seen);
     const subject = `${window.from}..${window.to}`;
     store.recordEvent(run, { resource, kind: 'unreadable_records', subject, detail: problem });
-    // A record that cannot be read may well be the one that was not seen.
+    // An unreadable record may be the one that was not seen.
     this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: true, hides: true }, () => {
       this.#leave(window, total, problem);
       const end = { state: 'unsettled', freshAsOf: null, problem } as const;
-      // In which of the pieces they are, the next run sees.
+      // The next run finds out which of the two pieces they are in.
       if (this.#seal(window, end, 0)) return;
       const missing = total - store.accountedCount(resource, window) - surplus.of(window);
       surplus.noteUnreadable(window, { missing, records: countOf(unreadable), at: timestampOf(clock.now()) });
     });
   }
 
+  /** Leaves the window unsettled. */
   #leave(window: Window, total: number | null, problem: string): void {
     const { store, run, progress, resource } = this.#ports;
     const serverTotal = total ?? window.serverTotal;
@@ -449,18 +453,18 @@ export class WindowVisitor {
     progress({ kind: 'notice', resource, text: `${window.from}..${window.to}: ${problem}` });
   }
 
-  /** Cuts the window in two by what the server counts; undefined where it cannot be cut. */
+  /** Cuts the window in two, by what the server counts. Returns undefined if it cannot be cut. */
   async #cut(window: Window, total: number): Promise<Window[] | undefined> {
     const { store, resource, surplus } = this.#ports;
-    const most = this.#most;
+    const maxRecords = this.#maxRecords;
     const at = coverageOf(window) === 'days' ? splitDay(window, await this.#knownExtent()) : undefined;
     if (at === undefined) return undefined;
     const before = await this.total({ from: window.from, to: at });
-    // Where one half seems to hold all there is, totals may count in each what neither shows, and cutting would never end.
-    if (before > most && total - before <= most) {
+    // If one half seems to hold everything, each total may count records that no page shows, and cutting would never end.
+    if (before > maxRecords && total - before <= maxRecords) {
       const each = before + (await this.total({ from: at, to: window.to })) - total;
-      if (each > most && each < total) surplus.assume(each);
-      if (each > 0 && total - each <= most) return undefined;
+      if (each > maxRecords && each < total) surplus.assume(each);
+      if (each > 0 && total - each <= maxRecords) return undefined;
     }
     store.replaceWindows(resource, splitWindow({ ...window, serverTotal: total }, at, before));
     return store.windows(resource).filter(({ from, to }) => from >= window.from && to <= window.to);

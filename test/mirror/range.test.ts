@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
 import { eraEnd, eraStart, everything, outsideEra } from '../../src/model/era.ts';
 import type { Day } from '../../src/model/time.ts';
-import { rangeBreaker, requestedRange } from '../../src/mirror/source.ts';
+import { isOutside, requestedRange } from '../../src/mirror/source.ts';
 
 const window = { from: '2026-03-01' as Day, to: '2026-04-01' as Day };
 
@@ -54,11 +54,11 @@ describe('a record days outside of what was requested shows that the server keep
     ['soon', false],
     [null, false],
   ])('%j: %s', (createdAt, breaks) => {
-    expect(rangeBreaker(window)(createdAt)).toBe(breaks);
+    expect(isOutside(window)(createdAt)).toBe(breaks);
   });
 
   test('but not where the range has no end', () => {
-    expect(rangeBreaker({ from: window.from, to: eraEnd })('2026-04-03T10:00:00.000000Z')).toBe(false);
-    expect(rangeBreaker({ from: eraStart, to: window.to })('0001-04-03T10:00:00.000000Z')).toBe(false);
+    expect(isOutside({ from: window.from, to: eraEnd })('2026-04-03T10:00:00.000000Z')).toBe(false);
+    expect(isOutside({ from: eraStart, to: window.to })('0001-04-03T10:00:00.000000Z')).toBe(false);
   });
 });

@@ -156,7 +156,7 @@ function world(start: Start) {
     allowance: new Allowance(start.requests ?? 100),
     only: null,
     isOpen: (window) => coverageOf(window) !== 'days',
-    trusting: false,
+    trustsStored: false,
     ...start.ports,
   };
   return { ports, counted, read, log, events, windows, store, surplus };
@@ -398,7 +398,7 @@ describe('records that no range of days shows', () => {
   });
 
   test('are a reason to measure the server again where that was trusted', async () => {
-    const work = proven({ held: ten, outside: 5, ports: { trusting: true } });
+    const work = proven({ held: ten, outside: 5, ports: { trustsStored: true } });
     await expect(work).rejects.toThrow(ContradictionError);
     await expect(work).rejects.toThrow('the windows show 40 records of users and the server counts 45');
   });

@@ -35,7 +35,7 @@ const settled = (seen: readonly RecordKey[], more: object = {}) => ({
   seen: new Set(seen),
   startedAt: timestampOf(start),
   surplus: 0,
-  past: 0,
+  pastEnd: 0,
   isCut: false,
   ...more,
 });
@@ -65,9 +65,9 @@ describe('a walk', () => {
     expect(problemOf(large.verdict as Exclude<Verdict, { kind: 'settled' }>)).toBe('it is too large to be read');
     expect((await walked({ ids: ids(25) }, 1, 25)).verdict.kind).toBe('settled');
     // Records that a total is known to count past the end are none; what shows beyond it counts.
-    const past = { more: 20, ports: { surplus: 20, past: 20 } };
+    const past = { more: 20, ports: { surplus: 20, pastEnd: 20 } };
     expect((await walked({ ids: ids(25), ...past }, 1, 25)).verdict).toEqual(
-      settled(ids(25), { total: 45, surplus: 20, past: 20 }),
+      settled(ids(25), { total: 45, surplus: 20, pastEnd: 20 }),
     );
     expect((await walked({ ids: ids(25), ...past }, 1, 24)).verdict).toEqual({ kind: 'large', total: 45 });
     const hidden = await walked({ ids: ids(45), more: -20 }, 1, 40);
@@ -197,20 +197,20 @@ describe('what cannot be kept', () => {
     [2, /^2 records have no usable id/],
   ])('makes a window unusable: %i on a page', async (unusable, words) => {
     let page = 0;
-    const record = () => ({ unusable: (page += 1) === 1 ? unusable : 0, twins: [] });
+    const record = () => ({ unusable: (page += 1) === 1 ? unusable : 0, duplicateIds: [] });
     const { verdict } = await walked({ ids: ids(25), ports: { record } });
     expect(verdict).toMatchObject({ kind: 'unusable', total: 25 });
     expect(said(verdict)).toMatch(words);
   });
 
   test('are different records under one id, of which five are named', async () => {
-    const record = ({ page }: MirrorPage) => ({ unusable: 0, twins: page === 1 ? ids(6) : [] });
+    const record = ({ page }: MirrorPage) => ({ unusable: 0, duplicateIds: page === 1 ? ids(6) : [] });
     const { verdict } = await walked({ ids: ids(25), ports: { record } });
     expect(verdict).toEqual({
       kind: 'unstable',
       total: 25,
       problem: 'different records have the same id: 1, 2, 3, 4, 5',
-      twins: ids(6),
+      duplicateIds: ids(6),
     });
   });
 
@@ -241,7 +241,7 @@ describe('what cannot be kept', () => {
     const kept: number[] = [];
     const record = (page: MirrorPage) => {
       kept.push(page.ids.length);
-      return { unusable: 0, twins: [] };
+      return { unusable: 0, duplicateIds: [] };
     };
     const { verdict } = await walked({ ids: ids(25), change, ports: { record } });
     expect([verdict, kept]).toEqual([settled(ids(25)), [5, 10, 5, 5]]);
@@ -289,24 +289,24 @@ describe('a cache in front of the server', () => {
 describe('a total that counts what no page shows', () => {
   test('settles a window where it is known to, and else is what there is to go on with', async () => {
     const known = await walked({ ids: ids(15), more: 10, ports: { surplus: 10 } });
-    expect(known.verdict).toEqual(settled(ids(15), { total: 25, surplus: 10, past: 10 }));
+    expect(known.verdict).toEqual(settled(ids(15), { total: 25, surplus: 10, pastEnd: 10 }));
     expect(known.pages).toEqual([3, 2, 1]);
     const { verdict } = await walked({ ids: ids(15), more: 10 });
     expect(verdict).toEqual({
       kind: 'unstable',
       total: 25,
       problem: 'the server counts 25 records, its pages showed 15',
-      shown: {
+      united: {
         seen: new Set(ids(15)),
         startedAt: timestampOf(start),
         perPage: 10,
         fullest: 10,
         passes: 1,
         isCut: false,
-        crossing: false,
+        overlapping: false,
         isOrdered: true,
         idle: 0,
-        end: { past: 10, isSure: true },
+        end: { pastEnd: 10, isSure: true },
       },
     });
     const other = await walked({ ids: ids(15), more: 10, ports: { surplus: 9 } });
@@ -314,19 +314,19 @@ describe('a total that counts what no page shows', () => {
   });
 
   test('is no reason to look for the end again where it is known', async () => {
-    const { verdict, pages } = await walked({ ids: ids(15), more: 10, ports: { surplus: 10, past: 10 } });
+    const { verdict, pages } = await walked({ ids: ids(15), more: 10, ports: { surplus: 10, pastEnd: 10 } });
     expect([verdict.kind, pages]).toEqual(['settled', [2, 1]]);
     // What was known of it is doubted by the next pass.
-    const twice = await walked({ ids: ids(15), more: 10, ports: { past: 10 } }, 2);
+    const twice = await walked({ ids: ids(15), more: 10, ports: { pastEnd: 10 } }, 2);
     expect(twice.pages).toEqual([2, 1, 3, 4, 2, 1]);
-    expect(twice.verdict).toMatchObject({ kind: 'settled', surplus: 10, past: 10 });
+    expect(twice.verdict).toMatchObject({ kind: 'settled', surplus: 10, pastEnd: 10 });
   });
 
   test('settles nothing where a record came on two pages: another one may hide behind it', async () => {
     const onOne = await walked({ ids: [...ids(14), 14], ports: { surplus: 1 } });
     expect(onOne.verdict).toEqual(settled(ids(14), { total: 15, surplus: 1 }));
     const onTwo = await walked({ ids: [...ids(10), 10, ...ids(4, 11)], ports: { surplus: 1 } });
-    expect(onTwo.verdict).toMatchObject({ kind: 'unstable', shown: { crossing: true } });
+    expect(onTwo.verdict).toMatchObject({ kind: 'unstable', united: { overlapping: true } });
   });
 });
 
@@ -361,7 +361,7 @@ describe('several passes', () => {
 
   test('over an order that is kept end once two of them, on pages that end elsewhere, show the same', async () => {
     const walk = await walked({ ids: ids(15), more: 10 }, 3);
-    expect(walk.verdict).toMatchObject(settled(ids(15), { total: 25, surplus: 10, past: 10 }));
+    expect(walk.verdict).toMatchObject(settled(ids(15), { total: 25, surplus: 10, pastEnd: 10 }));
     expect(walk.sizes).toEqual([10, 7]);
   });
 
@@ -406,7 +406,7 @@ describe('several passes', () => {
       passing((pass) => (pass === 1 ? one : other)),
       2,
     );
-    expect(verdict).toMatchObject({ kind: 'unstable', shown: { seen: new Set(ids(15)) } });
+    expect(verdict).toMatchObject({ kind: 'unstable', united: { seen: new Set(ids(15)) } });
   });
 
   test('end where none has shown another record for long, and later where the order is not kept', async () => {
@@ -416,11 +416,11 @@ describe('several passes', () => {
   });
 
   test('take another size in turns while a record comes twice', async () => {
-    const crossing = passing(() => [...ids(10), 10, ...ids(4, 11)]);
-    const walk = await walked(crossing, 4);
+    const overlapping = passing(() => [...ids(10), 10, ...ids(4, 11)]);
+    const walk = await walked(overlapping, 4);
     // The server keeps to its own size, so nothing shows that no other record hides.
     expect(walk.sizes).toEqual([10, 7, 5, 10]);
-    expect(walk.verdict).toMatchObject({ kind: 'unstable', shown: { crossing: true, idle: 3 } });
+    expect(walk.verdict).toMatchObject({ kind: 'unstable', united: { overlapping: true, idle: 3 } });
   });
 
   test('settle a shuffled list once so many have shown nothing new, where a record came twice in any of them', async () => {
@@ -443,7 +443,7 @@ describe('several passes', () => {
     });
     // The first pass takes three requests, or ends with the third of them.
     const first = await walked(broken(3), 2);
-    expect(first.verdict).toMatchObject({ kind: 'unstable', shown: { idle: 0 } });
+    expect(first.verdict).toMatchObject({ kind: 'unstable', united: { idle: 0 } });
     const second = await walked(broken(6), 2);
     expect(second.verdict).toEqual({
       kind: 'unstable',
@@ -464,7 +464,7 @@ describe('several passes', () => {
   });
 
   test('believe where the list ends once it was seen in this run', async () => {
-    const list = passing((pass) => ids(15).filter((id) => id !== pass), { ports: { past: 2 } });
+    const list = passing((pass) => ids(15).filter((id) => id !== pass), { ports: { pastEnd: 2 } });
     const { pages } = await walked(list, 3);
     expect(pages).toEqual([2, 1, 2, 3, 1, 3, 2, 1]);
   });
@@ -475,7 +475,7 @@ describe('several passes', () => {
     expect(rest.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 0, seen: new Set(ids(16)) });
     // Of another total, nothing of them adds up.
     const other = await walked({ ids: ids(15, 2), more: 2 }, 2, Infinity, first);
-    expect(other.verdict).toMatchObject({ kind: 'unstable', total: 17, shown: { seen: new Set(ids(15, 2)) } });
+    expect(other.verdict).toMatchObject({ kind: 'unstable', total: 17, united: { seen: new Set(ids(15, 2)) } });
   });
 
   test('go on over a window that cannot be cut, as long as there is something to go on with', async () => {
@@ -513,7 +513,7 @@ describe('a list whose pages leave out records', () => {
     ['all but one of the only one', 2, cuts(1), [10, 1], false],
   ] as const)('%s, is settled once they were seen on others', async (_, count, change, sizes, isCut) => {
     const walk = await walked({ ids: ids(count), change }, 3);
-    expect(walk.verdict).toMatchObject({ ...settled(ids(count)), isCut, past: expect.any(Number) });
+    expect(walk.verdict).toMatchObject({ ...settled(ids(count)), isCut, pastEnd: expect.any(Number) });
     expect(walk.sizes).toEqual(sizes);
   });
 
@@ -534,7 +534,7 @@ describe('a list whose pages leave out records', () => {
     const change = showing((on) => on.filter((_, at) => at !== 1));
     const walk = await walked({ ids: ids(45), change }, 5);
     expect(walk.sizes).toEqual([10, 6, 4, 9, 6]);
-    expect(walk.verdict).toMatchObject({ kind: 'unstable', shown: { isCut: true } });
+    expect(walk.verdict).toMatchObject({ kind: 'unstable', united: { isCut: true } });
     expect(said(walk.verdict)).toBe(
       'the server counts 45 records, its pages showed 44: its pages leave out records, others at each size of page',
     );
@@ -548,6 +548,6 @@ describe('a list whose pages leave out records', () => {
     });
     const { verdict } = await walked({ ids: ids(15), more: 1, change }, 2);
     expect(said(verdict)).toBe('the server counts 16 records, its pages showed 15');
-    expect(verdict).toMatchObject({ shown: { isCut: false, crossing: true } });
+    expect(verdict).toMatchObject({ united: { isCut: false, overlapping: true } });
   });
 });

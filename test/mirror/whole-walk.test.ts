@@ -16,7 +16,7 @@ function listOf(isOrdered: boolean) {
       pageSize: perPage,
       expected: total,
       surplus: 0,
-      past: 0,
+      pastEnd: 0,
       isOrdered,
       read: (page) => {
         const ids = order.slice((page - 1) * perPage, page * perPage);
@@ -35,7 +35,7 @@ function listOf(isOrdered: boolean) {
         };
         return Promise.resolve(read satisfies MirrorPage);
       },
-      record: () => ({ unusable: 0, twins: [] }),
+      record: () => ({ unusable: 0, duplicateIds: [] }),
     };
   };
 }

@@ -51,11 +51,11 @@ export function portsOver(list: List) {
       pageSize,
       expected: list.ids.length + (list.more ?? 0),
       surplus: 0,
-      past: 0,
+      pastEnd: 0,
       isOrdered: true,
       read: read(pageSize),
-      record: () => ({ unusable: 0, twins: [] }),
-      show: (records) => shown?.push(records),
+      record: () => ({ unusable: 0, duplicateIds: [] }),
+      noteSeen: (records) => shown?.push(records),
       ...list.ports,
     };
   };

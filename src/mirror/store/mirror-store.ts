@@ -31,7 +31,7 @@ import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { knownRecordsIn, ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { pageUpsert, twinGuard } from './page-rows.ts';
+import { pageUpsert, duplicateGuard } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import {
   addCounts,
@@ -100,7 +100,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
   const pruneTombstones = deletionPruner(database);
-  const twins = twinGuard(database);
+  const duplicates = duplicateGuard(database);
   const relations = relationsIn(database, runner);
   const suppressions = suppressionsIn(database, runner);
   const writers = new Map<ResourceName, ReturnType<typeof newWriter>>();
@@ -123,7 +123,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     const resource = resourceOf(name);
     const forgetPages = pageForgetter(database, name);
     return {
-      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), twins, forgetPages),
+      upsert: pageUpsert(database, resource, significantChange(resource, historyIgnore), duplicates, forgetPages),
       remove: database.prepare<[string]>(
         `DELETE FROM ${quoteName(name)} WHERE "id" IN (SELECT value FROM json_each(?))`,
       ),
@@ -188,7 +188,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() => {
         suppressions.reload();
         runBeganAfter = numbersIn(database).last();
-        twins.begin(runBeganAfter);
+        duplicates.begin(runBeganAfter);
         const who = actor === undefined ? null : JSON.stringify(actor);
         insertRun(runner, { run, command, status: 'running', started_at: now(), actor: who }, resources);
         beginHistory(runner, resources, now());
@@ -234,15 +234,15 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const report = (drift: SchemaDrift | RelationDrift) => writeDrift(run, window.resource, drift);
         suppressions.note(window.resource, rows.keptOut, now());
         for (const drift of rows.drifts) report(drift);
-        const { twins: refused, ...counts } = upsert(rows, window, stepAt, seen);
-        const undone = refused.filter((id) => undoReuse(id, runBeganAfter));
+        const { duplicateIds, ...counts } = upsert(rows, window, stepAt, seen);
+        const undone = duplicateIds.filter((id) => undoReuse(id, runBeganAfter));
         if (undone.length > 0) addCounts(runner, run, window.resource, { updated: -undone.length });
         const back = removed.size === 0 ? [] : rows.ids.filter((id) => removed.delete(id) && undoDeletion(id));
         if (back.length > 0) addCounts(runner, run, window.resource, { deleted: -back.length, inserted: -back.length });
         relations.write(window.resource, rows.related, report);
         advanceWindow(runner, window);
         addCounts(runner, run, window.resource, { ...counts, received });
-        return { ...counts, twins: refused, unusable: rows.unusable };
+        return { ...counts, duplicateIds, unusable: rows.unusable };
       }),
     /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */
     recordSamePages: (run: string, resource: ResourceName, { received, owned }: { received: number; owned: number }) =>

@@ -232,7 +232,7 @@ function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape 
 }
 
 /** Refuses a record where the walk, or the run, has already stored another one under its id, unless it is a newer version of the same. */
-export function twinGuard(database: Database) {
+export function duplicateGuard(database: Database) {
   let runBeganAfter: number | undefined;
   let seen: ReadonlySet<RecordKey> | undefined;
   let refused = new Set<RecordKey>();
@@ -265,21 +265,21 @@ export function twinGuard(database: Database) {
 }
 
 /**
- * Upserts rows within the transaction at hand, and counts. `twins`: rows that another record was kept from replacing.
+ * Upserts rows within the transaction at hand, and counts. `duplicateIds`: rows that another record was kept from replacing.
  * @param significant the changes that move a row's `_changed_at`; any other is written all the same
  */
 export function pageUpsert(
   database: Database,
   resource: Resource,
   significant: Differs,
-  twins: ReturnType<typeof twinGuard>,
+  duplicates: ReturnType<typeof duplicateGuard>,
   forgetPages: ReturnType<typeof pageForgetter>,
 ): (
   rows: RecordRows,
   window: DayRange,
   at: Timestamp,
   seen?: ReadonlySet<RecordKey>,
-) => Omit<PageCounts, 'received' | 'deleted'> & { readonly twins: readonly RecordKey[] } {
+) => Omit<PageCounts, 'received' | 'deleted'> & { readonly duplicateIds: readonly RecordKey[] } {
   const numbers = numbersIn(database);
   const upsert = database.prepare(upsertSql(resource, significant));
   const upsertServed = database.prepare(upsertSql(resource, significant, { extra: 'NULL' }));
@@ -316,7 +316,7 @@ export function pageUpsert(
     const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
     const others = [...ids.keys()].filter((index) => !firsts.has(index));
     const written = statement.run(at, at, first, json, JSON.stringify([...firsts])).changes;
-    twins.guard(new Set(ids));
+    duplicates.guard(new Set(ids));
     return written + statement.run(at, at, first, json, JSON.stringify(others)).changes;
   }
 
@@ -328,7 +328,7 @@ export function pageUpsert(
     const whole = setBack ? database.prepare(upsertSql(resource, significant, { setBack })) : usual;
     const known = countKnown(ids, window);
     const distinct = new Set(ids).size;
-    twins.guard(seen);
+    duplicates.guard(seen);
     const last = numbers.last();
     // Before the rows: their versions then have higher numbers than they, and who has read a row has its version before it.
     numbers.setLast(last + ids.length);
@@ -338,6 +338,11 @@ export function pageUpsert(
     if (written === 0) numbers.setLast(last);
     releaseBytes(json);
     const inserted = distinct - known;
-    return { inserted, updated: written - inserted, unchanged: ids.length - written, twins: twins.refused() };
+    return {
+      inserted,
+      updated: written - inserted,
+      unchanged: ids.length - written,
+      duplicateIds: duplicates.refused(),
+    };
   };
 }

@@ -17,7 +17,7 @@ import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
 import { fingerprintOf, PlanHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
-import { noteRest, recordMade } from './settle.ts';
+import { updateBatchState, recordLateApplied } from './settle.ts';
 import type { SendingPorts } from './sending.ts';
 
 type AdoptPorts = Pick<ReconcilePorts, 'journal' | 'client' | 'clock' | 'signal'> & Pick<SendingPorts, 'memory'>;
@@ -180,7 +180,7 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
       const undoOf = (await journal.batch(batch))?.undoOf ?? null;
       await journal.takeUp(batch);
       for (const each of rows) if (await recordRow(journal, { batch, undoOf }, each, clock.now())) recorded.add(each);
-      await noteRest(journal, batch);
+      await updateBatchState(journal, batch);
     } finally {
       await journal.releaseLock(batch);
     }
@@ -218,6 +218,6 @@ async function recordRow(
       claimedAt: timestampOf(now),
     }),
   } as const;
-  if (to === 'applied') return (await recordMade(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
+  if (to === 'applied') return (await recordLateApplied(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
   return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
 }

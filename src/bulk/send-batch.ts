@@ -17,7 +17,7 @@ import { minuteMs, secondMs } from '../model/time.ts';
 import type { Action } from './action.ts';
 import type { Again } from './approval.ts';
 import {
-  approvedBefore,
+  alreadyApproved,
   checkClaimable,
   checkFile,
   checkServer,
@@ -32,7 +32,7 @@ import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, restOf, settleAll } from './settle.ts';
+import { reconcileRows, isUnfinished, settleAll } from './settle.ts';
 
 /** What became of a batch that was sent. */
 export interface SendingEnd {
@@ -84,8 +84,8 @@ async function sendAll(sending: Sending, consent: Consent): Promise<OperatorErro
   }
   const claimed = (await journal.batch(batch.batch)) ?? batch;
   // A reason for the plan was given by what this journal knows; only whoever goes on has been told of what it does not.
-  const areMarksMeant = consent.approved === null && consent.again.reason !== null;
-  return ended(sending, await new Run({ ...sending, batch: claimed, areMarksMeant }).all());
+  const acceptUnknownMarks = consent.approved === null && consent.again.reason !== null;
+  return ended(sending, await new Run({ ...sending, batch: claimed, acceptUnknownMarks }).all());
 }
 
 /** Looks for every row of the batch on the server and records what is found; sends nothing. */
@@ -95,7 +95,7 @@ async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
   const stop = await reconcileRows(sending);
   if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
   // What nobody has approved is not gone on with, but approved.
-  return batch.state === 'planned' && (await restOf(journal, batch.batch)) ? stop : ended(sending, stop);
+  return batch.state === 'planned' && (await isUnfinished(journal, batch.batch)) ? stop : ended(sending, stop);
 }
 
 /** How the batch stands after it was sent. A journal that cannot be read must not hide that rows may have gone out. */
@@ -128,7 +128,7 @@ export async function checkSendable(
   await checkFree(journal, batch);
   if (batch.state !== 'planned') {
     const isEnded = batch.appliedAt === null && (await journal.wasDiscarded(batch.batch));
-    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : approvedBefore(batch);
+    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : alreadyApproved(batch);
   }
   const { planned = 0 } = await journal.counts(batch.batch);
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
@@ -169,7 +169,7 @@ async function settleBefore(sending: Sending): Promise<OperatorError | null> {
 /** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
 async function ended({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
   try {
-    await journal.setBatchState(batch.batch, (await restOf(journal, batch.batch)) ? 'stopped' : 'done');
+    await journal.setBatchState(batch.batch, (await isUnfinished(journal, batch.batch)) ? 'stopped' : 'done');
     return stop;
   } catch (error) {
     if (!(error instanceof FileError)) throw error;

@@ -22,7 +22,7 @@ import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
-import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
+import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
 const usualMarginMs = 10 * secondMs;
@@ -121,7 +121,7 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
     case 'move': {
       const { to, fields, note, judgement } = decided;
       await move(sending, planned, 'planned', to, fields, note);
-      if (judgement?.kind === 'over_applied') return { state: to, stop: overApplied(sending, planned, judgement) };
+      if (judgement?.kind === 'over_applied') return { state: to, stop: overAppliedError(sending, planned, judgement) };
       return { state: to, stop: decided.late === undefined ? null : await reviewElsewhere(sending, decided.late) };
     }
   }
@@ -139,7 +139,7 @@ interface Beside {
 
 /** What matters among the tokens beside the user of changes like that of the row: the first such. */
 async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Observation): Promise<Beside> {
-  const { action, client, journal, batch, options, areMarksMeant } = sending;
+  const { action, client, journal, batch, options, acceptUnknownMarks } = sending;
   const since = earlierClock(sending).now() - options.againWithinMs;
   const aheadMs = Math.max(0, client.counters.serverAheadMs ?? 0);
   for (const { token, at } of action.marks(seen).others) {
@@ -149,7 +149,7 @@ async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Obser
     if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) {
       return { unknown: null, late: known };
     }
-    if (areMarksMeant === true) continue;
+    if (acceptUnknownMarks === true) continue;
     if (known === undefined) {
       const place = await journal.placeOfToken(token);
       const whose =

@@ -199,7 +199,7 @@ describe('a write that is made late', () => {
     const { error } = await send(journal, client, one, { clock: later });
     expect([error?.exitCode, error?.message]).toEqual([
       8,
-      expect.stringMatching(/^row 2 of batch .* was made after all, which cannot be recorded/),
+      expect.stringMatching(/^row 2 of batch .* was made after all. This cannot be recorded/),
     ]);
     const [row] = await intentsOf(journal, one);
     const transactions = () => [{ id: 1, amount: 5, result: '-', description: row?.token }];

@@ -11,7 +11,7 @@ import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** The balance that the row should leave. */
 export function resultOf({ type, amount }: BalanceParameters, before: string): Big {
@@ -52,7 +52,7 @@ export function judgeBalance(
         : `${hits} transactions carry ${target.token}, and ${agreeing === 1 ? 'one' : 'none'} of them has the amount and direction of the row`;
     return { kind: 'unclear', after, note, isMarked: true };
   }
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   const signs = signsOf(target.parameters, before, now);
   if (signs === undefined) return { kind: 'unclear', after, note: 'the balance cannot be read' };
   switch (response) {

@@ -11,7 +11,7 @@ import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, 
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** What both are: nothing of the user changes, and what was sent is known by the list of it. */
 function messageAction<P extends Parameters>(
@@ -254,7 +254,7 @@ function judgeList(
     const [recordId = null] = now.hits;
     return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there`, recordId };
   }
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   if (!before.shown || !now.shown) {
     return response === 'accepted'
       ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; it shows no ${kind}s` }

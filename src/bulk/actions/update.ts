@@ -11,7 +11,7 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { judgeGone, readUser, observationOfUser, textOf } from './user-with.ts';
+import { judgeMissingUser, readUser, observationOfUser, textOf } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
@@ -129,7 +129,7 @@ function judge(
   now: UpdateObservation,
   response: AnswerKind | null,
 ): Judgement {
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   const after = JSON.stringify(now.values);
   if (after === JSON.stringify(changesOf(parameters))) {
     return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says' };

@@ -114,7 +114,7 @@ export function observationOfUser(record: ApiRecord | null): Observation {
 }
 
 /** Of a user who is not there any more. */
-export function judgeGone(response: AnswerKind | null): Judgement {
+export function judgeMissingUser(response: AnswerKind | null): Judgement {
   const note = 'the user is not there any more';
   return response === 'refused'
     ? { kind: 'absent', evidence: 'answer', after: null, note }

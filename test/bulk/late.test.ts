@@ -266,7 +266,7 @@ describe('an id that is another person by now', () => {
     const back = await undo(journal, client, paid.batch);
     expect(await states(back)).toEqual(['invalid']);
     expect((await intentsOf(journal, back))[0]?.problem).toMatch(
-      /^the user has the email other@example\.com, and had .* in the plan of what is taken back/,
+      /^the user has the email other@example\.com, and had .* in the plan of the batch that is taken back/,
     );
   });
 

@@ -18,7 +18,7 @@ export function actionOf(name: string): Action {
   return oneNamed(actions, name, 'there is no action');
 }
 
-/** The action of the batch. Throws a UsageError where the batch asks for something else than requests to the server. */
+/** The action of the batch. Throws a UsageError if the batch is a request to remove rows from the mirror, which has no action. */
 export function actionOfBatch({ batch, action }: Pick<Batch, 'batch' | 'action'>): Action {
   if (action !== 'deletions') return actionOf(action);
   throw new UsageError(`${batch} asks for rows to be removed from the mirror, and sends nothing`, {

@@ -1,6 +1,6 @@
 /**
- * `bulk reconcile --adopt`: a journal that was lost or put back from a copy gets what it lacks from the tokens on the server,
- * so that it can be sent from again and nobody is paid twice. Section "Reconciling" of docs/architecture.md.
+ * `bulk reconcile --adopt`: gives a journal that was lost or restored from a copy what it lacks, from the tokens on the server. After
+ * that, batches can be sent from it again and nobody is paid twice. Section "Reconciling" of docs/architecture.md.
  */
 import { Big } from 'big.js';
 import type { AdoptedRow, Batch, Journal, NewBatch } from '../journal/port.ts';
@@ -17,35 +17,35 @@ import { type Money, moneyOf, moneyText } from '../model/money.ts';
 import { newBatchId } from './plan.ts';
 import { fingerprintOf, PlanHash, rowsDigest } from './plan-rows.ts';
 import type { Reconciliation, ReconcilePorts } from './reconcile.ts';
-import { noteRest, recordMade } from './settle.ts';
+import { recordLateApplied, underLock, updateBatchState } from './settle.ts';
 import type { SendingPorts } from './sending.ts';
 
 type AdoptPorts = Pick<ReconcilePorts, 'journal' | 'client' | 'clock' | 'signal'> & Pick<SendingPorts, 'memory'>;
 
 export interface Adopted {
-  /** The batch of the rows that the journal did not know; null where there were none. */
+  /** The batch of the rows that the journal did not know; null if there were none. */
   readonly batch: string | null;
   readonly rows: number;
-  /** Rows that it knew, and that were recorded as made now. */
+  /** How many rows that the journal knew are now recorded as made. */
   readonly recorded: number;
   readonly left: readonly Finding[];
-  /** Why the journal is not taken for the right one by this. Empty where it is. */
+  /** Why the journal still does not count as the right one; empty if it does. */
   readonly problems: readonly string[];
 }
 
-/** Throws an IncompleteError where a request that this journal knows nothing of may still be under way. */
+/** Throws an IncompleteError if a request that this journal does not know may still be under way. */
 export async function checkSettled(ports: AdoptPorts, settleAfterMs: number): Promise<void> {
   const sent = parseInstant(await newestUnknownSend(ports));
   if (sent === undefined || ports.clock.now() - sent >= settleAfterMs) return;
   throw new IncompleteError(
-    `something was sent at ${timestampOf(sent).slice(0, 19)} that this journal knows nothing of, and it may still be made late`,
+    `a request that this journal does not know was sent at ${timestampOf(sent).slice(0, 19)}, and its write may still be made late`,
     {
-      advice: `Adopt what was made after ${timestampOf(sent + settleAfterMs).slice(0, 19)}, as bulk.settle_after says.`,
+      advice: `Wait until ${timestampOf(sent + settleAfterMs).slice(0, 19)} (bulk.settle_after), then adopt.`,
     },
   );
 }
 
-/** Records what was found, and takes the journal for the right one where everything was looked at. */
+/** Records the findings. If everything could be compared, the journal then counts as the right one. */
 export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: Reconciliation): Promise<Adopted> {
   const { journal } = ports;
   const unknown = findings.filter(({ kind }) => kind === 'unknown');
@@ -79,7 +79,7 @@ interface Readable {
   readonly parameters: BalanceParameters;
 }
 
-/** Undefined where it does not say what was done. */
+/** Returns undefined if the server does not show the amount or direction. */
 function readable(found: Finding): Readable | undefined {
   const { server_type: type, server_amount: amount } = found;
   if (type === null || amount === null) return undefined;
@@ -120,7 +120,7 @@ function adoptedRow({ found, parameters }: Readable, row: number, now: number): 
   const { user_id: user, token, server_before: before, record_id: recordId, times, at, note } = found;
   const after = before === null ? null : moneyText(resultOf(parameters, before));
   const subject = `user:${user}`;
-  // A server whose clock is ahead must not make it younger than now.
+  // If the server's clock is ahead, the row must still not be from the future.
   const made = timestampOf(Math.min(now, parseInstant(at) ?? now));
   const repeated = times > 1;
   return {
@@ -146,7 +146,7 @@ function adoptedRow({ found, parameters }: Readable, row: number, now: number): 
       evidence: 'token',
       recordId,
       sentAt: made,
-      // When this journal got to know of it: whoever approved the same row before that did not know.
+      // The time of adoption: whoever approved the same row before that did not know of this one.
       claimedAt: timestampOf(now),
       before,
       after,
@@ -159,14 +159,14 @@ function netOf(intents: readonly AdoptedRow['intent'][]): Money {
   let net = new Big(0);
   for (const { parameters, plannedBefore: before } of intents) {
     const { type, amount } = parameters as BalanceParameters;
-    // What was set from an unknown balance has changed the sum by nobody knows what.
+    // A `set` from an unknown balance changed the sum by an unknown amount, so it does not count.
     if (before !== null) net = net.plus(resultOf({ type, amount } as BalanceParameters, before)).minus(before);
     else if (type !== 'set') net = type === 'add' ? net.plus(amount) : net.minus(amount);
   }
   return moneyOf(moneyText(net)) ?? ('0.00' as Money);
 }
 
-/** Rows that the journal knows, and that were made without it. Gives what was recorded. */
+/** Records the rows that the journal knows and that were made without it. Returns the findings that it recorded. */
 async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Finding[]): Promise<Set<Finding>> {
   const recorded = new Set<Finding>();
   const made = findings.filter(({ kind, times, state }) => {
@@ -175,20 +175,17 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
   });
   for (const [batch, rows] of Map.groupBy(made, (each) => each.batch)) {
     if (batch === null) continue;
-    await journal.acquireLock(batch);
-    try {
+    await underLock(journal, batch, async () => {
       const undoOf = (await journal.batch(batch))?.undoOf ?? null;
       await journal.takeUp(batch);
       for (const each of rows) if (await recordRow(journal, { batch, undoOf }, each, clock.now())) recorded.add(each);
-      await noteRest(journal, batch);
-    } finally {
-      await journal.releaseLock(batch);
-    }
+      await updateBatchState(journal, batch);
+    });
   }
   return recorded;
 }
 
-/** False where the row cannot become what was seen of it. */
+/** Returns false if the row cannot be recorded. */
 async function recordRow(
   journal: Journal,
   { batch, undoOf }: Pick<Batch, 'batch' | 'undoOf'>,
@@ -212,12 +209,12 @@ async function recordRow(
     recordId,
     problem: to === 'applied' ? null : note,
     discrepancy: to === 'applied' ? null : 'over_applied',
-    // By it, the same row of another file is known as sent before.
+    // The write happened although nobody approved it here. With claimedAt set, the repeat check finds it.
     ...(intent.claimedAt === null && {
       sentAt: timestampOf(Math.min(now, parseInstant(at) ?? now)),
       claimedAt: timestampOf(now),
     }),
   } as const;
-  if (to === 'applied') return (await recordMade(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
+  if (to === 'applied') return (await recordLateApplied(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
   return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
 }

@@ -1,13 +1,13 @@
 /**
- * Four eyes: a batch is handed over, and somebody else approves or denies it. The command line and the console call these; the
- * journal itself sees to it that nothing goes out without. Section "Approval" of docs/architecture.md.
+ * The approval of a batch by a second person ("four eyes"): submit, approve, deny. The command line and the console call these. The
+ * journal itself enforces that nothing is sent without approval. Section "Approval" of docs/architecture.md.
  */
 import { approvalMissing, checkOpen } from '../journal/standing.ts';
 import type { Batch, Journal } from '../journal/port.ts';
 import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 
-/** What is needed, who is waited for, who approved or denied, until when, as `--json` prints it; null without a policy. */
+/** The approval as `--json` prints it: what is needed, who approved or denied, until when. Null without a policy. */
 export async function approvalOf(journal: Pick<Journal, 'approval'>, { batch }: Pick<Batch, 'batch'>) {
   const found = await journal.approval(batch);
   if (found === null) return null;
@@ -18,8 +18,8 @@ export async function approvalOf(journal: Pick<Journal, 'approval'>, { batch }: 
 type Standing = NonNullable<Awaited<ReturnType<typeof approvalOf>>>;
 
 /**
- * Who did what, in the order in which it happened: what was denied may have been handed over again, and approved.
- * @param isDone whether an approval still counts does not matter any more
+ * Who did what, by time: a batch that was denied may have been submitted again and approved.
+ * @param isDone the batch is done, so it no longer matters whether an approval counts
  */
 export function approvalSteps({ submitted, approvals, denied }: Standing, isDone: boolean) {
   const counts = (problem: string | null): string =>
@@ -32,12 +32,12 @@ export function approvalSteps({ submitted, approvals, denied }: Standing, isDone
   ].sort((one, other) => one.at.localeCompare(other.at));
 }
 
-/** Why what was sent before shall be sent again; null where nobody said so. */
+/** A person's reason to send again what was sent before; null if nobody gave one. */
 export interface Again {
   readonly reason: string | null;
 }
 
-/** Hands the batch over for approval. Throws a UsageError where it needs none, has it, or waits for it already. */
+/** Submits the batch for approval. Throws a UsageError if it needs none, has it, or waits for it already. */
 export async function submitBatch(
   journal: Pick<Journal, 'submit' | 'counts'>,
   { batch, action }: Batch,
@@ -53,19 +53,19 @@ export async function submitBatch(
 
 interface ApprovePorts {
   readonly journal: Pick<Journal, 'approval' | 'by'>;
-  /** The account of the system that it is done under. */
+  /** The system account of the process. */
   readonly actor: Actor;
-  /** Gives the account whose password somebody has just given. */
+  /** Asks for a password, and returns its account. */
   readonly signIn: () => Promise<Account>;
 }
 
-/** Approves what has that hash. Throws a UsageError, where it can before the password is asked for. */
+/** Approves the batch if it has that hash. Throws a UsageError, if possible before the password is asked for. */
 export async function approveBatch(ports: ApprovePorts, batch: Batch, hash: string): Promise<void> {
   checkOpen(batch, await ports.journal.approval(batch.batch));
   await (await signedIn(ports)).approve(batch.batch, hash);
 }
 
-/** Denies the batch as it is now. Throws a UsageError as `approveBatch` does. */
+/** Denies the batch as it is now. Throws like `approveBatch`. */
 export async function denyBatch(ports: ApprovePorts, batch: Batch, reason: string): Promise<void> {
   const words = reason.trim();
   if (words === '')
@@ -79,20 +79,20 @@ async function signedIn({ journal, actor, signIn }: ApprovePorts): Promise<Journ
   return journal.by({ ...actor, account: name });
 }
 
-/** Throws a UsageError where the batch must not go out yet, so that nobody is asked for nothing. */
+/** Throws a UsageError if the batch lacks an approval, so that nobody is asked for consent in vain. */
 export async function checkApproved(journal: Pick<Journal, 'approval'>, batch: Batch, again: Again): Promise<void> {
   const found = await journal.approval(batch.batch, again);
   if (found !== null && found.missing > 0) throw approvalMissing(batch, found);
 }
 
-/** The same, after the batch was handed over if it was not yet. */
+/** The same, but submits the batch first if that was not done yet. */
 export async function checkApprovedOrSubmit(
   journal: Pick<Journal, 'approval' | 'submit' | 'counts'>,
   batch: Batch,
   again: Again,
 ): Promise<void> {
   const state = (await journal.approval(batch.batch, again))?.state;
-  // What somebody has said no to is not handed over again by itself.
+  // A denied batch is not submitted again automatically.
   if (state === 'not_submitted' || state === 'expired') await submitBatch(journal, batch, { note: null, again });
   await checkApproved(journal, batch, again);
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a receipt is as it was signed, whether its rows sum up to what it says, and whether the journal, where it is at hand,
- * says the same. The file is read line by line, and nothing in it is believed. Section "Receipts" of docs/architecture.md.
+ * Checks that a receipt is as it was signed, that its rows add up to its totals, and, if the journal is at hand, that the journal
+ * says the same. Reads line by line and trusts nothing in the file. Section "Receipts" of docs/architecture.md.
  */
 import { z } from 'zod';
 import type { Intent, IntentState, Journal } from '../journal/port.ts';
@@ -33,7 +33,7 @@ import {
   sealLine,
 } from './receipt.ts';
 
-/** Throws a FileError where the file cannot be read. @param journal to compare with, where the receipt is from it */
+/** Throws a FileError if the file cannot be read. @param journal compared with the receipt if the receipt is from it */
 export async function checkReceipt(file: string, key: CheckingKey, journal: Journal | undefined, signal: AbortSignal) {
   if (journal === undefined) return check(file, key, undefined, signal);
   const checks = journal.atOneMoment(async function* (frozen) {
@@ -79,7 +79,7 @@ async function check(file: string, key: CheckingKey, journal: Journal | undefine
     problems.push(...tally.differences(head), ...((await comparison?.end()) ?? []));
   } catch (error) {
     if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the receipt', file) ?? error;
-    // Whatever else would be said of it follows from this.
+    // Nothing else is reported: it would only follow from this.
     problems.push(`line ${lines.number}: ${error.message}`);
     [comparison, reason] = [null, 'it is none that could be'];
   } finally {
@@ -88,11 +88,11 @@ async function check(file: string, key: CheckingKey, journal: Journal | undefine
   return {
     status: problems.length === 0 ? ('genuine' as const) : ('refused' as const),
     format,
-    /** What it says of the batch, to be believed where it is genuine; null where that cannot be read. */
+    /** What it says about the batch: true only if it is genuine; null if it cannot be read. */
     head,
     /** Why it is refused, the first difference first. */
     problems,
-    /** Null where it was not compared with the journal; else the rows that something was done with since it was written. */
+    /** Null if it was not compared with the journal; otherwise how many rows have changed since it was written. */
     journal: comparison && { changed_since: comparison.changedSince() },
     not_compared: reason,
   };
@@ -140,7 +140,7 @@ function tallyOf() {
       sums.add({ ...row, plannedBefore: row.planned_before, plannedAfter: row.planned_after });
     },
     differences: (head: ReceiptHead): string[] => {
-      // Rows that are to go from the mirror are no rows of the batch.
+      // A request to remove rows of the mirror has no rows of its own.
       if (head.action === 'deletions') return rows === 0 ? [] : ['it has rows, and a request to remove some has none'];
       const counts = countsOf(states);
       const own = { rows, discrepancies, counts, outcomes: sums.end(counts) };
@@ -154,7 +154,7 @@ function tallyOf() {
 
 type Comparison = Awaited<ReturnType<typeof comparisonWith>>;
 
-const mostNamed = 20;
+const maxListed = 20;
 
 async function comparisonWith(journal: Journal, head: ReceiptHead) {
   const problems = (await journal.verifyChain(head.head?.hash)).problems.map((each) => `the journal: ${each}`);
@@ -164,7 +164,7 @@ async function comparisonWith(journal: Journal, head: ReceiptHead) {
   const steps = new Map((await journal.steps(head.batch, 'decisions')).map((each) => [each.step, each]));
   for (const each of head.steps) {
     const found = steps.get(each.step);
-    // Words about a person may have been taken out since.
+    // Not the note: if a person was forgotten, it was removed since.
     const same = found !== undefined && jsonOf({ ...found, note: null }) === jsonOf({ ...each, note: null });
     if (!same) problems.push(`step ${each.step} is another one in the journal`);
   }
@@ -175,7 +175,7 @@ async function comparisonWith(journal: Journal, head: ReceiptHead) {
   let [differing, changed] = [0, 0];
   const differs = (problem: string): void => {
     differing += 1;
-    if (differing <= mostNamed) problems.push(problem);
+    if (differing <= maxListed) problems.push(problem);
   };
   return {
     compare: async (row: ReceiptRow): Promise<void> => {
@@ -190,7 +190,7 @@ async function comparisonWith(journal: Journal, head: ReceiptHead) {
     },
     end: async (): Promise<string[]> => {
       for (; intent !== undefined; intent = await next()) differs(`row ${intent.row} of the journal is not in it`);
-      const more = differing - mostNamed;
+      const more = differing - maxListed;
       return more > 0 ? [...problems, `and ${counted(more, 'more row')} that differ`] : problems;
     },
     changedSince: () => changed,

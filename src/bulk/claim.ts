@@ -1,7 +1,7 @@
 /**
- * Consent: whether the rows of a batch may go out now, decided on everything that the journal knows, in the transaction
- * that claims them, and whether it is still the same file, server and key. `run`, `apply` and `resume` all go through it.
- * Section "Consent" of docs/architecture.md.
+ * Consent: decides whether the rows of a batch may be sent, from everything that the journal knows, in the transaction that claims
+ * them. Also checks that file, server and key are still those of the plan. `run`, `apply` and `resume` all go through here. Section
+ * "Consent" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
@@ -18,31 +18,31 @@ import { limits } from './sheet/limits.ts';
 
 export interface Rules {
   readonly caps: Caps;
-  /** How long a row that went out makes the same row ask, ms. */
+  /** For how long the same row needs a reason to be sent again, ms. */
   readonly againWithinMs: number;
 }
 
 export interface Consent extends Rules {
   readonly again: Again;
-  /** How it was approved: `by typing 12.50`. Null where a batch that was approved before goes on. */
+  /** How the sender consented: `by typing 12.50`. Null for a batch that is resumed. */
   readonly approved: string | null;
 }
 
-/** Claims what is planned of the batch. Throws an OperatorError where it may not go out; nothing is changed then. */
+/** Claims the planned rows of the batch. Throws an OperatorError, and changes nothing, if they may not be sent. */
 export async function claimRows(journal: Journal, batch: string, consent: Consent, clock: Clock): Promise<void> {
   await journal.claim(batch, termsOf(consent, clock), (view, found) => decideClaim(view, found, consent));
 }
 
-/** Throws where the rows may not go out, by what was found; else what is to be put on record of it. Pure. */
+/** Throws if the rows may not be sent. Otherwise returns what to put on record. Pure. */
 export function decideClaim(
   view: ClaimView,
   found: Pick<Batch, 'batch' | 'state' | 'appliedAt' | 'fileHash' | 'undoOf' | 'againReason'>,
   consent: Pick<Consent, 'caps' | 'again' | 'approved'>,
 ): ClaimNote[] {
   if (consent.approved !== null && found.state !== 'planned') {
-    throw found.appliedAt === null ? endedBefore(found) : approvedBefore(found);
+    throw found.appliedAt === null ? endedMeanwhile(found) : alreadyApproved(found);
   }
-  // A reason that was given for the plan holds for it.
+  // A reason that was given with the plan counts for its first sending only.
   const reason = consent.again.reason ?? (found.state === 'planned' ? found.againReason : null);
   checkClaim(view, found, consent, { reason });
   const notes: ClaimNote[] = [];
@@ -51,7 +51,7 @@ export function decideClaim(
   return notes;
 }
 
-/** The same before anybody is asked, so that nobody consents to what is refused then. */
+/** Checks the same before the question, so that nobody consents to a batch that the claim then refuses. */
 export async function checkClaimable(
   journal: Journal,
   batch: Batch,
@@ -64,25 +64,25 @@ export async function checkClaimable(
   await checkApproved(journal, batch, { reason });
 }
 
-function endedBefore({ batch }: Pick<Batch, 'batch'>): UsageError {
+function endedMeanwhile({ batch }: Pick<Batch, 'batch'>): UsageError {
   return new UsageError(
-    `batch ${batch} was ended meanwhile, by whoever discarded it or found its rows on the server; nothing was sent`,
+    `batch ${batch} was ended meanwhile: somebody discarded it or found its rows on the server; nothing was sent`,
     { advice: `See who and why with \`admin-mirror bulk status ${batch}\`.` },
   );
 }
 
-export function approvedBefore({ batch, state }: Pick<Batch, 'batch' | 'state'>): UsageError {
+export function alreadyApproved({ batch, state }: Pick<Batch, 'batch' | 'state'>): UsageError {
   return new UsageError(`batch ${batch} was approved before`, {
     advice:
       state === 'done'
         ? `It is done: see the outcome of its rows with \`admin-mirror bulk results ${batch}\`.`
-        : `Go on with it by \`admin-mirror bulk resume ${batch}\`.`,
+        : `Continue it with \`admin-mirror bulk resume ${batch}\`.`,
   });
 }
 
 /**
- * This machine's clock, or the server's where that is behind it: what was paid must not look old to a machine whose clock has leapt
- * ahead.
+ * Returns this machine's clock, or the server's if that is more than a minute behind: a payment must not look old only because this
+ * machine's clock has leapt ahead.
  */
 export function earlierClock({
   clock,
@@ -100,7 +100,6 @@ export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: 
   return { repeatsSince: timestampOf(now - againWithinMs), daySince: timestampOf(now - dayMs) };
 }
 
-/** Throws where what was found speaks against sending the rows. */
 function checkClaim(
   view: ClaimView,
   batch: Pick<NewBatch, 'batch' | 'fileHash' | 'undoOf'>,
@@ -114,8 +113,8 @@ function checkClaim(
   if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   checkNotRepeated(view, batch, again);
   if (again.reason !== null) return;
-  // Also of what takes rows back: something that was found on the server and never sent from here may have done it already, and
-  // what is proven not applied may still do it.
+  // These count for a batch that takes rows back, too: a row that was found on the server and never sent from here may have done
+  // the same already, and the write of one that is not applied may still be made.
   const found = repeatsOf({
     rows,
     repeats: view.repeats.filter((each) => each.found || each.state === 'not_applied'),
@@ -123,13 +122,13 @@ function checkClaim(
   if (found.length > 0) throw sentBefore(found, 'Look at these users on the server');
 }
 
-/** Throws a UsageError where the file, its rows or one of them went out before, and nobody said why it shall again. */
+/** Throws a UsageError if the file, its rows or one of them were sent before and nobody gave a reason to send them again. */
 export function checkNotRepeated(
   view: ClaimView,
   { fileHash, undoOf }: Pick<NewBatch, 'fileHash' | 'undoOf'>,
   again: Again,
 ): void {
-  // What takes a row back is guarded by that row: it can be taken back once.
+  // A row that takes another back is guarded by that other row, which can be taken back only once.
   if (undoOf !== null || again.reason !== null) return;
   checkFileNotSent(view, fileHash);
   const repeats = repeatsOf(view);
@@ -139,7 +138,7 @@ export function checkNotRepeated(
 const sendAgain = 'To send it a second time on purpose: --again --reason "…".';
 
 function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): void {
-  // Consent was given to the rest of a batch when it was first claimed.
+  // If every row has been claimed before, consent was given then.
   if (!rows.some(({ claimedAt }) => claimedAt === null)) return;
   const [before] = like;
   if (before === undefined) return;
@@ -149,7 +148,7 @@ function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): v
     {
       advice:
         `See its outcome with \`admin-mirror bulk status ${before.batch}\`` +
-        `${before.state === 'done' ? '' : `, and go on with it by \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
+        `${before.state === 'done' ? '' : `, and continue it with \`admin-mirror bulk resume ${before.batch}\``}. ${sendAgain}`,
     },
   );
 }
@@ -160,7 +159,7 @@ interface Repeat {
   readonly before: SentRow;
 }
 
-/** Rows that do what was done already; of several times, the last. What was known when the row was claimed is none. */
+/** The rows that repeat an earlier write, each with the last such write. Writes known when the row was claimed do not count. */
 function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repeat[] {
   const known = Map.groupBy(repeats, (each) => each.fingerprint);
   return rows.flatMap(({ row, user, fingerprint, claimedAt }) => {
@@ -169,7 +168,7 @@ function repeatsOf({ rows, repeats }: Pick<ClaimView, 'rows' | 'repeats'>): Repe
   });
 }
 
-/** What did the same as a write by hand, the last of it, in words; null where nothing did. */
+/** Describes the last write that did the same as a write by hand; null if there is none. */
 export async function doneBefore(
   journal: Pick<Journal, 'claimView'>,
   fingerprint: string | null,
@@ -183,7 +182,7 @@ export async function doneBefore(
   return before === undefined ? null : `the same ${wordsOf(before)}`;
 }
 
-const mostNamed = 20;
+const maxListed = 20;
 
 /** `row 3: the same for user 42 was applied on 2026-03-11 10:20 UTC, row 3 of batch 20260311-102000-k7qa`. */
 export function repeatLines(view: Pick<ClaimView, 'rows' | 'repeats'>): string[] {
@@ -195,7 +194,7 @@ function lineOf({ row, user, before }: Repeat): string {
 }
 
 function sentBefore(repeats: readonly Repeat[], instead = 'Take these rows out of the file'): UsageError {
-  const lines = repeats.slice(0, mostNamed).map(lineOf);
+  const lines = repeats.slice(0, maxListed).map(lineOf);
   const more = repeats.length - lines.length;
   const what = counted(repeats.length, 'row was', 'rows were');
   return new UsageError(`${what} sent before; nothing was sent now`, {
@@ -218,27 +217,27 @@ const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
   not_applied: 'was sent and not found (a late write may still appear)',
 };
 
-/** The server shows what this journal never sent: what else it lacks, nobody can tell. */
+/** The server shows a write that this journal never sent. Nobody can tell what else the journal lacks. */
 export function journalBehind(batch: string, why: string): OutcomeUnknownError {
   return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
     advice:
-      'It was put back from a copy, or another one was in use since. Put the newest journal back. Where there is none, ' +
+      'It was restored from a copy, or another one was in use since. Put the newest journal back. If there is none, ' +
       '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
-      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
+      `\`bulk reconcile ${batch} --adopt\` does so for this batch alone.`,
   });
 }
 
 function madeTwice({ batch, row }: { readonly batch: string; readonly row: number }): OutcomeUnknownError {
   return new OutcomeUnknownError(`row ${row} of batch ${batch} was made more than once; nothing more is sent`, {
     advice:
-      `\`admin-mirror bulk status ${batch}\` says how to take back what is too much. Then say so: ` +
+      `\`admin-mirror bulk status ${batch}\` says how to take the excess back. Then record that: ` +
       `admin-mirror bulk resolve ${batch} --row ${row} --applied --reason "…".`,
   });
 }
 
-const planAgain = 'Plan it again, and look at it again.';
+const planAgain = 'Plan it again, and check the new plan.';
 
-/** Throws a UsageError where the file has other bytes than it had in the plan. One that is gone changes nothing. */
+/** Throws a UsageError if the file has changed since the plan. A file that is gone is no reason to refuse. */
 export function checkFile({ file, fileHash }: Batch, path: string | null): void {
   if (file === null || path === null || fileHash === null) return;
   let bytes: Uint8Array;
@@ -254,7 +253,7 @@ export function checkFile({ file, fileHash }: Batch, path: string | null): void 
   });
 }
 
-/** Throws a UsageError where the server, or the user behind the key, is another than in the plan. */
+/** Throws a UsageError if the server, or the user whose key it is, is not the one of the plan. */
 export async function checkServer(
   { batch, server }: Batch,
   client: Pick<LiveClient, 'auth' | 'address' | 'keyMark'>,
@@ -262,26 +261,26 @@ export async function checkServer(
 ): Promise<void> {
   if (client.address !== server.address) {
     throw new UsageError(
-      `batch ${batch} was planned for ${server.address}, and this is ${client.address}; nothing was sent`,
-      { advice: `Give the address that it was planned for, or plan it for this one. ${planAgain}` },
+      `batch ${batch} was planned for ${server.address}, but the address here is ${client.address}; nothing was sent`,
+      { advice: `Give the address of the plan, or make a plan for this server. ${planAgain}` },
     );
   }
   const owner = await keyOwner(client, signal);
   const same = owner === null || server.owner === null ? client.keyMark === server.keyMark : owner === server.owner;
   if (same) return;
   throw new UsageError(`batch ${batch} was planned with the key of another user; nothing was sent`, {
-    advice: `Use that key, or plan it with this one. ${planAgain}`,
+    advice: `Use that key, or make a plan with this one. ${planAgain}`,
   });
 }
 
-/** The batch of that name. Throws a UsageError where there is none. */
+/** The batch of that name. Throws a UsageError if there is none. */
 export async function batchOf(journal: Pick<Journal, 'batch' | 'batches'>, name: string): Promise<Batch> {
   const found = await journal.batch(name);
   if (found !== undefined) return found;
   const [newest] = await journal.batches();
   if (name === 'last' && newest !== undefined) {
-    throw new UsageError('whatever changes a batch needs its name', {
-      advice: `"last" may be another one by then. The newest is ${newest.batch}.`,
+    throw new UsageError('a command that changes a batch needs its name', {
+      advice: `"last" could mean another batch by the time the command runs. The newest is ${newest.batch}.`,
     });
   }
   const which = name === 'last' ? '' : ` ${name}`;

@@ -1,6 +1,6 @@
 /**
- * What the journal says of the changes of balances against what the server shows of them, user by user. Pure. Section
- * "Reconciling" of docs/architecture.md.
+ * Compares the journal's changes of balances with the transactions that the server shows, user by user. Pure. Section "Reconciling"
+ * of docs/architecture.md.
  */
 import type { Evidence, IntentState } from '../journal/port.ts';
 import type { BalanceChangeType } from '../model/operations.ts';
@@ -22,20 +22,21 @@ export interface KnownRow {
 }
 
 export interface JournalRows {
-  /** All of the journal. */
+  /** All rows of the journal. */
   readonly byToken: ReadonlyMap<string, KnownRow>;
+  /** The rows to compare, by user. */
   readonly compared: ReadonlyMap<number, readonly KnownRow[]>;
-  /** The applied row by which another one was taken back, by `rowName` of that one. */
+  /** The applied row that took another back, by `rowName` of that other row. */
   readonly takenBack: ReadonlyMap<string, KnownRow>;
 }
 
 export const rowName = (batch: string, row: number): string => `${batch} ${row}`;
 
 /**
- * `missing`: the journal says applied, and it is not there. `repeated`: it is there more than once. `amount`: with another
- * amount or direction. `other_user`: at another user. `unrecorded`: it is there, and the journal says that it was not made.
- * `unsettled`: the journal does not know its outcome. `unknown`: a token that the journal does not know. `not_shown`: the
- * server shows no transactions of the user. `reversed` is no difference: what was paid went back later.
+ * `missing`: applied in the journal, but the server does not show it. `repeated`: shown more than once. `amount`: shown with another
+ * amount or direction. `other_user`: shown at another user. `unrecorded`: shown, but not made according to the journal. `unsettled`:
+ * the journal does not know the outcome. `unknown`: a token that the journal does not have. `not_shown`: the server shows no
+ * transactions of the user. `reversed` is no difference: the payment was taken back later.
  */
 type FindingKind =
   | 'missing'
@@ -52,14 +53,14 @@ type FindingKind =
 export interface Finding {
   readonly kind: FindingKind;
   readonly user_id: number;
-  /** What the journal has: null of a token that it does not know. */
+  /** Batch to amount are from the journal; null for a token that it does not have. */
   readonly batch: string | null;
   readonly row: number | null;
   readonly state: IntentState | null;
   readonly type: BalanceChangeType | null;
   readonly amount: string | null;
   readonly token: string;
-  /** How often the server shows it, and the first of it. */
+  /** How often the server shows it; `server_…`, `record_id` and `at` are of the first of these. */
   readonly times: number;
   readonly server_type: BalanceChangeType | null;
   readonly server_amount: string | null;
@@ -69,7 +70,7 @@ export interface Finding {
   readonly note: string;
 }
 
-/** From the first time on, up to the second, ms since 1970; null where there is no bound. */
+/** Both ends are included. Milliseconds since 1970; null if there is no bound. */
 export interface Span {
   readonly from: number | null;
   readonly to: number | null;
@@ -77,14 +78,14 @@ export interface Span {
 
 export function isInSpan({ from, to }: Span, at: string | null): boolean {
   const time = parseInstant(at);
-  // What has no time may be of any.
+  // A change without a time may be of any time.
   return time === undefined || ((from ?? -Infinity) <= time && time <= (to ?? Infinity));
 }
 
-/** The user's changes as they are shown; `hidden` where none are, `gone` where there is no such user any more. */
+/** The user's changes; `hidden` if the server does not show them, `gone` if there is no such user any more. */
 export type SeenChanges = readonly ShownChange[] | 'hidden' | 'gone';
 
-/** What differs of one user, and what of it went back later. */
+/** Returns the differences of one user, and the payments that were taken back later. */
 export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, span: Span): Finding[] {
   const compared = rows.compared.get(user) ?? [];
   if (seen === 'hidden') {
@@ -96,12 +97,12 @@ export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, s
   for (const change of changes) {
     for (const token of new Set(change.tokens)) byToken.set(token, [...(byToken.get(token) ?? []), change]);
   }
-  const spare = new Set(changes.filter(({ tokens }) => tokens.length === 0));
+  const withoutToken = new Set(changes.filter(({ tokens }) => tokens.length === 0));
   const found = compared.flatMap((row) => {
-    const own = rowFinding(row, byToken.get(row.token) ?? [], spare, seen === 'gone');
-    if (own !== null) return [own];
-    const back = row.state === 'applied' ? reversalOf(row, byToken.get(row.token)?.[0], rows, spare) : null;
-    return back === null ? [] : [back];
+    const shown = byToken.get(row.token) ?? [];
+    const difference = rowFinding(row, shown, withoutToken, seen === 'gone');
+    if (difference !== null) return [difference];
+    return row.state === 'applied' ? (findReversal(row, shown[0], rows, withoutToken) ?? []) : [];
   });
   for (const [token, shown] of byToken) {
     const known = rows.byToken.get(token);
@@ -118,10 +119,11 @@ function isSent({ state }: KnownRow): boolean {
   return state === 'applied' || isOpen(state);
 }
 
+/** Returns how the row differs from what is shown; null if it does not. A change that explains it is taken out of `withoutToken`. */
 function rowFinding(
   row: KnownRow,
   shown: readonly ShownChange[],
-  spare: Set<ShownChange>,
+  withoutToken: Set<ShownChange>,
   isGone: boolean,
 ): Finding | null {
   const [change] = shown;
@@ -132,19 +134,19 @@ function rowFinding(
       return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
     if (row.state !== 'applied') return null;
     if (isGone) return finding('missing', row, shown, 'the user is not there any more');
-    // A server that cuts or changes texts keeps no token; the row was taken for applied by something else then.
-    const alike = [...spare].find(
+    // A server that cuts or changes texts may lose the token. The row then counts as applied by other evidence.
+    const alike = [...withoutToken].find(
       (each) => does(each, row) && each.texts.every((text) => mayHaveLost(text, row.token)),
     );
     if (row.evidence !== 'token' && alike !== undefined) {
-      spare.delete(alike);
+      withoutToken.delete(alike);
       return null;
     }
     return finding(
       'missing',
       row,
       shown,
-      `the journal has it as applied, by the evidence ${row.evidence ?? 'of nothing'}`,
+      `the journal has it as applied, ${row.evidence === null ? 'without evidence' : `with the evidence "${row.evidence}"`}`,
     );
   }
   if (made < shown.length) {
@@ -159,32 +161,33 @@ function rowFinding(
 
 const opposite = { add: 'remove', remove: 'add' } as const;
 
-function reversalOf(
+/** Returns what took the applied row back: a row of the journal, or a later change by hand; null if nothing did. */
+function findReversal(
   row: KnownRow,
   own: ShownChange | undefined,
   { takenBack }: JournalRows,
-  spare: Set<ShownChange>,
+  withoutToken: Set<ShownChange>,
 ): Finding | null {
   const by = takenBack.get(rowName(row.batch, row.row));
   if (by !== undefined) return finding('reversed', row, [], `taken back by row ${by.row} of batch ${by.batch}`);
   const { type, amount } = row;
   if (type === 'set') return null;
   const after = parseInstant(own?.at ?? null) ?? -Infinity;
-  const later = [...spare].filter(
+  const later = [...withoutToken].filter(
     (each) => does(each, { type: opposite[type], amount }) && (parseInstant(each.at) ?? Infinity) >= after,
   );
-  const saying = later.find(({ texts }) => texts.some((text) => text.toLowerCase().includes(row.token)));
-  const change = saying ?? later[0];
+  const naming = later.find(({ texts }) => texts.some((text) => text.toLowerCase().includes(row.token)));
+  const change = naming ?? later[0];
   if (change === undefined) return null;
-  spare.delete(change);
+  withoutToken.delete(change);
   const how =
-    saying === undefined ? 'the same amount went the other way later, for whatever reason' : 'taken back by hand';
+    naming === undefined ? 'the same amount went the other way later, for whatever reason' : 'taken back by hand';
   return finding('reversed', row, [change], how);
 }
 
 function unknownToken(user: number, token: string, shown: readonly ShownChange[]): Finding {
   const [first] = shown;
-  // What the server took back in the same words was made once.
+  // A server that took a change back may have used the same text: only transactions like the first one count.
   const times = shown.filter(
     ({ type, amount }) => type === first?.type && amount?.toString() === first?.amount?.toString(),
   ).length;

@@ -1,7 +1,7 @@
 /**
- * Whom the rows are about: found in the mirror first, then confirmed on the server. Whoever the mirror does not know is
- * requested from the server, however many. Of those it knows, all are confirmed where that costs few requests, else a
- * part: each one is read again just before its write in any case. Section "Writing" of docs/architecture.md.
+ * Finds the users of the rows, in the mirror first, then on the server. Users whom the mirror does not know are requested from the
+ * server, however many. Those it knows are all confirmed if that takes few requests, otherwise some of them: each user is read again
+ * just before the write anyway. Section "Writing" of docs/architecture.md.
  */
 import { recordId, type ServedRecord } from '../model/records.ts';
 import { relationTable, resourceOf } from '../model/resources.ts';
@@ -23,10 +23,10 @@ import type { Timestamp } from '../model/time.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
-/** Requests that confirming what the mirror knows may cost. */
+/** How many requests may be spent on confirming what the mirror knows. */
 const mostConfirmations = 200;
 
-/** Users by `keyText`. Of those that are as the mirror has them there may be a hundred thousand: they are kept as JSON. */
+/** Users by `keyText`. There may be a hundred thousand from the mirror, so these are kept as JSON. */
 export class Users {
   readonly #found = new Map<string, Found>();
   readonly #mirrored: Map<string, string>;
@@ -53,13 +53,13 @@ export class Users {
 }
 
 export interface FoundUsers {
-  /** Every key that was given is there. */
+  /** Has an entry for every key that was given. */
   readonly users: Users;
-  /** Users that are as the mirror has them. */
+  /** How many users are from the mirror and were not confirmed on the server. */
   readonly unconfirmed: number;
 }
 
-/** @param urgent keys whose balance decides whether their row is sent: they are confirmed first */
+/** @param urgent keys of users whose balance decides whether their row is sent; confirmed first */
 export async function findUsers(
   keys: ReadonlyMap<string, UserKey>,
   urgent: ReadonlySet<string>,
@@ -91,7 +91,7 @@ export async function findUsers(
   return { users, unconfirmed: known.length - confirmed.length };
 }
 
-/** Who has one of the keys that new users shall have. Each is looked for again before its row is sent. */
+/** Finds the users who already have keys of new users. Each key is looked for again before its row is sent. */
 export async function findTaken(
   keys: ReadonlyMap<string, UserKey>,
   directory: UserDirectory | null,
@@ -102,7 +102,7 @@ export async function findTaken(
   return { users: new Users(mirrored), unconfirmed: keys.size - mirrored.size };
 }
 
-/** Users as JSON, by `keyText`. A key that fits two rows of the mirror is as unknown as one that fits none: the server decides. */
+/** Users of the mirror as JSON, by `keyText`. A key that two of them have is left out, as if unknown: the server decides. */
 function inMirror(
   directory: UserDirectory | null,
   keys: ReadonlyMap<string, UserKey>,
@@ -135,8 +135,8 @@ function textOf(user: KnownUser, column: KeyColumn): string {
 }
 
 /**
- * By its key on the server, where two users may have it although the mirror knows one. Where the server cannot find users
- * by it, one that the mirror knows is requested by its id, and taken where it still has the key.
+ * Requests the user by its key, since two users on the server may have it although the mirror knows one. If the server finds nobody by
+ * the key, a user that the mirror knows is requested by id, and counts if it still has the key.
  */
 async function ofKey(key: UserKey, mirrored: Found | undefined, live: LiveOptions): Promise<Found> {
   const found = await userByKey(live, key);
@@ -146,7 +146,7 @@ async function ofKey(key: UserKey, mirrored: Found | undefined, live: LiveOption
   return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
 }
 
-/** Out of the whole list; a key that two users fit is left to be requested by itself. */
+/** Finds users in the whole list. A key that two users have is left out and requested by itself. */
 async function inList(
   keys: ReadonlyMap<string, UserKey>,
   pages: number,
@@ -169,7 +169,7 @@ async function inList(
   return found;
 }
 
-/** Their whole records as the mirror has them, each once. */
+/** The whole records of the rows' users in the mirror, each once. */
 export function usersOfRows(directory: UserDirectory, action: Action, { rows, problems }: ReadRows): ServedRecord[] {
   const readable = problems.length > 0 ? [] : [...rows].filter((row) => row.problems.length === 0);
   const keys = readable.flatMap(({ key, parameters }) => key ?? action.newKeys?.(parameters) ?? []);
@@ -186,10 +186,10 @@ const batch = 5_000;
 
 export type UserDirectory = ReturnType<typeof openUserDirectory>;
 
-/** Opens an existing mirror to find users in it. Throws `FileError` where there is none. The caller closes it. */
+/** Opens an existing mirror to find users in it. Throws a FileError if there is none. The caller must close it. */
 export function openUserDirectory(file: string) {
   const database = openMirrorForReading(file);
-  // KiB; users are read once, in the order in which they lie there.
+  // 2000 KiB: users are read once, in the order of the file, so a larger cache would not help.
   database.pragma('cache_size = -2000');
   const freshAsOf = database
     .prepare<[], string | null>("SELECT fresh_as_of FROM mirror_freshness WHERE resource = 'users'")
@@ -205,11 +205,11 @@ export function openUserDirectory(file: string) {
     return [...new Set(wanted)].map(quoteName).join(', ');
   };
   return {
-    /** Every row was seen on the server at or after this time; null where that is not known. */
+    /** Every row was seen on the server at or after this time; null if unknown. */
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
     /**
-     * The users with one of these values in the column, addresses and names without regard to case: rows with `id`, `username`,
-     * `email`, `balance` and the fields given.
+     * The users with one of these values in the column; addresses and names are compared without regard to case. The records have
+     * `id`, `username`, `email`, `balance` and the given fields.
      */
     *find(
       column: 'id' | 'email' | 'username',
@@ -229,7 +229,7 @@ export function openUserDirectory(file: string) {
       }
     },
     ids: (): number[] => database.prepare<[], number>('SELECT id FROM users').pluck().all(),
-    /** The user's balance transactions; undefined where the mirror has none of anybody. */
+    /** The user's balance transactions; undefined if the mirror has no table of them. */
     transactions: (user: number) => transactions?.all(user).map((record) => JSON.parse(record) as ServedRecord),
     close: (): void => void database.close(),
   };

@@ -1,16 +1,12 @@
-/**
- * The states of one row, from the plan to the verdict, and which step leads from which to which. Section "Writing" of
- * docs/architecture.md.
- */
+/** The states of a row, from the plan to the verdict, and the allowed steps between them. Section "Writing" of docs/architecture.md. */
 import type { AnswerKind, IntentState } from '../journal/port.ts';
 
-/** What is counted of a batch, in the order in which it is shown. */
+/** The counts of a batch, in the order in which they are shown. */
 export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
 
 type CountName = (typeof countNames)[number];
 export type Counts = Readonly<Record<CountName, number>>;
 
-/** As what a row in each of the states counts. */
 const countedAs = {
   planned: 'planned',
   sending: 'unknown',
@@ -27,11 +23,11 @@ const countedAs = {
 
 export const intentStates = Object.keys(countedAs) as IntentState[];
 
-/** The files of results. */
+/** The result files of a batch, without the ending of their names. */
 export const resultFiles = ['applied', 'rejected', 'unknown', 'unprocessed'] as const;
 export type ResultFile = (typeof resultFiles)[number];
 
-/** A row in one of these may be on its way, or its outcome is open: no other write for the same user goes out. */
+/** The row may be on its way, or its outcome is open. Meanwhile no other write for the same user goes out. */
 export const openStates = [
   'sending',
   'acknowledged',
@@ -40,24 +36,24 @@ export const openStates = [
 ] as const satisfies readonly IntentState[];
 
 /**
- * `sending` back to `planned`: the server said to come back later, or was not reached; nothing was done. From a verdict
- * back to `planned`: a person decided to send again. From a verdict to another one: a later look saw more.
+ * `sending` back to `planned`: nothing was done, because the server said to come back later or could not be reached. From a verdict
+ * back to `planned`: a person decided to send again. From one verdict to another: a later look saw more.
  */
 const steps: Readonly<Record<IntentState, readonly IntentState[]>> = {
-  // Without a request from here: the row is found on the server when it is looked at, something moved since it was put off, or a
-  // person wanted it sent again and it must not be.
+  // All but `sending` come from the look before a request: the row shows on the server already, something changed since the server
+  // put it off, or it must not be sent (again).
   planned: ['sending', 'blocked', 'skipped', 'not_applied', 'applied', 'unknown', 'needs_human'],
   blocked: ['planned', 'skipped', 'not_applied'],
   sending: ['acknowledged', 'unknown', 'planned'],
   acknowledged: ['applied', 'rejected', 'not_applied', 'unknown', 'needs_human'],
   unknown: ['applied', 'rejected', 'not_applied', 'needs_human', 'planned'],
   needs_human: ['applied', 'rejected', 'not_applied', 'planned'],
-  // Proven as far as could be seen: a write that is made later still is seen later.
+  // Only as certain as what could be seen: a write that is made late shows later.
   rejected: ['planned', 'applied', 'needs_human'],
   not_applied: ['planned', 'applied', 'needs_human'],
-  // Where it turns out to have been made more than once.
+  // If it turns out to have been made more than once.
   applied: ['needs_human'],
-  // Not sent from here: its token shows that another journal has.
+  // If its token shows that another journal has sent it.
   skipped: ['applied', 'needs_human'],
   invalid: [],
 };
@@ -66,7 +62,7 @@ export function mayFollow(from: IntentState, to: IntentState): boolean {
   return steps[from].includes(to);
 }
 
-/** Throws where the step is none: a bug that must not reach the journal. */
+/** Throws if the step is not allowed: such a bug must not reach the journal. */
 export function checkStep(from: IntentState, to: IntentState): void {
   if (!mayFollow(from, to)) throw new Error(`a row cannot go from ${from} to ${to}`);
 }
@@ -75,7 +71,7 @@ export function isOpen(state: IntentState): boolean {
   return (openStates as readonly IntentState[]).includes(state);
 }
 
-/** The state in which a response leaves the row. A refusal is believed only when the user was looked at. */
+/** The state of the row right after its response. Even a refusal leaves it unknown, until the user has been read. */
 export function stateAfterResponse(kind: AnswerKind): 'acknowledged' | 'unknown' {
   return kind === 'accepted' ? 'acknowledged' : 'unknown';
 }
@@ -84,13 +80,13 @@ export function countNameOf(state: IntentState): CountName {
   return countedAs[state];
 }
 
-/** The file of results in which a row stands. */
+/** The result file that lists a row in this state. */
 export function resultFileOf(state: IntentState): ResultFile {
   const name = countedAs[state];
   return name === 'applied' || name === 'rejected' || name === 'unknown' ? name : 'unprocessed';
 }
 
-/** The counts of a batch; they sum to its rows. */
+/** Counts the rows of a batch by outcome. The counts add up to the number of rows. */
 export function countsOf(states: Readonly<Partial<Record<IntentState, number>>>): Counts {
   const counts = Object.fromEntries(countNames.map((name) => [name, 0])) as Record<CountName, number>;
   for (const state of intentStates) counts[countNameOf(state)] += states[state] ?? 0;

@@ -1,6 +1,6 @@
 /**
- * Whether the journal is the one that knows what was sent, by the newest step of its chain that the mirror has seen: one that
- * was lost, emptied, cut or put back from a copy is noticed. Section "Consent" of docs/architecture.md.
+ * Checks that the journal is the one that knows what was sent. The mirror remembers the newest step of its chain, so a journal that
+ * was lost, emptied, cut or restored from a copy is noticed. Section "Consent" of docs/architecture.md.
  */
 import { constants } from 'node:fs';
 import type { Database } from 'better-sqlite3';
@@ -12,49 +12,49 @@ import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import type { SendingPorts } from './sending.ts';
 
-/** What the mirror keeps of the journal by which money was sent. */
+/** What the mirror remembers of the journal that money was sent from: its newest step, and this. */
 interface RememberedJournal extends Head {
   /** The id of the journal. */
   readonly journal: string;
-  /** Of what the newest request was; null of a write by hand. */
+  /** The batch of the newest request; null for a write by hand. */
   readonly batch: string | null;
-  /** When it was about to go out. */
+  /** When that request was about to be sent. */
   readonly at: Timestamp;
-  /** Of a machine that sent nothing itself: the journal had the step then. */
+  /** This machine has sent nothing itself: `at` is when it saw the step. */
   readonly seen?: true;
 }
 
 type Ports = Pick<SendingPorts, 'journal' | 'memory' | 'clock'>;
 
 /**
- * To be called before each request that sends money: by its newest step, the journal is known again. Throws a UsageError where
- * a newer one is known: this one may have been put back from a copy since its rows were claimed, while both were in use.
+ * Remembers the newest step of the journal. Must be called before each request that sends money. Throws a UsageError if the mirror
+ * knows a newer journal: this one may have been restored from a copy after its rows were claimed.
  */
 export async function rememberJournal({ journal, memory, clock }: Ports, batch: string | null): Promise<void> {
   if (memory === null) return;
   for (;;) {
     const known = memory.recall();
-    // Not whether steps are missing: that was looked at for the claim, and goes through the whole chain.
+    // Does not look for gaps: the claim did, and that reads the whole chain.
     const lacked = known !== null && (await lacks(journal, known));
     const problem = memoryProblem(known, { id: journal.id, gap: null, lacks: lacked });
     if (problem !== null) throw notTheJournal(problem);
     const head = await journal.head();
     if (head === undefined) return;
-    // False where somebody else was about to send meanwhile, by this journal or by another one.
+    // False if another process remembered a step meanwhile, of this journal or another one: look again.
     if (memory.remember({ journal: journal.id, batch, ...head, at: timestampOf(clock.now()) }, known)) return;
   }
 }
 
-/** After steps that sent nothing. Changes nothing where the mirror knows no journal, or another one. */
+/** Remembers the newest step after steps that sent nothing. Changes nothing if the mirror knows no journal, or another one. */
 export async function refreshMemory({ journal, memory }: Ports): Promise<void> {
   if (memory === null) return;
   const known = memory.recall();
   if (known === null || (await problemOf({ journal }, known)) !== null) return;
-  // When something was sent last stays.
+  // `batch` and `at` stay those of the last request.
   memory.remember({ ...known, ...(await journal.head()) }, known);
 }
 
-/** Keeps the newest step of a journal that other machines write to, also where this one never sends. */
+/** Remembers the newest step of a shared journal, even if this machine never sends. */
 export async function rememberShared(
   memory: JournalMemory,
   head: Head & { readonly journal: string },
@@ -63,14 +63,14 @@ export async function rememberShared(
 ): Promise<void> {
   const known = memory.recall();
   const { journal, step, hash } = head;
-  // What it remembers of a journal that was put back from a copy, or is another one, is what speaks against sending.
+  // If the mirror knows a newer or another journal, it must keep that: it is the reason not to send from this one.
   if (known !== null && (known.journal !== journal || known.step > step || !(await hasStep(known)))) return;
   const at = timestampOf(clock.now());
   const sent = known === null || known.seen ? { batch: null, at, seen: true as const } : known;
   memory.remember({ ...sent, journal, step, hash }, known);
 }
 
-/** Throws a UsageError where this journal is not the one that knows what was sent; nothing was sent then. */
+/** Throws a UsageError if this journal is not the one that knows what was sent. */
 export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Promise<void> {
   const problem = await problemOf(ports, ports.memory?.recall() ?? null);
   if (problem !== null) throw notTheJournal(problem);
@@ -79,20 +79,20 @@ export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Pr
 function notTheJournal(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was sent`, {
     advice:
-      'A journal that was lost, damaged or put back from a copy does not know what was paid since. Put the newest one back. ' +
-      'Where it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all users and records ' +
-      'what this journal lacks. Where the server shows no transactions, look at these users yourself; then take this ' +
-      'journal for the right one, once: `admin-mirror bulk reconcile --accept-journal --reason "…"`.',
+      'A journal that was lost, damaged or restored from a copy does not know what was paid since. Put the newest one back. ' +
+      'If it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all users and records ' +
+      'what this journal lacks. If the server shows no transactions, look at these users yourself; then accept this ' +
+      'journal, once: `admin-mirror bulk reconcile --accept-journal --reason "…"`.',
   });
 }
 
-/** When the newest request went out of which this journal knows nothing; null where it lacks none that is known of. */
+/** When the newest request that this journal does not know was sent; null if the mirror knows of none. */
 export async function newestUnknownSend(ports: Pick<Ports, 'journal' | 'memory'>): Promise<Timestamp | null> {
   const known = ports.memory?.recall() ?? null;
   return known !== null && (await lacks(ports.journal, known)) ? known.at : null;
 }
 
-/** Takes the journal for the right one from now on, for the reason that a person gave, where it does not count as that. */
+/** Accepts the journal as the right one from now on, for a person's reason. Does nothing if it already counts as the right one. */
 export async function acceptJournal(ports: Ports, reason: string): Promise<void> {
   const known = ports.memory?.recall() ?? null;
   if ((await problemOf(ports, known)) === null) return;
@@ -111,7 +111,7 @@ async function problemOf({ journal }: Pick<Ports, 'journal'>, known: RememberedJ
   });
 }
 
-/** Why the journal is not the one that knows what was sent, in words; null where nothing speaks against it. Pure. */
+/** Says why the journal is not the one that knows what was sent; null if nothing speaks against it. Pure. */
 export function memoryProblem(
   known: RememberedJournal | null,
   journal: { readonly id: string; readonly gap: number | null; readonly lacks: boolean },
@@ -132,11 +132,12 @@ async function lacks(journal: Journal, known: RememberedJournal): Promise<boolea
   return known.journal !== journal.id || !(await journal.hasStep(known));
 }
 
+/** Name of the row in the mirror's table. */
 const name = 'journal';
 
 export type JournalMemory = ReturnType<typeof openJournalMemory>;
 
-/** Of an existing mirror. A mirror that this user may only read remembers nothing new. */
+/** Opens the memory in an existing mirror. A mirror that this user may only read remembers nothing new. */
 export function openJournalMemory(file: string, clock: Clock) {
   const reading = openMirrorForReading(file);
   const recall = reading
@@ -153,16 +154,16 @@ export function openJournalMemory(file: string, clock: Clock) {
   }
 
   return {
-    /** Null where nothing was ever sent. Throws a FileError where the mirror cannot be read. */
+    /** Returns null if nothing was ever sent. Throws a FileError if the mirror cannot be read. */
     recall: () =>
       explained('read', () => {
         const value = recall.get(name);
         const known = value === undefined ? null : (JSON.parse(value) as RememberedJournal);
-        // What was remembered before there was a chain says nothing of it.
+        // Entries from before there was a chain have no hash and say nothing.
         return known?.hash === undefined ? null : known;
       }),
     /**
-     * In the place of what was recalled; false where something else stands there by now. Throws a FileError where the mirror
+     * Replaces what was recalled. Returns false if another process has replaced it meanwhile. Throws a FileError if the mirror
      * cannot be written.
      */
     remember: (newest: RememberedJournal, recalled: RememberedJournal | null) =>

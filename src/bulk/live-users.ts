@@ -1,4 +1,4 @@
-/** Users as the server has them at this moment - one by one, or out of the pages of the whole list -, and whose the key is. */
+/** Reads users from the server, one by one or page by page, and finds out whose the API key is. */
 import { setTimeout as wait } from 'node:timers/promises';
 import pLimit from 'p-limit';
 import type { Client } from '../api/client.ts';
@@ -8,13 +8,14 @@ import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow
 import { OperatorError } from '../model/errors.ts';
 import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
+import { textOf } from './actions/user-with.ts';
 import { moneyOf } from '../model/money.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { shown } from './sheet/rows.ts';
 
 export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark' | 'counters'>;
 
-/** A user, or why there is none, in words. */
+/** A user, or a text that says why there is none. */
 export type Found = KnownUser | string;
 
 export interface LiveOptions {
@@ -38,19 +39,19 @@ export async function userById(options: LiveOptions, id: number): Promise<Found>
 
 const several = 'several users have';
 
-/** Whether the reason is that more than one user fits, among whom nobody may choose. */
+/** Whether the reason is that several users have the key, so that nobody may choose one of them. */
 export function isAmbiguous(reason: string): boolean {
   return reason.startsWith(several);
 }
 
-/** The user that the key names: none, or one. More than one is as bad as none. */
+/** The one user that the key names. Several users are as bad as none. */
 export async function userByKey(options: LiveOptions, key: UserKey): Promise<Found> {
   const { column, value } = key;
   if (column === 'user_id') return userById(options, Number(value));
   const { client, userFields, signal } = options;
   try {
     const found = new Map<number, KnownUser>();
-    // A server may tell large letters from small ones; a person who types an address does not.
+    // A server may distinguish upper and lower case; a person who types an address does not.
     for (const wanted of new Set([value, value.toLowerCase()])) {
       const page = await client.list('users', { filters: [{ key: column, value: wanted }], paginate: 15 }, signal);
       for (const user of page.records.flatMap((record) => knownUser(record, userFields) ?? []))
@@ -61,7 +62,7 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
     const [user, other] = same;
     if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${same.map(({ id }) => id).join(', ')}`;
     if (user !== undefined) return user;
-    // A filter that is not kept to brings others, and proves nothing.
+    // A server that ignores the filter shows other users, which proves nothing.
     if (users.length > 0) return `the server does not find users by ${column}; name the user by user_id`;
     return `no user has the ${column} ${shown(value)}`;
   } catch (error) {
@@ -72,7 +73,7 @@ export async function userByKey(options: LiveOptions, key: UserKey): Promise<Fou
   }
 }
 
-/** Looks for each, some side by side. */
+/** Looks at each item, several side by side. */
 export async function eachLive<T>(
   items: readonly T[],
   { concurrency, signal }: LiveOptions,
@@ -90,13 +91,13 @@ export async function eachLive<T>(
     );
   } catch (error) {
     limit.clearQueue();
-    // What is under way ends by itself.
+    // Looks that are under way end by themselves.
     await wait(0);
     throw error;
   }
 }
 
-/** On how many pages the users are, as the server counts. */
+/** How many pages of users there are, by the server's count. */
 export async function pagesOfList(options: LiveOptions): Promise<number> {
   return (await pageOfUsers(options, new Reach(), 1)).lastPage;
 }
@@ -106,7 +107,7 @@ const order = [
   { key: 'username', direction: 'asc' },
 ] as const;
 
-/** One page of the list, read as smaller ones where the host cannot make it. */
+/** Reads one page of the list, in smaller pages if the server cannot make it. */
 export function pageOfUsers(
   { client, pageSize, signal }: Pick<LiveOptions, 'client' | 'pageSize' | 'signal'>,
   reach: Reach,
@@ -118,22 +119,20 @@ export function pageOfUsers(
   return readPage(readingRecords(requestOne), number, pageSize, reach);
 }
 
-/** Every user of the list, page by page. One that moves between pages meanwhile may be missed: request it by itself. */
+/** Every user of the list, page by page. May miss a user who moves between pages meanwhile: request such a user by itself. */
 export async function* everyUser(options: LiveOptions, pages: number): AsyncGenerator<readonly KnownUser[]> {
   const { userFields, concurrency } = options;
   const reach = new Reach();
   for (let first = 1; first <= pages; first += concurrency) {
     const numbers = Array.from({ length: Math.min(concurrency, pages - first + 1) }, (_, at) => first + at);
     const read = await Promise.all(numbers.map((number) => pageOfUsers(options, reach, number)));
-    // A total may count what no page shows.
+    // The server's total may count users that no page shows.
     if (read.every(({ records, unreadable }) => records.length === 0 && unreadable === undefined)) return;
     for (const { records } of read) yield records.flatMap((record) => knownUser(record, userFields) ?? []);
   }
 }
 
-const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-
-/** Undefined where the record has no id that can be written to. */
+/** Returns undefined if the record has no id that can be written to. */
 export function knownUser(record: ServedRecord, userFields: readonly string[]): KnownUser | undefined {
   const id = recordId(record);
   if (id === undefined || id <= 0) return undefined;
@@ -146,10 +145,10 @@ export function knownUser(record: ServedRecord, userFields: readonly string[]): 
   };
 }
 
-/** A server that does not say whose key it is must not hold anybody up. */
+/** Few attempts: a server that does not say whose key it is must not delay the command. */
 const patience = { attempts: 2 };
 
-/** The user's id; null where the server does not say. Throws KeyRefused for a key that is not taken at all. */
+/** The id of the key's user; null if the server does not say. Throws KeyRefused for a key that the server does not accept (401). */
 export async function keyOwner(client: Pick<Client, 'auth'>, signal: AbortSignal): Promise<string | null> {
   try {
     const id = recordId(recordIn((await client.auth(signal, patience)).body) ?? {});

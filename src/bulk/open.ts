@@ -1,4 +1,4 @@
-/** What planning and sending are opened with, as the settings say: on the command line and in the console alike. */
+/** Opens what planning and sending need, as the settings say, for the command line and the console. */
 import { existsSync } from 'node:fs';
 import type { Client } from '../api/client.ts';
 import { openApi } from '../api/open.ts';
@@ -14,11 +14,11 @@ import { openUserDirectory, type UserDirectory } from './find-users.ts';
 
 export interface BulkPorts extends PlanPorts {
   readonly client: Client;
-  /** Null where there is no mirror, and in a rehearsal. */
+  /** Null without a mirror, and in a rehearsal. */
   readonly memory: JournalMemory | null;
 }
 
-/** @param rehearsal the journal is one for this run alone, of which the mirror must know nothing */
+/** @param rehearsal the journal is for this run only, and the mirror must not remember it */
 export async function openBulkPorts(
   { settings, log, clock, signal }: Surroundings,
   actor: Actor,
@@ -32,7 +32,7 @@ export async function openBulkPorts(
   };
 }
 
-/** What a plan is made with, beside that journal. */
+/** Opens what planning needs besides the journal. */
 export function openPlanPorts<J extends Pick<Journal, 'claimView' | 'clock'>>(
   { settings, log, signal }: Omit<Surroundings, 'clock'>,
   journal: J,

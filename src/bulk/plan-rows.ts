@@ -1,7 +1,6 @@
 /**
- * What each row would do, in the order of the file: before → after for each user, what is wrong, what deserves a look, what
- * it comes to, and the hash by which all of it is approved. Pure: the same rows and users give the same plan. Section
- * "Writing" of docs/architecture.md.
+ * Works out what each row would do, in the order of the file: before and after for each user, problems, notes, totals, and the hash
+ * by which the plan is approved. Pure: the same rows and users give the same plan. Section "Writing" of docs/architecture.md.
  */
 import { createHash, hash } from 'node:crypto';
 import { Big } from 'big.js';
@@ -17,18 +16,18 @@ import { mapRows, PackedRows, shown } from './sheet/rows.ts';
 import { otherUser } from './sending.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 
-/** A row as it will be stored, but for its token. */
+/** A row as it will be stored, except for its token. */
 export type PlannedRow = Omit<NewIntent, 'token'>;
 
-/** By `keyText`; a text says why there is none. */
+/** Users by `keyText`; a text says why there is no user. */
 type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
 
-/** Warnings of one kind that are listed one by one. */
+/** How many warnings of one kind are listed one by one. */
 export const mostWarnings = 50;
 
 /**
- * @param users they become what the rows make of them, and go with the last row that names them
- * @param shared keys that several rows have; undefined where any may
+ * @param users changed as the rows would change them; a user that no later row names is deleted
+ * @param shared keys that several rows have; undefined if unknown
  * @param hash every row is added to it
  */
 export function planRows(
@@ -55,11 +54,11 @@ export function planRows(
   return { rows: mapRows(planned, withSize), claimed, problems, warnings, warned, net: moneyText(net) };
 }
 
-/** Plans one row after the other: a row finds its user as the rows before it leave them. */
+/** Plans one row after the other: a row finds its user as the earlier rows leave it. */
 class Planner {
   readonly claimed: ClaimedRow[] = [];
   readonly problems: SheetProblem[] = [];
-  /** The first of them; `warned` is how many there are. */
+  /** Only the first ones; `warned` counts all. */
   readonly warnings: string[] = [];
   warned = 0;
   readonly changes: [row: number, change: Money][] = [];
@@ -68,7 +67,7 @@ class Planner {
   readonly #users: PlannedUsers;
   readonly #caps: Pick<Caps, 'maxRow'>;
   readonly #shared: ReadonlySet<string> | undefined;
-  /** By fingerprint, and by key of a new user. */
+  /** The first row with each fingerprint, and with each key of a new user. */
   readonly #firstRows = new Map<string, number>();
   readonly #newKeys = new Map<string, number>();
 
@@ -90,7 +89,7 @@ class Planner {
     };
     if (typeof found === 'string' && wrong.length === 0) note(row.key?.column ?? null, found);
     const other = row.wasOf === undefined || user === null ? null : otherUser(row.wasOf, user);
-    if (other !== null) note(null, `${other} of what is taken back: look whether it is the same person`);
+    if (other !== null) note(null, `${other} of the batch that is taken back: check that it is the same person`);
     const preview = wrong.length === 0 ? action.preview(row.parameters, user) : null;
     for (const { column, problem } of preview?.problems ?? []) note(column, problem);
     const change = preview?.change ?? null;
@@ -102,14 +101,14 @@ class Planner {
       else this.#newKeys.set(keyText(key), row.row);
     }
     this.problems.push(...wrong);
-    // Null where the row is invalid: nothing that it would do counts then.
+    // Null if the row is invalid: then nothing that it would do counts.
     const sound = wrong.length === 0 ? preview : null;
-    // Not who stands in the way of a new user.
+    // For a new user, `user` is somebody else who has its key already.
     const about = action.target === 'new' ? null : user;
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
     const notes = sound === null ? [] : this.#notesOf(row.row, sound, about, fingerprint);
-    // A row that cannot be read was not counted among those that share its user.
+    // `shared` does not count rows that cannot be read, so they must not release the user.
     if (row.key !== null && row.problems.length === 0) this.#leave(keyText(row.key), sound);
     return {
       row: row.row,
@@ -130,7 +129,7 @@ class Planner {
     };
   }
 
-  /** What deserves a look in a valid row, which counts from now on. */
+  /** Returns the notes of a valid row, and adds the row to the totals. */
   #notesOf(row: number, sound: Preview, user: KnownUser | null, fingerprint: string | null): string[] {
     const { before, after, change, warnings } = sound;
     const notes = [...(user === null ? [] : userNotes(user)), ...warnings];
@@ -159,7 +158,7 @@ class Planner {
     if ((this.warned += 1) <= mostWarnings) this.warnings.push(text);
   }
 
-  /** The user stays as the row leaves it, for the next row that names it. */
+  /** Keeps the user as the row leaves it for the next row that names it; releases it if there is none. */
   #leave(key: string, sound: Preview | null): void {
     if (this.#shared?.has(key) === false) this.#users.delete(key);
     else if (sound?.user) this.#users.set(key, sound.user);
@@ -171,12 +170,12 @@ function userOf(row: ReadRow, users: PlannedUsers): KnownUser | string {
   return users.get(keyText(row.key)) ?? 'the user was not looked for';
 }
 
-/** Who has one of the keys already that the row's new user shall have; null where nobody does. */
+/** The user who already has one of the new user's keys; null if nobody does. */
 function inTheWay(keys: readonly UserKey[], users: PlannedUsers): KnownUser | null {
   return keys.map((key) => users.get(keyText(key))).find((each) => typeof each === 'object') ?? null;
 }
 
-/** Whose open write keeps others back. @param user null where the row makes a new one */
+/** The subject of the row: while one of its writes is open, no other is sent. @param user null if the row makes a new one */
 function subjectOf(action: Action, parameters: Parameters, user: KnownUser | null): string | null {
   if (user !== null) return `user:${user.id}`;
   return action.newSubject === undefined ? null : `new:${action.newSubject(parameters)}`;
@@ -189,27 +188,27 @@ function wordsOf({ column, problem }: SheetProblem): string {
 export const notedFields = ['status', 'email_verified_at'] as const;
 
 const mostLargest = 5;
-/** A change of more times the median is far from what the batch does otherwise. */
+/** A change larger than this many times the median stands out. */
 const farTimes = 10;
 
-/** About whom the row is. A field that the server does not show says nothing. */
+/** Notes on the user of a row. A field that the server does not show says nothing. */
 export function userNotes({ fields }: Pick<KnownUser, 'fields'>): string[] {
   const { status, email_verified_at: verified } = fields;
   const notes: string[] = [];
-  // The reference has no list of states: every other one than this deserves a look, whatever it is called.
+  // The API's reference has no list of states, so any state but this one is noted.
   if (typeof status === 'string' && status !== 'active') notes.push(`the status of the user is ${shown(status)}`);
   if (verified === null) notes.push('the email is not verified');
   return notes;
 }
 
-/** Which changes stand out among those of the batch, given in the order of its rows: the largest, and those far from the median. */
+/** Notes on the changes that stand out in the batch: the largest, and those far from the median. `changes` are in row order. */
 export function sizeNotes(changes: Iterable<readonly [row: number, change: string]>): ReadonlyMap<number, string[]> {
   const notes = new Map<number, string[]>();
-  // Sorted as floats, which is exact enough for an order; what is said of a change is decided on its digits.
+  // Sorted as floats, which is exact enough for an order. The notes are decided on the exact amounts.
   const sizes = Array.from(changes, ([row, change]) => ({ row, change, size: Math.abs(Number(change)) }));
   const sorted = sizes.filter(({ size }) => size > 0).sort((a, b) => b.size - a.size);
   const sizeOf = ({ change }: { readonly change: string }): Big => new Big(change).abs();
-  // Of two in the middle the smaller one: of two rows, one may be far from the other.
+  // Of the two in the middle, the smaller one: otherwise, of two rows neither could be far from the median.
   const middle = sorted[Math.floor(sorted.length / 2)];
   if (middle === undefined) return notes;
   const median = sizeOf(middle);
@@ -217,7 +216,7 @@ export function sizeNotes(changes: Iterable<readonly [row: number, change: strin
   for (const [place, each] of sorted.entries()) {
     const { row } = each;
     const size = sizeOf(each);
-    // Where all are alike, none is large.
+    // If all are alike, none stands out.
     if (size.lte(median)) break;
     const own: string[] = [];
     if (place < mostLargest) own.push(place === 0 ? 'the largest change' : 'one of the largest changes');
@@ -243,7 +242,7 @@ export class PlanHash {
     this.#digest.update(JSON.stringify([action, fileHash, server.address, server.owner, undoOf]));
   }
 
-  /** In the order of the file. */
+  /** Must be called in the order of the file. */
   add({ row, state, subject, parameters, plannedBefore, plannedAfter }: PlannedRow): void {
     this.#digest.update(JSON.stringify([row, state, subject, parameters, plannedBefore, plannedAfter]));
   }
@@ -253,20 +252,19 @@ export class PlanHash {
   }
 }
 
-/** The same for two batches with the same rows, in whatever order and from whatever file. */
+/** The same for two batches with the same rows, whatever their order and file. */
 export function rowsDigest(rows: readonly Pick<ClaimedRow, 'fingerprint'>[]): string {
   const fingerprints = rows.flatMap(({ fingerprint }) => fingerprint ?? []).sort();
   return hash('sha256', fingerprints.join('\n'));
 }
 
 /**
- * What a row is known by: two rows with the same fingerprint do the same to the same user, whatever file they stand in and
- * whatever is said beside it.
- * @param subject `user:42`, or `new:` and what a new user will be known by
+ * Identifies what a row does: two rows with the same fingerprint do the same to the same user, whatever their file and description.
+ * @param subject `user:42`, or `new:` and what identifies the new user
  */
 export function fingerprintOf(action: Action, subject: string, parameters: Parameters): string {
   const identity = action.identity(parameters);
-  // Money can be read by whoever looks into the journal; what other actions send may hold words about people.
+  // Amounts may be readable in the journal. What other actions send may hold words about people, so it is hashed.
   return action.typed === 'net'
     ? `${action.name} ${subject} ${identity}`
     : hash('sha256', JSON.stringify([action.name, subject, identity])).slice(0, 24);

@@ -1,6 +1,4 @@
-/**
- * `bulk plan`: rows in, a stored batch out, and nothing sent. Section "Writing" of docs/architecture.md.
- */
+/** `bulk plan`: turns rows into a stored batch, and sends nothing. Section "Writing" of docs/architecture.md. */
 import { randomBytes } from 'node:crypto';
 import type { Batch, Journal, NewBatch, NewIntent, PlannedServer } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
@@ -41,14 +39,14 @@ interface PlanSource {
   readonly again: Again;
 }
 
-/** Rows with the action that they are for, and where they are from. They are gone once they were planned. */
+/** Rows, their action and their source. The rows can be planned only once: planning releases them. */
 export interface Plannable {
   readonly action: Action;
   readonly rows: ReadRows;
   readonly source: PlanSource;
 }
 
-/** What takes that batch back. Throws a UsageError where there is no such batch, or nothing of it to take back. */
+/** The rows that take the batch back. Throws a UsageError if there is no such batch, or nothing of it to take back. */
 export async function undoOf(journal: Journal, name: string): Promise<Plannable> {
   const batch = await batchOf(journal, name);
   const action = actionOfBatch(batch);
@@ -56,12 +54,12 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
   return { action, rows, source: { file: null, undoOf: batch.batch, again: { reason: null } } };
 }
 
-/** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, for what must not go out. */
+/** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent. */
 export async function planBatch(ports: PlanPorts, wanted: Plannable, name?: string): Promise<Batch> {
   return storePlan(ports.journal, await preparePlan(ports, wanted, name));
 }
 
-/** Stores what was prepared, in the name of whoever acts in the journal. */
+/** Stores a prepared plan in the name of the journal's actor. */
 export async function storePlan(
   journal: Pick<Journal, 'addBatch' | 'batch'>,
   { batch, rows }: { readonly batch: NewBatch; readonly rows: Iterable<NewIntent> | AsyncIterable<NewIntent> },
@@ -72,7 +70,7 @@ export async function storePlan(
   return stored;
 }
 
-/** Plans the rows, and stores nothing. Throws as `planBatch` does. */
+/** Plans the rows and stores nothing. Throws like `planBatch`. */
 export async function preparePlan(
   ports: PreparePorts,
   { action, rows: read, source }: Plannable,
@@ -96,7 +94,7 @@ export async function preparePlan(
     termsOf(rules, earlierClock(ports)),
   );
   checkNotRepeated(view, { fileHash, undoOf: source.undoOf }, source.again);
-  // Another day has other room: it is decided when it is sent.
+  // Only a warning: what is left of the day's limit is decided when the batch is sent.
   const today = batchCapProblem(rows, view.claimedToday, caps);
   const warnings = [
     ...read.notes,
@@ -128,7 +126,7 @@ export async function preparePlan(
   };
 }
 
-/** Throws a UsageError where there are no rows, or too many: before anything is looked up for them. */
+/** Throws a UsageError if there are no rows, or too many. Called before any user is looked up. */
 export function checkRowCount({ rows }: ReadRows, caps: Pick<Caps, 'maxRows'>): void {
   if (rows.length === 0) throw new UsageError('there are no rows to plan', { advice: 'Add rows below the header.' });
   const tooMany = rowsCapProblem(rows.length, caps);
@@ -139,7 +137,7 @@ function notPlanned(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was planned`, { advice: capAdvice });
 }
 
-/** A function of its own, so that the users go before the rows are stored: there may be a hundred thousand of both. */
+/** A function of its own, so that the users are released before the rows are stored: there may be a hundred thousand of both. */
 async function plannedRows(
   ports: PreparePorts,
   action: Action,
@@ -156,7 +154,7 @@ async function plannedRows(
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
 
-/** A file of results says itself which of its rows were sent. */
+/** Refuses the rows that a result file marks as sent. */
 function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
   const at = columns.findIndex((name) => name.toLowerCase() === '_state');
   if (at === -1) return rows;
@@ -168,11 +166,11 @@ function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
   });
 }
 
-/** Where something is wrong with the file as a whole, no row says anything that could be relied on. */
+/** If something is wrong with the file as a whole, none of its rows can be relied on. */
 function spoilt({ rows, problems }: ReadRows): Rows<ReadRow> {
   const [first] = problems;
   const problem = `the file was not read: ${first?.problem ?? ''}`;
-  // Told once, of the file, and not again for each row.
+  // Reported once for the file, and not again for each row.
   return mapRows(rows, (row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
 }
 
@@ -180,7 +178,7 @@ function* intentsOf(rows: Iterable<PlannedRow>): Iterable<NewIntent> {
   for (const row of rows) yield { ...row, token: row.state === 'planned' ? newToken() : null };
 }
 
-/** `shared`: keys that several rows have; undefined where that is not known. */
+/** `shared`: keys that several rows have; undefined if unknown. */
 async function usersOf(
   ports: PreparePorts,
   action: Action,
@@ -195,7 +193,7 @@ async function usersOf(
     const text = keyText(key);
     if (keys.has(text)) shared.add(text);
     else keys.set(text, key);
-    // A row that names a state to find, or sets one, is not sent where the mirror was behind.
+    // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
     if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(text);
   }
   const live = { ...ports, userFields: [...action.userFields, ...notedFields] };
@@ -211,7 +209,7 @@ async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): P
   return findTaken(keys, ports.directory, { ...ports, userFields: action.userFields });
 }
 
-/** One look at one user tells whether lost responses can be settled on this server without a person. */
+/** Looks at one user to tell whether lost responses can be settled on this server without a person. */
 async function unsettledWarning(ports: PreparePorts, action: Action, rows: Iterable<PlannedRow>): Promise<string[]> {
   const first = Iterator.from(rows).find(
     ({ state, user }) => state === 'planned' && (user !== null || action.target === 'new'),
@@ -242,7 +240,7 @@ function bounded(warnings: readonly string[], count = warnings.length): string[]
   return more > 0 ? [...warnings.slice(0, mostWarnings), `and ${more} more like these`] : [...warnings];
 }
 
-/** `20260311-102030-k7qa`: sorts by time, and can be typed. */
+/** `20260311-102030-k7qa`: sorts by time, and is easy to type. */
 export function newBatchId(clock: Clock): string {
   const time = timestampOf(clock.now()).slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '-');
   const letters = 'abcdefghijkmnpqrstuvwxyz23456789';

@@ -1,4 +1,4 @@
-/** Rows as instructions of an action: those of a sheet, each with what is wrong with it, and those that take a batch back. */
+/** Reads rows as instructions of an action: the rows of a sheet, each with its problems, and the rows that take a batch back. */
 import type { Batch, Intent, Journal } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
@@ -16,34 +16,34 @@ import type { Sheet, SheetProblem } from './sheet/sheet.ts';
 
 export interface ReadRow {
   readonly row: number;
-  /** As they stand in the file, in the order of its columns; a password is never kept. */
+  /** As they are in the file, in the order of its columns. A password is never kept. */
   readonly cells: readonly string[];
-  /** Null where the row names none that could be read, or makes a new user. */
+  /** Null if the row has no readable key, or makes a new user. */
   readonly key: UserKey | null;
   readonly parameters: Parameters;
   readonly problems: readonly SheetProblem[];
   /** The row of another batch that this one takes back. */
   readonly undoOfRow: number | null;
-  /** Whom that one left: an id may be another person's since. */
+  /** The user as that row left it: another person may have the id since. */
   readonly wasOf?: Pick<Intent, 'key' | 'plannedEmail' | 'plannedUsername'>;
 }
 
 export interface ReadRows {
   readonly columns: readonly string[];
-  /** Read anew each time that they are gone through. */
+  /** Each iteration reads them again. */
   readonly rows: Rows<ReadRow>;
-  /** Of the file as a whole: while there is one, no row counts as valid. */
+  /** Problems of the file as a whole: if there is one, no row counts as valid. */
   readonly problems: readonly SheetProblem[];
   readonly notes: readonly string[];
-  /** The question to a person, so that the file can be read with that mark; it stands among the problems until then. */
+  /** Which decimal mark the file uses, for a person to decide. Until then it is one of the problems. */
   readonly question?: MarkQuestion;
 }
 
-/** Reads every row; nothing is thrown for what stands in the cells. */
+/** Reads every row. Whatever is wrong with a cell becomes a problem; nothing is thrown for it. */
 export function readRows(sheet: Sheet, action: Action, options: ReadOptions): ReadRows {
-  // Result files have columns of ours, so that one of them can be sent again as it is.
+  // Columns that this program adds to result files are known, so that such a file can be planned again as it is.
   const ours = sheet.columns.map((name) => name.toLowerCase()).filter((name) => ourColumns.includes(name));
-  // What the action itself has a column for names no user: a new user name is not the old one.
+  // A column of the action is not a key: a new user name is not the old one.
   const own = new Set(action.columns.map(({ name }) => name));
   const keys = action.target === 'user' ? keyRules.filter(({ name }) => !own.has(name)) : [];
   const rules: ColumnRule[] = [
@@ -60,7 +60,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
     ...(question === null ? [] : [questionProblem(sheet, question)]),
   ];
   const keyColumn = keyColumns.find((name) => keys.some((key) => key.name === name) && index.has(name));
-  // What stands in a column that is not read is no reason to refuse a row.
+  // Problems in columns that are not read are no reason to refuse a row.
   const unread = new Set([...unknown, ...sheet.columns.filter((name) => name.startsWith('_'))]);
   const unreadApart = sheet.problems.filter(({ column }) => column === null || !unread.has(column));
   const cellProblems = Map.groupBy(unreadApart, ({ row }) => row);
@@ -68,7 +68,7 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const rows = mapRows(sheet.rows, (row): ReadRow => {
     const reader = new RowReader(row, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
-    // Without its columns there is nothing to be read of a row.
+    // If the columns are wrong, the rows cannot be read.
     const parameters = problems.length === 0 ? action.readRow(reader) : {};
     const found = problems.length === 0 ? [...(cellProblems.get(row.row) ?? []), ...reader.problems] : [];
     return {
@@ -85,8 +85,8 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
 }
 
 /**
- * A sheet that was made for another action. Where an action needs no columns but the user's, any sheet would do for it: a
- * slip of the hand would delete those who were to be credited.
+ * Recognises a sheet that was made for another action. An action such as `delete` needs only the user's column, so it would accept
+ * any sheet: one wrong word would delete the users who should be credited.
  */
 function otherActionProblem(action: Action, unknown: readonly string[]): SheetProblem[] {
   if (action.columns.some(({ required }) => required)) return [];
@@ -116,14 +116,14 @@ function questionProblem({ columns }: Sheet, { row, column, text, count, reading
   return { row, column: columns[column] ?? null, problem };
 }
 
-/** A cell's own error is reported once: by the sheet, which knows most of it, and not again by who read the cell. */
+/** Keeps only the first problem of each column: the sheet's own report of a bad cell is better than the reader's. */
 function withoutEchoes(problems: readonly SheetProblem[]): SheetProblem[] {
   return problems.filter(
     ({ column }, at) => column === null || problems.findIndex((each) => each.column === column) === at,
   );
 }
 
-/** Throws a UsageError where nothing of the batch can be taken back, or all of it was. */
+/** The rows that take the batch back. Throws a UsageError if nothing of it can be taken back, or all of it was. */
 export async function undoRows(journal: Journal, batch: Batch, action: Action): Promise<ReadRows> {
   if (action.target !== 'user') throw new UsageError(`what "${action.name}" did cannot be taken back by a batch`);
   const undone = await journal.undoneRows(batch.batch);
@@ -131,7 +131,7 @@ export async function undoRows(journal: Journal, batch: Batch, action: Action): 
   const rows: ReadRow[] = [];
   const notes: string[] = [];
   let taken = 0;
-  // The last change of a user is taken back first: a `set` stands on the balance that came before it.
+  // The last change of a user is taken back first: a `set` can only be undone while its result is still the balance.
   for (const intent of (await Array.fromAsync(journal.intents(batch.batch, ['applied']))).reverse()) {
     if (undone.has(intent.row)) {
       taken += 1;
@@ -159,7 +159,7 @@ export async function undoRows(journal: Journal, batch: Batch, action: Action): 
 function undoRow(intent: Intent, parameters: Parameters, columns: readonly string[], row: number): ReadRow {
   const user = String(intent.user);
   const cells = columns.map((name) => (name === 'user_id' ? user : textOf(parameters[name])));
-  // A user name that the row has changed is the new one since.
+  // If the row has changed the user name, the user has the new one now.
   const plannedUsername = textOf(intent.parameters?.['username']) || intent.plannedUsername;
   const wasOf = { key: null, plannedEmail: intent.plannedEmail, plannedUsername };
   return {

@@ -1,7 +1,7 @@
 /**
- * A receipt: what became of a batch, who did it and what proves it, in one signed document for whoever has to believe it
- * later: JSON, or a page of one file for people and printers without a script or anything from elsewhere. It is written, and
- * checked, row by row, so that its size does not matter. Section "Receipts" of docs/architecture.md.
+ * A receipt: a signed document that says what became of a batch, who did it and what proves it. It is JSON, or a self-contained HTML
+ * page without scripts for people and printers. It is written and checked row by row, so that its size does not matter. Section
+ * "Receipts" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import { Big } from 'big.js';
@@ -18,7 +18,7 @@ import { actorText } from '../model/actor.ts';
 export const receiptFormats = ['json', 'html'] as const;
 export type ReceiptFormat = (typeof receiptFormats)[number];
 
-/** The changes of balances in the rows of one outcome: those that were made, of the others those that were planned. */
+/** The changes of balances of all rows with one outcome: as made if they were applied, otherwise as planned. */
 interface OutcomeSum {
   readonly rows: number;
   readonly net: string;
@@ -34,7 +34,7 @@ export const receiptForm: DocumentForm = { kind: 'receipt', parts: 'rows' };
 export type ReceiptHead = Readonly<Awaited<ReturnType<typeof headOf>>>;
 export type ReceiptRow = ReturnType<typeof receiptRow>;
 
-/** As far as it is still known of a person who was forgotten. */
+/** A row of the receipt. If its person was forgotten, only what the journal still has. */
 export function receiptRow(intent: Intent) {
   const { row, user, state, parameters, before, after, evidence, token, discrepancy, problem } = intent;
   return {
@@ -57,7 +57,7 @@ export function receiptRow(intent: Intent) {
   };
 }
 
-/** Sums rows up by what became of them. */
+/** Sums up rows by outcome. */
 export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
   const zero = { net: new Big(0), gross: new Big(0) };
   const sums = new Map<(typeof countNames)[number], typeof zero>();
@@ -84,11 +84,11 @@ interface ReceiptOptions {
   readonly format: ReceiptFormat;
   readonly key: SigningKey;
   readonly clock: Clock;
-  /** Called with what the receipt says of the whole batch before its first bytes come. */
+  /** Called with the head of the receipt before its first bytes. */
   readonly onHead?: (head: ReceiptHead) => void;
 }
 
-/** The bytes of the receipt of the batch as it is at one moment. The journal does nothing else meanwhile. */
+/** The bytes of the batch's receipt as of one moment. The journal does nothing else meanwhile. */
 export function receiptOf(journal: Journal, { batch: name }: Pick<Batch, 'batch'>, options: ReceiptOptions) {
   return inPieces(
     journal.atOneMoment(async function* (frozen) {
@@ -108,7 +108,7 @@ async function* rowsOf(journal: Journal, batch: string): AsyncGenerator<ReceiptR
   for await (const intent of journal.intents(batch)) yield receiptRow(intent);
 }
 
-/** What a receipt says of the whole batch. The shape is part of the contract with scripts and with receipts of before. */
+/** What a receipt says about the whole batch. The shape is part of the contract with scripts and with older receipts. */
 async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOptions) {
   const report = await reportOf(journal, batch);
   const { action, state, rows, counts, net, discrepancies, problems, warnings, approval } = report;
@@ -136,12 +136,12 @@ async function headOf(journal: Journal, batch: Batch, { key, clock }: ReceiptOpt
     approval,
     ...factsOf(batch),
     ...(await recordOf(journal, batch)),
-    /** In their order: what was done with the whole batch, and what a person decided about a row. */
+    /** In order: what was done with the whole batch, and what people decided about rows. */
     steps: await journal.steps(batch.batch, 'decisions'),
   };
 }
 
-/** The document in a page, behind the same for people; the page has a signature of its own, over all that stands before it. */
+/** The page: a table for people, then the signed document, then a signature of the page over everything before it. */
 async function* pageTexts(
   head: ReceiptHead,
   rows: () => AsyncIterable<ReceiptRow>,
@@ -161,11 +161,11 @@ async function* pageTexts(
 }
 
 export const pageBegins = '<!doctype html>';
-/** Lines on their own: nothing that is shown can be one of them, since it is escaped. */
+/** Each is a line of its own. No shown text can equal one of them, since it is escaped. */
 export const dataBegins = '<script type="application/json" id="receipt">';
 export const dataEnds = '</script>';
 
-/** A line of the document as it stands in the page: nothing in it can end the block. */
+/** A line of the document as the page has it: nothing in it can end the block. */
 export function inPage(line: string): string {
   return line.replaceAll('<', String.raw`\u003c`);
 }
@@ -191,10 +191,10 @@ code { font: 9pt/1.4 ui-monospace, monospace }
 @media print { body { margin: 0; padding: 0; max-width: none; font-size: 8pt } code { font-size: 7pt } }
 `;
 
-/** As it stands, since the policy names its hash. */
+/** Not formatted or escaped, since the policy names the hash of these bytes. */
 const styleTag = html.raw`${`<style>${style}</style>`}`;
 
-// Nothing is loaded, whatever the page is opened with; the data block is no script that could run.
+// Nothing is loaded, whatever program opens the page. The data block is no script that could run.
 const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
 function pageHead(head: ReceiptHead): string {
@@ -279,7 +279,7 @@ function pageRow(each: ReceiptRow): string {
 
 const pageRowsEnd = '</tbody></table>';
 
-/** The whole text is in the data. */
+/** Characters in the table. The whole text is in the data block. */
 const longestWords = 200;
 
 /** `type add, amount 5.00, description Refund`. */
@@ -293,7 +293,7 @@ function whatOf(parameters: ReceiptRow['parameters']): string {
 
 type Cell = string | number | null;
 
-/** @param numbers places of the columns that stand to the right */
+/** @param numbers indexes of the columns that are aligned to the right */
 function table(columns: readonly string[], numbers: readonly number[], rows: readonly (readonly Cell[])[]): SafeHtml {
   const lines = rows.map((cells) => line(cells, numbers));
   return html.raw`${tableBegins(columns, numbers)}${lines}${pageRowsEnd}`;

@@ -1,7 +1,7 @@
 /**
- * `bulk reconcile`: what the journal says of changes of balances, against what the server shows. Reads only, page by page of
- * the users with their transactions or user by user, whichever takes fewer requests; each step is kept in a file beside the
- * journal, so that a run that was stopped goes on. Section "Reconciling" of docs/architecture.md.
+ * `bulk reconcile`: compares the journal's changes of balances with what the server shows. Only reads, either pages of users with
+ * their transactions or user by user, whichever takes fewer requests. Keeps each step in a file beside the journal, so that a run
+ * that was stopped can continue. Section "Reconciling" of docs/architecture.md.
  */
 import { appendFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ApiRecord, Page } from '../api/envelope.ts';
@@ -32,50 +32,51 @@ import type { UserDirectory } from './find-users.ts';
 
 export interface ReconcilePorts extends Pick<PlanPorts, 'journal' | 'client' | 'clock' | 'signal' | 'pageSize'> {
   readonly directory: Pick<UserDirectory, 'ids'> | null;
-  /** Where the steps are kept until it is done. */
+  /** Keeps the steps until the comparison is done. */
   readonly progressFile: string;
-  /** Says how many requests are to come, before they do, and how many users were done by a run before. */
+  /** Called before the requests. @param done users that an earlier run has compared */
   readonly announce: (requests: number, done: number) => void;
 }
 
 interface Question {
+  /** Null for all batches. */
   readonly batch: string | null;
   readonly span: Span;
-  /** As the span was asked for: by it, a run that was stopped is known again. */
+  /** The span as the person wrote it: a later run continues this one only if it is the same. */
   readonly words: string;
-  /** Requests that this run may send; null for as many as it takes. */
+  /** How many requests this run may send; null for as many as it needs. */
   readonly mostRequests: number | null;
 }
 
 export type Reconciliation = Readonly<Awaited<ReturnType<typeof reconcile>>>;
 
-/** Compares; changes nothing. Throws what the client throws, and a run after that goes on where it ended. */
+/** Compares and changes nothing. Throws what the client throws; the next run continues from there. */
 export async function reconcile(ports: ReconcilePorts, question: Question) {
   const { journal, client } = ports;
   const key = JSON.stringify([journal.id, client.address, question.batch, question.words]);
   const progress = await openProgress(ports, key, question.span);
   const rows = await journalRows(journal, question.batch, progress.span);
-  const look = new Look(ports, question, rows, progress);
+  const comparison = new Comparison(ports, question, rows, progress);
   const users = [...rows.compared.keys()].sort((a, b) => a - b);
-  if (question.batch === null || (await look.isCheaperByPages(users))) await look.allPages(users);
-  else await look.eachOf(users);
-  const { requests, findings, problems, stopped } = look;
+  if (question.batch === null || (await comparison.isCheaperByPages(users))) await comparison.allPages(users);
+  else await comparison.eachOf(users);
+  const { requests, findings, problems, stopped } = comparison;
   if (stopped === null) progress.remove();
   const now = await statesNow(journal, new Set(findings.map(({ token }) => token)));
   return {
     requests,
-    users: look.users,
+    users: comparison.users,
     rows: [...rows.compared.values()].reduce((sum, each) => sum + each.length, 0),
-    // What became of a row since its user was looked at, by this journal, was not known then.
+    // A row whose state has changed since its user was read is left out: the finding no longer applies.
     findings: findings.filter(({ token, state }) => (now.get(token) ?? null) === state),
-    /** Why not all was compared. Empty where all was. */
+    /** Why the comparison is incomplete; empty if it is complete. */
     problems: stopped === null ? problems : [...problems, stopped],
-    /** The same command goes on from here. */
+    /** The same command continues from here. */
     isStopped: stopped !== null,
   };
 }
 
-/** The rows of all batches of balances; those of the batch, in the span, are compared. */
+/** The rows of all balance batches. Those of the wanted batch, in the span, are to be compared. */
 async function journalRows(journal: Journal, wanted: string | null, span: Span): Promise<JournalRows> {
   const byToken = new Map<string, KnownRow>();
   const compared = new Map<number, KnownRow[]>();
@@ -112,15 +113,15 @@ async function* balanceRows(journal: Journal) {
   }
 }
 
-/** A few users are read one by one, without looking how many pages there are. */
+/** So few users are read one by one, without asking how many pages there are. */
 const fewUsers = 15;
-/** Of the users that are known, so many may be left out by the list before it is not believed. */
-const mostUnlisted = 50;
-const unlistedShare = 0.2;
+/** The list is not trusted if it leaves out more of the known users than this number and this share of them. */
+const maxUnlisted = 50;
+const maxUnlistedShare = 0.2;
 /** How often the list may become shorter while it is read. */
-const mostStepsBack = 20;
+const maxStepsBack = 20;
 
-class Look {
+class Comparison {
   readonly #ports: ReconcilePorts;
   readonly #question: Question;
   readonly #rows: JournalRows;
@@ -131,12 +132,12 @@ class Look {
   #total: number | undefined;
   #stepsBack = 0;
   #isAnnounced = false;
-  /** Whether the list shows transactions; undefined while that is not known. */
+  /** Whether the list shows transactions; undefined while unknown. */
   #listed: boolean | undefined;
   requests = 0;
   readonly findings: Finding[] = [];
   readonly problems: string[] = [];
-  /** Why this run ended before its end; null where it did not. */
+  /** Why this run stopped early; null if it did not. */
   stopped: string | null = null;
 
   constructor(ports: ReconcilePorts, question: Question, rows: JournalRows, progress: Progress) {
@@ -163,7 +164,7 @@ class Look {
   get #isSpent(): boolean {
     const { mostRequests } = this.#question;
     if (mostRequests === null || this.requests < mostRequests) return false;
-    this.stopped = `stopped after ${counted(this.requests, 'request')}, as --max-requests says; the same command goes on`;
+    this.stopped = `stopped after ${counted(this.requests, 'request')}, as --max-requests says; the same command continues`;
     return true;
   }
 
@@ -174,7 +175,7 @@ class Look {
     return lastPage < users.length && records.some((record) => changesOf(record) !== undefined);
   }
 
-  /** Every user of the list, then those who are known and whom it left out. */
+  /** Compares every user of the list, then the known users whom the list left out. */
   async allPages(users: readonly number[]): Promise<void> {
     let last = Infinity;
     while (this.#next <= last) {
@@ -187,17 +188,17 @@ class Look {
       this.#listed ??= page.records.length === 0 ? undefined : await this.#isListed(page.records);
       if (this.#listed === undefined && this.problems.length > 0) return;
       this.#announce(last - number + (this.#listed === false ? page.total : 0));
-      // Where users went, those behind them moved towards the front, onto pages that were read already.
+      // If users were deleted, those behind them have moved forward, onto pages that were read already.
       const gone = Math.max(0, (this.#total ?? 0) - page.total);
-      if (gone > 0 && (this.#stepsBack += 1) > mostStepsBack) {
+      if (gone > 0 && (this.#stepsBack += 1) > maxStepsBack) {
         this.problems.push('the list of users became shorter again and again while it was read');
         return;
       }
       const next = gone === 0 ? number + 1 : Math.max(1, number - Math.ceil(gone / page.perPage));
-      if (!(await this.#records(page, next))) return;
+      if (!(await this.#comparePage(page, next))) return;
       [this.#next, this.#total] = [next, page.total];
     }
-    await this.#unlisted(users);
+    await this.#compareUnlisted(users);
   }
 
   async eachOf(users: readonly number[]): Promise<void> {
@@ -206,7 +207,7 @@ class Look {
     for (const user of left) {
       this.#ports.signal.throwIfAborted();
       if (this.#isSpent) return;
-      this.#keep(1, undefined, [[user, await this.#single(user)]]);
+      this.#record(1, undefined, [[user, await this.#readChanges(user)]]);
     }
   }
 
@@ -219,39 +220,39 @@ class Look {
     this.#isAnnounced = true;
   }
 
-  /** Whether the list shows transactions, or only a user who is requested alone; undefined where nothing does. */
+  /** Whether the list shows transactions (true) or only the record of a single user (false); undefined if neither does. */
   async #isListed(records: readonly ApiRecord[]): Promise<boolean | undefined> {
     if (records.some((record) => changesOf(record) !== undefined)) return true;
     const first = records.map((record) => recordId(record)).find((id) => id !== undefined);
-    if (first !== undefined && Array.isArray(await this.#single(first))) return false;
+    if (first !== undefined && Array.isArray(await this.#readChanges(first))) return false;
     this.problems.push('the server shows no balance transactions: nothing can be compared');
     return undefined;
   }
 
-  /** False where it was stopped. */
-  async #records({ records, unreadable = [], total }: Page, next: number): Promise<boolean> {
+  /** Compares the users of a page. Returns false if the run stopped before its end. */
+  async #comparePage({ records, unreadable = [], total }: Page, next: number): Promise<boolean> {
     const seen: [number, SeenChanges][] = [];
     const problems = unreadable.length > 0 ? [describeUnreadable(unreadable)] : [];
     for (const record of records) {
       const id = recordId(record);
       if (id === undefined) problems.push('a user is shown whose id cannot be read');
-      // Of a batch, its users alone.
+      // If a batch is compared, only its users count.
       if (id === undefined || this.#done.has(id) || (this.#isBatch && !this.#rows.compared.has(id))) continue;
       const changes = changesOf(record);
       if (changes !== undefined) seen.push([id, changes]);
       else if (this.#isSpent) return false;
       else {
         this.#ports.signal.throwIfAborted();
-        // Kept one by one: a page of such users is many requests.
-        this.#keep(this.#next, this.#total, [[id, await this.#single(id)]]);
+        // Recorded one by one: a page of such users takes many requests.
+        this.#record(this.#next, this.#total, [[id, await this.#readChanges(id)]]);
       }
     }
-    this.#keep(next, total, seen, problems);
+    this.#record(next, total, seen, problems);
     return true;
   }
 
-  /** Users of the journal and of the mirror whom the list did not show. */
-  async #unlisted(users: readonly number[]): Promise<void> {
+  /** Compares the users of the journal and of the mirror whom the list did not show. */
+  async #compareUnlisted(users: readonly number[]): Promise<void> {
     if (this.#done.size === 0 && !this.#isBatch) {
       this.problems.push('the list of users is empty, which proves nothing');
       return;
@@ -259,21 +260,22 @@ class Look {
     const mirrored = this.#isBatch ? [] : (this.#ports.directory?.ids() ?? []);
     const known = new Set([...users, ...mirrored]);
     const left = [...known].filter((user) => !this.#done.has(user));
-    if (left.length > Math.max(mostUnlisted, known.size * unlistedShare)) {
+    if (left.length > Math.max(maxUnlisted, known.size * maxUnlistedShare)) {
       this.problems.push(`the list of users leaves out ${left.length} of ${known.size} that are known`);
       return;
     }
     await this.eachOf(left);
   }
 
-  async #single(user: number): Promise<SeenChanges> {
+  async #readChanges(user: number): Promise<SeenChanges> {
     this.requests += 1;
     const { client, signal } = this.#ports;
     const record = await readUser(client, { user }, 'balance_transactions', signal);
     return record === null ? 'gone' : (changesOf(record) ?? 'hidden');
   }
 
-  #keep(
+  /** Compares what was seen and adds it to the progress file. */
+  #record(
     next: number,
     total: number | undefined,
     seen: readonly (readonly [number, SeenChanges])[],
@@ -289,7 +291,7 @@ class Look {
 }
 
 interface Step {
-  /** The page of the list to be read next. */
+  /** The next page of the list to read. */
   readonly next: number;
   readonly total: number | undefined;
   readonly users: readonly number[];
@@ -307,13 +309,13 @@ interface Header {
 }
 
 /**
- * A line a step, after a line that says of what. What is older than a day, of another question, or compared with steps that
- * this journal lacks is begun anew.
+ * Opens the progress file: a header line, then one line for each step. Starts again if the progress is older than a day, belongs to
+ * another question, or comes from a journal with steps that this one lacks.
  */
 async function openProgress({ journal, progressFile: file, clock }: ReconcilePorts, key: string, span: Span) {
   const [first, ...steps] = linesOf(file);
   const header = first as Header | undefined;
-  const goesOn =
+  const isContinued =
     header?.key === key &&
     clock.now() - header.at < dayMs &&
     (header.head === null || (await journal.hasStep(header.head)));
@@ -324,8 +326,8 @@ async function openProgress({ journal, progressFile: file, clock }: ReconcilePor
       throw explainFileError(error, 'write to', file) ?? error;
     }
   };
-  // Written anew in any case: the last line may be one that was cut off.
-  const kept = goesOn
+  // Rewritten even if it is continued: the last line may have been cut off.
+  const kept = isContinued
     ? [header, ...steps]
     : [{ key, at: clock.now(), span, head: (await journal.head()) ?? null } satisfies Header];
   const text = kept.map((line) => `${JSON.stringify(line)}\n`).join('');
@@ -334,22 +336,22 @@ async function openProgress({ journal, progressFile: file, clock }: ReconcilePor
     writeFileSync(file, text, { mode: ownerAlone });
   });
   return {
-    steps: goesOn ? (steps as Step[]) : [],
-    /** As it was when the first of these runs began. */
-    span: goesOn ? header.span : span,
+    steps: isContinued ? (steps as Step[]) : [],
+    /** The span as of the first of these runs. */
+    span: isContinued ? header.span : span,
     add: (step: Step) => explained(() => appendFileSync(file, `${JSON.stringify(step)}\n`)),
     remove: () => explained(() => rmSync(file, { force: true })),
   };
 }
 
-/** A line a page, or a user: more than any shop has. */
-const longestProgress = 2 ** 30;
+/** Bytes. The file has one line for each page or user, so no shop comes near this. */
+const maxProgressBytes = 2 ** 30;
 
-/** Up to the first line that is not whole. */
+/** The parsed lines of the file, up to the first incomplete one. */
 function linesOf(file: string): unknown[] {
   let text: string;
   try {
-    text = readRegularFile(file, longestProgress).bytes.toString('utf8');
+    text = readRegularFile(file, maxProgressBytes).bytes.toString('utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw explainFileError(error, 'read', file) ?? error;

@@ -1,4 +1,4 @@
-/** A batch as `--json` prints it; the shape is part of the contract with scripts. */
+/** Reports on a batch, as `--json` prints them. Their shape is part of the contract with scripts. */
 import { Big } from 'big.js';
 import type { Batch, BatchState, Intent, Journal, RowChange } from '../journal/port.ts';
 import { counted, grouped } from '../model/text.ts';
@@ -18,7 +18,7 @@ export async function reportOf(journal: ReportJournal, batch: Batch) {
   return { ...summary, ...(await totalsOf(journal.changes(batch.batch))), problems, warnings, approval };
 }
 
-/** What can be said without reading every row: for lists, and for whoever looks each second. */
+/** What can be said without reading every row: for lists, and for callers that look every second. */
 export async function summaryOf(journal: SummaryJournal, batch: Batch) {
   const { action, file, hash, rows, net, problems, behind } = batch;
   const warnings =
@@ -34,18 +34,18 @@ export async function summaryOf(journal: SummaryJournal, batch: Batch) {
     /** What `--approve` takes. */
     hash,
     state: await stateOf(journal, batch),
-    /** A person ended it: what was not sent of it never is. */
+    /** A person discarded it: the rows that were not sent never will be. */
     discarded: counts.planned + counts.blocked === 0 && (await journal.wasDiscarded(batch.batch)),
     rows,
-    /** They sum to `rows`. */
+    /** They add up to `rows`. */
     counts,
     /** The planned change of the sum of all balances. */
     net,
-    /** Applied rows whose balance contradicts them, and rows that were made more than once. */
+    /** How many applied rows the balance contradicts, and rows that were made more than once. */
     discrepancies,
     problems,
     warnings,
-    /** Null where no policy is about it. */
+    /** Null without a policy. */
     approval: await approvalOf(journal, batch),
   };
 }
@@ -66,20 +66,20 @@ async function totalsOf(rows: AsyncIterable<RowChange>) {
     appliedUsers.add(row.subject);
   }
   return {
-    /** Planned amounts by their type. */
+    /** Planned amounts by type. */
     types: types.end(),
-    /** The planned changes without their signs. */
+    /** Sum of the planned changes without their signs. */
     gross: moneyText(gross),
-    /** Users, or new users, whom the rows are about. */
+    /** How many users, existing or new, the rows are about. */
     users: users.size,
-    /** The same of what was applied; where the balance contradicts, as it was seen. */
+    /** The same for applied rows. If the balance contradicts a row, the change that was seen counts. */
     applied_net: moneyText(appliedNet),
     applied_gross: moneyText(appliedGross),
     applied_users: appliedUsers.size,
   };
 }
 
-/** The net of what was applied. Rows are read only where it is not the planned one, and not nothing. */
+/** The net of the applied rows. Reads the rows only if that is neither zero nor the planned net. */
 export async function appliedNetOf(
   journal: Pick<Journal, 'changes'>,
   { batch, rows, counts, net, discrepancies }: BatchSummary,
@@ -89,13 +89,13 @@ export async function appliedNetOf(
   return (await totalsOf(journal.changes(batch))).applied_net;
 }
 
-/** By how much the row changed the balance where it was applied, as far as that was seen, and by how much it would else. */
+/** By how much the row changed the balance: as seen if it was applied and the balance contradicts it, otherwise as planned. */
 export function outcomeOf(row: Omit<RowChange, 'subject'>): Big | null {
-  const isOff = row.state === 'applied' && row.discrepancy === 'balance';
-  return (isOff ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
+  const isContradicted = row.state === 'applied' && row.discrepancy === 'balance';
+  return (isContradicted ? changeBetween(row.before, row.after) : null) ?? changeOf(row);
 }
 
-/** Where a batch came from and when, as documents for others say it. */
+/** Where a batch came from and when, as receipts and manifests say it. */
 export function factsOf({ file, fileBytes, fileHash, server, undoOf, createdAt, appliedAt, finishedAt }: Batch) {
   return {
     file: file === null ? null : { name: file, bytes: fileBytes, sha256: fileHash },
@@ -107,21 +107,21 @@ export function factsOf({ file, fileBytes, fileHash, server, undoOf, createdAt, 
   };
 }
 
-/** Who had a hand in a batch, and how far the journal had come when that was said. */
+/** Who planned, submitted, approved and sent a batch, and the newest step of the journal at this time. */
 export async function recordOf(journal: Pick<Journal, 'people' | 'head'>, { batch }: Batch) {
   const { planned, submitted, approved, confirmed, sent } = await journal.people(batch);
   return {
     planned_by: planned,
     submitted_by: submitted,
-    /** Where nobody approved it, whoever consented to its sending. */
+    /** If nobody had to approve it, whoever consented to the sending. */
     approved_by: approved.length > 0 ? approved : confirmed,
     sent_by: sent,
-    /** The newest step of the journal's chain: whoever keeps it can show later that no step up to it was changed. */
+    /** The newest step of the journal's chain. Whoever keeps it can prove later that no step up to it was changed. */
     head: (await journal.head()) ?? null,
   };
 }
 
-/** What somebody types to send the batch, and what that does, in words: `send 2 rows with a net total of 5.50 to https://…`. */
+/** What a person types to send the batch (`typed`), and what that does: `send 2 rows with a net total of 5.50 to https://…`. */
 export async function consentQuestion(
   journal: ReportJournal,
   batch: Batch,
@@ -131,7 +131,7 @@ export async function consentQuestion(
   const report = await reportOf(journal, batch);
   const { net, gross, users, counts } = report;
   const left = counts.invalid === 0 ? '' : `, without ${counted(counts.invalid, 'invalid row')},`;
-  // Where some is added and some taken, the net alone says little.
+  // If some rows add and others remove, the net alone says little.
   const total = new Big(net).abs().eq(gross) ? net : `${net} / ${gross} / ${users}`;
   const typed = action.typed === 'net' ? total : String(counts.planned);
   const both =
@@ -144,33 +144,33 @@ export async function consentQuestion(
   };
 }
 
-/** `3 planned, 1 invalid`; what there is none of is left out. */
+/** `3 planned, 1 invalid`; counts of zero are left out. */
 export function countWords({ counts }: Pick<BatchSummary, 'counts'>): string {
   const words = countNames.filter((name) => counts[name] > 0).map((name) => `${grouped(counts[name])} ${name}`);
   return words.join(', ') || 'no rows';
 }
 
-/** `0.00, gross 1000.00, 2 users`; where all go one way, the gross says nothing more. */
+/** `0.00, gross 1000.00, 2 users`. The gross is left out if all rows go in one direction. */
 export function totalWords(net: string, gross: string, users: number): string {
   const both = net.replace('-', '') === gross ? net : `${net}, gross ${gross}`;
   return `${both}, ${counted(users, 'user')}`;
 }
 
-/** What the balances that were seen do not show; null where they show everything. */
+/** Says how many rows the balances contradict; null if there are none. */
 export function discrepancyWords({ discrepancies }: BatchReport): string | null {
   if (discrepancies === 0) return null;
   return (
-    `${counted(discrepancies, 'row')} whose balance shows something else, or made twice: ` +
+    `${counted(discrepancies, 'row')} made twice, or contradicted by the balance: ` +
     'look at the users on the server before you send more'
   );
 }
 
-/** A person ended it before anything of it was sent. */
+/** Whether a person discarded the batch before anything of it was sent. */
 export function isDiscarded({ discarded, counts }: Pick<BatchSummary, 'discarded' | 'counts'>): boolean {
   return discarded && counts.applied + counts.rejected + counts.unknown === 0;
 }
 
-/** A batch whose process died is stopped, whatever it wrote last. */
+/** The state of the batch. If the process that sent it has died, it is stopped, whatever the journal says. */
 async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchState> {
   if (batch.state !== 'applying') return batch.state;
   return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
@@ -182,7 +182,7 @@ interface TypeTotal {
   readonly amount: string;
 }
 
-/** Rows and amounts by their type, in the order of the types' first rows; none where rows have no type and amount. */
+/** Counts rows and sums amounts by type, in the order of the types' first rows. Rows without a type and amount do not count. */
 export class TypeSums {
   readonly #totals = new Map<string, { rows: number; amount: Big }>();
 

@@ -1,7 +1,7 @@
 /**
- * `bulk results`: every row of the file in exactly one of four files, in the file's own columns and order, and a manifest
- * that counts and hashes them. Files that a person may have changed are notes of somebody's work, and no command replaces
- * them by itself. Section "Writing" of docs/architecture.md.
+ * `bulk results`: writes every row of the batch to exactly one of four files, in the columns and order of its sheet, and a manifest
+ * with their counts and hashes. A file that a person may have changed holds somebody's work, so it is replaced only with --force.
+ * Section "Writing" of docs/architecture.md.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -19,7 +19,7 @@ import { ownCells } from './review.ts';
 import { limits } from './sheet/limits.ts';
 import { type Table, type TableCell, tableFormats, type TableWriter } from '../model/table.ts';
 
-/** Besides the columns of the file. */
+/** The columns that result files have besides those of the sheet. */
 export const ourColumns: readonly string[] = (
   '_row _state _balance_before _balance_after _http_status _evidence _problem _discrepancy _token _user_id _sent_at ' +
   '_transaction_id'
@@ -36,9 +36,8 @@ interface WrittenFile {
 export type Manifest = Readonly<Awaited<ReturnType<typeof manifestOf>>>;
 
 /**
- * Writes the files into the folder, which is made where it is not there. The manifest comes last. Throws a UsageError where
- * a file there was changed since, or is another's, unless `force` says that it may be replaced. Files of another format go,
- * where nobody has changed them: they would show another moment.
+ * Writes the files into the folder, and makes it if necessary. The manifest is written last. Throws a UsageError if a file there was
+ * changed since, or is somebody else's, unless `force` is set. Unchanged files in another format are deleted: they are out of date.
  */
 export async function writeResults(
   { journal, clock, signal }: { readonly journal: Journal; readonly clock: Clock; readonly signal: AbortSignal },
@@ -53,7 +52,7 @@ export async function writeResults(
     throw explainFileError(error, 'make the folder', folder) ?? error;
   }
   const names = (format: string): string[] => resultFiles.map((name) => `${name}.${format}`);
-  // What would be written now: a run that was cut off has left files without a manifest.
+  // The hash that would be written now: a run that was cut off may have left files without a manifest.
   const fresh = async (file: string): Promise<string | undefined> => {
     const name = resultFiles.find((each) => `${each}.${writer.format}` === file);
     return name && (await fileNow(journal, batch, name, writer)).sha256;
@@ -88,7 +87,7 @@ async function manifestOf(
   };
 }
 
-/** The bytes of one file of rows as they are now, for whoever wants that one alone. */
+/** The bytes of a single result file as of now. */
 export function resultChunks(
   journal: Journal,
   batch: Batch,
@@ -98,7 +97,7 @@ export function resultChunks(
   return writer.chunks(tableOf(journal, batch, name));
 }
 
-/** The manifest of the files as they would be written now. */
+/** The manifest of the files as of now, without writing them. */
 export async function manifestText(
   ports: { readonly journal: Journal; readonly clock: Clock },
   batch: Batch,
@@ -158,12 +157,12 @@ const manifestShape = z.looseObject({
   seal: z.string(),
 });
 
-/** The manifest as text, with the hash of what it says at its end, by which a change of it is noticed. */
+/** The manifest as text. The seal at its end is the hash of the rest, so that a change is noticed. */
 function sealedManifest(manifest: object): string {
   return jsonText({ ...manifest, seal: sha256(jsonText(manifest)) });
 }
 
-/** Throws a UsageError where one of the files is there and is not what the manifest says, nor what would be written now. */
+/** Throws a UsageError if one of the files exists and is neither what the manifest says nor what would be written now. */
 async function refuseChanged(
   folder: string,
   names: readonly string[],
@@ -194,13 +193,13 @@ async function unchangedFiles(folder: string, names: readonly string[]): Promise
   return same;
 }
 
-/** Of the files of the manifest there; undefined where there is none, or another than was written. */
+/** The hashes in the folder's manifest, by file name; undefined if there is no manifest, or somebody has changed it. */
 function hashesIn(folder: string): ReadonlyMap<string, string> | undefined {
   try {
     const text = readRegularFile(join(folder, manifestName), limits.fileBytes).bytes.toString('utf8');
     const json: unknown = JSON.parse(text);
     const { files } = manifestShape.parse(json);
-    // As it stands there, with its members in their order.
+    // From the unparsed JSON: the seal covers all members in their order, also those that the shape does not name.
     const { seal: _, ...manifest } = json as { readonly seal: string };
     if (text !== sealedManifest(manifest)) return undefined;
     return new Map(files.map(({ name, sha256: hash }) => [name, hash]));
@@ -209,7 +208,7 @@ function hashesIn(folder: string): ReadonlyMap<string, string> | undefined {
   }
 }
 
-/** Null where there is no such file; '' where it cannot be read, so that nobody can say what is in it. */
+/** Returns null if there is no such file, and '' if it cannot be read. */
 async function hashOf(path: string): Promise<string | null> {
   const digest = createHash('sha256');
   try {

@@ -1,30 +1,30 @@
 /**
- * A plan to be read whole: every row with its user, the balance before and after, and what deserves a look. The same rows
- * go to the terminal, into `--json` and into a sheet.
+ * A plan for people to review: every row with its user, the balance before and after, and its notes. The same rows go to the
+ * terminal, to `--json` and to a sheet.
  */
 import { Big } from 'big.js';
 import type { Batch, Intent, Journal, RowView } from '../journal/port.ts';
 import { changeBetween, moneyText } from '../model/money.ts';
 import type { Table, TableCell } from '../model/table.ts';
 
-/** As `--json` has it; the shape is part of the contract with scripts. */
+/** A row as `--json` prints it. The shape is part of the contract with scripts. */
 export interface ReviewRow {
   readonly row: number;
   readonly state: Intent['state'];
-  /** Null where the row makes a new user, or its user was not found. */
+  /** Null if the row makes a new user, or its user was not found. */
   readonly user_id: number | null;
   readonly username: string | null;
   readonly email: string | null;
-  /** As planned, and once the row was sent, as seen. */
+  /** As planned; as seen once the row was sent. */
   readonly before: string | null;
   readonly after: string | null;
-  /** By how much the balance changes; null of other actions. */
+  /** By how much the balance changes; null for other actions. */
   readonly change: string | null;
   readonly notes: readonly string[];
   readonly problem: string | null;
 }
 
-/** The balance that the plan shows, and once the row was sent, what was seen. */
+/** The balances of the plan; once the row was sent, those that were seen. */
 export function balancesOf({ state, plannedBefore, plannedAfter, before, after }: RowView) {
   return state === 'planned' || state === 'invalid'
     ? { before: plannedBefore, after: plannedAfter }
@@ -51,26 +51,26 @@ export function reviewRow(intent: RowView): ReviewRow {
 
 const longestWords = 40;
 
-/** The first parameters in their order, as `add 5.00 Refund`. */
+/** The first parameters in order: `add 5.00 Refund`. */
 export function parameterWords(parameters: Readonly<Record<string, unknown>>): string {
   const words = Object.values(parameters).filter((value) => typeof value === 'string' || typeof value === 'number');
   const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');
   return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;
 }
 
-/** Rows that deserve a look, the largest changes first. */
+/** Rows with notes, the largest changes first. */
 export async function notedRows(journal: Pick<Journal, 'views'>, batch: string): Promise<ReviewRow[]> {
   const sized: { readonly row: ReviewRow; readonly size: Big }[] = [];
   for await (const intent of journal.views(batch, true)) {
     const size = changeBetween(intent.plannedBefore, intent.plannedAfter)?.abs() ?? new Big(0);
     sized.push({ row: reviewRow(intent), size });
   }
-  // Those of one size stay in the order of the file.
+  // The sort is stable: rows of the same size stay in the order of the file.
   sized.sort((a, b) => b.size.cmp(a.size));
   return sized.map(({ row }) => row);
 }
 
-/** What the plan says of a row, before the columns of the file. The underscore keeps them out of the next plan. */
+/** Columns of the plan, before those of the file. The next plan ignores columns that begin with an underscore. */
 const reviewColumns = [
   '_row',
   '_note',
@@ -84,12 +84,12 @@ const reviewColumns = [
   '_problem',
 ] as const;
 
-/** Before the columns of the file, so that whoever corrects a row sees it. The underscore keeps them out of the next plan. */
+/** Before the columns of the file, so that whoever corrects a row sees the problem. */
 const wrongColumns = ['_row', '_problem'] as const;
 
-/** The rows that are wrong as the file has them, with why: to be corrected and planned again. */
+/** The invalid rows as the file has them, with their problems, to be corrected and planned again. */
 export function wrongTable(journal: Pick<Journal, 'intents'>, { batch, columns }: Batch): Table {
-  // A file of before that was corrected in part has them already.
+  // If the planned file was such a table itself, it has these columns already.
   const own = columns.flatMap((name, at) => ((wrongColumns as readonly string[]).includes(name) ? [] : [at]));
   async function* rows(): AsyncGenerator<TableCell[]> {
     for await (const { row, problem, cells } of journal.intents(batch, ['invalid'])) {
@@ -104,7 +104,7 @@ export function ownCells(cells: readonly string[], columns: readonly string[]): 
   return columns.map((_, at) => cells[at] ?? null);
 }
 
-/** The plan as a sheet: rows that deserve a look on top, the others below them in the order of the file. */
+/** The plan as a sheet: first the rows with notes, then the others in the order of the file. */
 export function reviewTable(journal: Pick<Journal, 'intent' | 'intents' | 'views'>, { batch, columns }: Batch): Table {
   const cells = (intent: Intent): TableCell[] => {
     const each = reviewRow(intent);

@@ -1,20 +1,18 @@
-/** The cells of one row by the names of their columns, with every problem collected rather than thrown. */
+/** Reads the cells of one row by the names of their columns. Collects every problem instead of throwing it. */
 import type { Big } from 'big.js';
 import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { amountOf, type AmountOptions } from './sheet/amount.ts';
-import { shown } from './sheet/rows.ts';
+import { emptyCell, shown } from './sheet/rows.ts';
 import type { ColumnRule } from './sheet/columns.ts';
 import type { SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { tokenLike } from './token.ts';
 
-/** How cells are read: by settings and flags of the command. */
+/** How cells are read, as settings and flags say. */
 export interface ReadOptions extends AmountOptions {
-  /** Whether a row may request a deletion in spite of orders and punishments. */
+  /** Whether a row may delete a user who has orders or punishments. */
   readonly allowForce: boolean;
 }
-
-const empty: SheetCell = { text: '', raw: '', kind: 'empty' };
 
 export class RowReader {
   readonly row: number;
@@ -32,14 +30,14 @@ export class RowReader {
 
   cell(column: string): SheetCell {
     const at = this.#index.get(column);
-    return (at === undefined ? undefined : this.#cells[at]) ?? empty;
+    return (at === undefined ? undefined : this.#cells[at]) ?? emptyCell;
   }
 
   isEmpty(column: string): boolean {
     return this.cell(column).kind === 'empty';
   }
 
-  /** The text of the cell; undefined where it is empty. A value that is no text or number is a problem. */
+  /** The text of the cell; undefined if it is empty. A date, a percentage or an error is a problem. */
   text(column: string): string | undefined {
     const { text, kind } = this.cell(column);
     switch (kind) {
@@ -64,7 +62,7 @@ export class RowReader {
     return this.text(column) ?? '';
   }
 
-  /** The text as it is, of a column that people read and rows are found again by: what looks like a token is a problem. */
+  /** Returns the text as it is. Text that looks like a token is a problem: the server keeps tokens in this column. */
   withoutToken<T extends string | undefined>(column: string, text: T): T {
     const like = text === undefined ? undefined : tokenLike(text);
     if (like !== undefined) {
@@ -74,7 +72,7 @@ export class RowReader {
     return text;
   }
 
-  /** One of these words, in lower case; undefined where it is none of them, which is a problem. */
+  /** One of these words, in lower case. Any other is a problem, and gives undefined. */
   word<const W extends string>(column: string, words: readonly W[]): W | undefined {
     const text = this.required(column);
     const found = words.find((each) => each === text.toLowerCase());
@@ -84,7 +82,7 @@ export class RowReader {
     return found;
   }
 
-  /** The exact amount; undefined where there is none, which is a problem. */
+  /** The exact amount. Anything else is a problem, and gives undefined. */
   amount(column: string): Big | undefined {
     const read = amountOf(this.cell(column), this.options);
     if (typeof read !== 'string') return read;
@@ -92,7 +90,7 @@ export class RowReader {
     return undefined;
   }
 
-  /** Of the row as a whole where the column is null. */
+  /** @param column null if the problem is about the whole row */
   problem(column: string | null, problem: string): void {
     this.problems.push({ row: this.row, column, problem });
   }
@@ -108,12 +106,12 @@ export interface UserKey {
   readonly value: string;
 }
 
-/** The same text for two keys that name the same user: addresses and names are compared without regard to case. */
+/** The same text for two keys that name the same user: case does not matter in addresses and names. */
 export function keyText({ column, value }: UserKey): string {
   return `${column}:${value.toLowerCase()}`;
 }
 
-/** The key in the row's cells; undefined where there is none that could be one, which is a problem of the row. */
+/** The key in the row's cells. A missing or impossible key is a problem, and gives undefined. */
 export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined {
   const value = row.required(column);
   if (value === '') return undefined;
@@ -125,7 +123,7 @@ export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined 
   return undefined;
 }
 
-/** Whether the user is still known by the key under which it stands in the journal; null always fits. */
+/** Whether the user still has the key that the journal has for it; null always fits. */
 export function keyFits(
   key: string | null,
   user: { readonly email: string | null; readonly username: string | null },
@@ -142,7 +140,7 @@ export function columnsFor(operation: OperationName): ColumnRule[] {
   return operationOf(operation).parameters.map(({ name, required }) => ({ name, required }));
 }
 
-/** What the cells say; an empty one says nothing. Problems go to the reader. */
+/** The values of the operation's parameters. Empty cells are left out; problems go to the reader. */
 export function readFields(row: RowReader, operation: OperationName): Fields {
   const fields: Record<string, string | boolean> = {};
   for (const parameter of operationOf(operation).parameters) {
@@ -175,7 +173,7 @@ function readField(row: RowReader, { name, type, required }: Parameter): string 
 const yes = new Set(['true', 'yes', '1']);
 const no = new Set(['false', 'no', '0']);
 
-/** Yes or no in one of the ways in which people write it; undefined where the cell is empty, or is neither. */
+/** Yes or no as people write it; undefined if the cell is empty. Anything else is a problem, and gives undefined. */
 export function readYes(row: RowReader, name: string): boolean | undefined {
   const text = row.text(name)?.toLowerCase();
   if (text === undefined) return undefined;

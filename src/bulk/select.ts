@@ -1,6 +1,6 @@
 /**
- * `bulk select` and `bulk template`: sheets as this program writes them, so that it reads back exactly what was meant. What
- * an action would refuse in the rows of a query is refused before there is a file. Nothing is looked up and nothing sent.
+ * `bulk select` and `bulk template`: write sheets that this program reads back exactly as they were meant. If the action would refuse
+ * a row of the query, no file is written. Looks nobody up and sends nothing.
  */
 import { extname } from 'node:path';
 import { counted } from '../model/text.ts';
@@ -20,7 +20,7 @@ interface SelectOptions extends ReadOptions {
   readonly signal: AbortSignal;
 }
 
-/** Throws a UsageError for SQL that fails or would do more than read, for no rows, and for rows that cannot be sent. */
+/** Throws a UsageError if the SQL fails or would do more than read, finds no rows, or finds rows that cannot be sent. */
 export async function selectSheet(store: ReadingStore, sql: string, action: Action, options: SelectOptions) {
   const { columns, rows } = result(store, sql, options.signal);
   if (rows.length === 0) throw new UsageError('the query found no rows; nothing was written');
@@ -32,7 +32,7 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
     delimiter: null,
     sheet: null,
     columns,
-    // As the file will count them: in JSON lines there is no header.
+    // Numbered as in the file: JSON lines have no header.
     rows: rows.map((cells, at) => ({ row: at + (options.format === 'jsonl' ? 1 : 2), cells: cells.map(cellOf) })),
     blankRows: 0,
     notes: [],
@@ -51,7 +51,7 @@ export async function selectSheet(store: ReadingStore, sql: string, action: Acti
   return {
     rows: rows.length,
     totals: types.end(),
-    /** What is worth knowing, such as columns that the action does not read. */
+    /** For the user, such as columns that the action does not read. */
     notes: read.notes,
     text: () => sheetText(columns, texts, options.format),
   };
@@ -72,7 +72,7 @@ function result(store: ReadingStore, sql: string, signal: AbortSignal) {
   }
 }
 
-/** Whole numbers and decimals digit for digit; what a calculation left of a decimal shows in its many places. */
+/** A cell of a sheet with all digits of the number, so that rounding errors of a calculation show, and are refused. */
 function cellOf(cell: Cell): SheetCell {
   if (cell === null) return emptyCell;
   if (cell instanceof Uint8Array) return { text: 'bytes', raw: 'bytes', kind: 'error' };
@@ -112,7 +112,7 @@ export type WrittenFormat = 'csv' | 'tsv' | 'jsonl';
 
 const formats: Readonly<Record<string, WrittenFormat>> = { '.csv': 'csv', '.tsv': 'tsv', '.jsonl': 'jsonl' };
 
-/** By the name of the file. Throws a UsageError for any other. */
+/** The format by the ending of the file's name. Throws a UsageError for any other ending. */
 export function writtenFormatOf(file: string): WrittenFormat {
   const format = formats[extname(file).toLowerCase()];
   if (format !== undefined) return format;
@@ -123,7 +123,7 @@ export function writtenFormatOf(file: string): WrittenFormat {
 
 const rowsAPiece = 1_000;
 
-/** The text in pieces; empty cells are left empty, and every value is text, so that no digit is lost. */
+/** The text of the sheet in pieces. Every value is written as text, so that no digit is lost; empty cells stay empty. */
 function* sheetText(
   columns: readonly string[],
   rows: readonly (readonly string[])[],

@@ -1,6 +1,6 @@
 /**
- * Sending a batch: what is open is settled first, then one row alone, then the others. It stops where going on would
- * help nobody, and can always be taken up again. Section "Writing" of docs/architecture.md.
+ * Sends a batch: settles what is open, sends one row alone, then the others. Stops as soon as sending more would be pointless or
+ * unsafe, and can always be resumed. Section "Writing" of docs/architecture.md.
  */
 import type { Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
@@ -17,7 +17,7 @@ import { minuteMs, secondMs } from '../model/time.ts';
 import type { Action } from './action.ts';
 import type { Again } from './approval.ts';
 import {
-  approvedBefore,
+  alreadyApproved,
   checkClaimable,
   checkFile,
   checkServer,
@@ -32,27 +32,27 @@ import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, restOf, settleAll } from './settle.ts';
+import { reconcileRows, isUnfinished, settleAll } from './settle.ts';
 
-/** What became of a batch that was sent. */
+/** How the sending of a batch ended. */
 export interface SendingEnd {
-  /** Why it did not go on to the end; null where it did, or was asked to stop. */
+  /** Why it ended early; null if it came to its end, or was asked to stop. */
   readonly stop: OperatorError | null;
   readonly report: BatchReport;
-  /** As which an unfinished batch ends; null where all rows were applied, and nothing contradicts. */
+  /** The error with which the command ends; null if all rows were applied and no balance contradicts them. */
   readonly error: OperatorError | null;
 }
 
-/** A server that is not there is tried so often; one that asks to wait, for so long. */
-const mostUnreached = 3;
-const longestWaitMs = 15 * minuteMs;
-/** Where a server asks to come back later without saying when. */
+/** Attempts for a server that cannot be reached; longest total wait for one that asks to come back later. */
+const maxUnreached = 3;
+const maxWaitMs = 15 * minuteMs;
+/** First wait if the server asks to come back later without saying when. */
 const firstWaitMs = secondMs;
 
 /**
- * Sends what is planned of the batch, once its rows are claimed; without consent, only looks for every row on the server and
- * records what is found. Throws LockHeldError where another process is at it, and an OperatorError where its rows may not go
- * out: nothing was sent then, and a batch that was planned still is.
+ * Claims the planned rows of the batch and sends them. Without consent it only looks for every row on the server and records what
+ * it finds. Throws LockHeldError if another process has the lock of the batch, and an OperatorError if the rows may not be sent.
+ * Then nothing was sent, and a planned batch is still planned.
  */
 export async function sendBatch(
   ports: SendingPorts,
@@ -69,53 +69,53 @@ export async function sendBatch(
   return { stop, report, error: endError(stop, report, batch.batch) };
 }
 
-/** Gives why it ended early, or null. */
+/** Returns why it ended early, or null. */
 async function sendAll(sending: Sending, consent: Consent): Promise<OperatorError | null> {
   const { journal, batch, options } = sending;
   const early = consent.approved === null ? await settleBefore(sending) : null;
-  if (early !== null) return ended(sending, early);
+  if (early !== null) return recordEnd(sending, early);
   try {
     if (options.acceptJournal !== null) await acceptJournal(sending, options.acceptJournal);
     await checkJournal(sending);
     await claimRows(journal, batch.batch, consent, earlierClock(sending));
   } catch (error) {
     if (consent.approved !== null || !(error instanceof OperatorError)) throw error;
-    return ended(sending, error);
+    return recordEnd(sending, error);
   }
   const claimed = (await journal.batch(batch.batch)) ?? batch;
-  // A reason for the plan was given by what this journal knows; only whoever goes on has been told of what it does not.
-  const areMarksMeant = consent.approved === null && consent.again.reason !== null;
-  return ended(sending, await new Run({ ...sending, batch: claimed, areMarksMeant }).all());
+  // A reason that came with the plan rests on what this journal knows. Only a person who resumes has been told of unknown tokens.
+  const acceptUnknownMarks = consent.approved === null && consent.again.reason !== null;
+  return recordEnd(sending, await new Run({ ...sending, batch: claimed, acceptUnknownMarks }).all());
 }
 
-/** Looks for every row of the batch on the server and records what is found; sends nothing. */
+/** Looks for every row of the batch on the server and records what it finds. Sends nothing. */
 async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
   const { journal, batch, signal } = sending;
   if (batch.state !== 'planned') await journal.takeUp(batch.batch);
   const stop = await reconcileRows(sending);
   if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
-  // What nobody has approved is not gone on with, but approved.
-  return batch.state === 'planned' && (await restOf(journal, batch.batch)) ? stop : ended(sending, stop);
+  // A batch without consent stays planned: it must be applied, not resumed.
+  return batch.state === 'planned' && (await isUnfinished(journal, batch.batch)) ? stop : recordEnd(sending, stop);
 }
 
-/** How the batch stands after it was sent. A journal that cannot be read must not hide that rows may have gone out. */
+/** Reports on the batch after it was sent. A journal that cannot be read must not hide that rows may have been sent. */
 async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | null): Promise<BatchReport> {
   try {
     return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    throw stop ?? notRecorded(error, true, batch);
+    throw stop ?? journalFailed(error, true, batch);
   }
 }
 
 interface SendableChecks {
-  /** Where the batch's file is now; null where nobody can say. */
+  /** Path of the batch's file; null if unknown. */
   readonly file: string | null;
   readonly again: Again;
   readonly acceptJournal: string | null;
 }
 
-/** Throws where the batch must not go out, before a total is typed; the claim looks at all of it again. */
+/** Throws if the batch must not be sent, before anybody is asked for the total. The claim checks all of it again. */
 export async function checkSendable(
   ports: Pick<SendingPorts, 'journal' | 'memory' | 'clock' | 'signal'> & {
     readonly client: LiveClient;
@@ -128,7 +128,7 @@ export async function checkSendable(
   await checkFree(journal, batch);
   if (batch.state !== 'planned') {
     const isEnded = batch.appliedAt === null && (await journal.wasDiscarded(batch.batch));
-    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : approvedBefore(batch);
+    throw isEnded ? new UsageError(`batch ${batch.batch} was discarded; nothing was sent`) : alreadyApproved(batch);
   }
   const { planned = 0 } = await journal.counts(batch.batch);
   if (planned === 0) throw new UsageError(`batch ${batch.batch} has no valid row`);
@@ -140,7 +140,7 @@ export async function checkSendable(
 
 async function checkFree(journal: Journal, { batch }: Batch): Promise<void> {
   if ((await journal.lockOwner(batch)) === undefined) return;
-  // Says who it is; the lock is not kept while somebody is asked.
+  // Throws, and says who has the lock. It is not kept while somebody is asked.
   await journal.acquireLock(batch);
   await journal.releaseLock(batch);
 }
@@ -150,38 +150,40 @@ async function withLock<T>(journal: Journal, { batch }: Batch, work: () => Promi
   try {
     return await work();
   } finally {
-    // The lock of a process that ended gives way: that it could not be given up must not hide what was sent.
+    // A lock ends with its process anyway, so a failure to release it must not hide what was sent.
     await journal.releaseLock(batch).catch((error: unknown) => {
       if (!(error instanceof OperatorError)) throw error;
     });
   }
 }
-/** What was sent before is settled before more goes out. Gives the error that ended it early, or null. */
+
+/** Settles what was sent before. Returns the first error, or null. */
 async function settleBefore(sending: Sending): Promise<OperatorError | null> {
   const { journal, batch } = sending;
   await journal.takeUp(batch.batch);
   const stop = await settleAll(sending);
-  // What was settled may have freed others.
+  // Rows that waited for the settled ones may be sent now.
   await journal.takeUp(batch.batch);
   return stop;
 }
 
-/** Records how the batch stands. A journal that cannot be written must not hide what was sent. */
-async function ended({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
+/** Records whether the batch is done. A journal that cannot be written must not hide what was sent. */
+async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null): Promise<OperatorError | null> {
   try {
-    await journal.setBatchState(batch.batch, (await restOf(journal, batch.batch)) ? 'stopped' : 'done');
+    await journal.setBatchState(batch.batch, (await isUnfinished(journal, batch.batch)) ? 'stopped' : 'done');
     return stop;
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    return stop ?? notRecorded(error, true, batch);
+    return stop ?? journalFailed(error, true, batch);
   }
 }
 
+/** One run over the planned rows of a batch. */
 class Run {
   readonly #sending: Sending;
   #stop: OperatorError | null = null;
   #errors = 0;
-  /** A request may have gone out. */
+  /** Whether a request may have been sent. */
   #sent = false;
 
   constructor(sending: Sending) {
@@ -192,72 +194,72 @@ class Run {
     return this.#stop !== null || this.#sending.signal.aborted;
   }
 
-  /** Every planned row; gives why it ended early, or null. */
+  /** Sends every planned row. Returns why it ended early, or null. */
   async all(): Promise<OperatorError | null> {
     try {
-      await this.#rows();
+      await this.#sendRows();
     } catch (error) {
-      if (error instanceof FileError) this.#stop ??= notRecorded(error, this.#sent, this.#sending.batch);
+      if (error instanceof FileError) this.#stop ??= journalFailed(error, this.#sent, this.#sending.batch);
       else if (error instanceof UsageError) this.#stop ??= error;
       else throw error;
     }
     return this.#sent ? afterRows(this.#stop) : this.#stop;
   }
 
-  async #rows(): Promise<void> {
+  async #sendRows(): Promise<void> {
     const { journal, batch, options, progress } = this.#sending;
     const { planned = 0 } = await journal.counts(batch.batch);
     progress({ kind: 'begin', rows: planned });
     const rows = journal.intents(batch.batch, ['planned']);
-    await this.#canary(rows);
+    await this.#sendCanary(rows);
     const queue = openKeyedQueue(options.concurrency);
     try {
       while (!this.#stopped) {
         const { value: intent, done } = await rows.next();
         if (done === true) break;
-        await queue.give(intent.subject ?? `row:${intent.row}`, async () => {
-          if (!this.#stopped) await this.#one(intent);
+        await queue.add(intent.subject ?? `row:${intent.row}`, async () => {
+          if (!this.#stopped) await this.#sendWithRetries(intent);
         });
       }
     } finally {
-      // Whatever ended it: the lock stays until no request is under way.
+      // In any case: the lock must be kept until no request is under way.
       await queue.end();
     }
   }
 
-  /** One row alone, looked at to its end, before any other goes out. */
-  async #canary(rows: AsyncGenerator<Intent, undefined>): Promise<void> {
+  /** Sends one row alone and settles it before any other is sent. */
+  async #sendCanary(rows: AsyncGenerator<Intent, undefined>): Promise<void> {
     while (!this.#stopped) {
       const { value: intent, done } = await rows.next();
       if (done === true) return;
-      const state = await this.#one(intent);
+      const state = await this.#sendWithRetries(intent);
       if (state === 'applied') return;
-      // A row that is planned as before has stopped the run, or was to wait when it was stopped.
+      // A row that is still planned has stopped the run, or the run was stopped while it waited.
       if (state === 'planned' || !(await this.#wasSent(intent))) continue;
       if (state === 'rejected' && this.#sending.action.refusedForItself === true) continue;
       this.#stop ??= canaryFailed(this.#sending, intent, state);
     }
   }
 
-  /** Whether the row has gone out since it was read. */
+  /** Whether the row was sent since it was read. */
   async #wasSent({ batch, row, attempts }: Intent): Promise<boolean> {
     return (await this.#sending.journal.intent(batch, row))?.attempts !== attempts;
   }
 
-  /** Sends the row, as often as the server asks to come back later. */
-  async #one(intent: Intent): Promise<IntentState> {
+  /** Sends the row, and tries again as long as the server asks to come back later. */
+  async #sendWithRetries(intent: Intent): Promise<IntentState> {
     const { journal, progress } = this.#sending;
     let planned = intent;
     let unreached = 0;
     let waited = 0;
     for (;;) {
-      const end = await this.#try(planned);
-      if (!('later' in end)) return this.#ended(intent, end);
+      const end = await this.#attempt(planned);
+      if (!('later' in end)) return this.#recordEnd(intent, end);
       if (end.later.httpStatus === null) unreached += 1;
       const ms = waitOf(end, unreached, waited);
-      // A server that always says "at once" is not tried for ever.
+      // So that a server that always says "at once" is not tried for ever.
       waited += Math.max(ms, firstWaitMs);
-      if (unreached >= mostUnreached || waited > longestWaitMs) this.#stop ??= end.later.error;
+      if (unreached >= maxUnreached || waited > maxWaitMs) this.#stop ??= end.later.error;
       if (this.#stopped) return 'planned';
       progress({ kind: 'wait', ms, why: end.later.error.message });
       if (!(await this.#sleep(ms))) return 'planned';
@@ -265,19 +267,19 @@ class Run {
     }
   }
 
-  /** What the journal cannot record stops the batch: it is told how far it came, and nothing more goes out. */
-  async #try(planned: Intent): Promise<RowEnd | Later> {
+  /** Sends the row once. If the journal cannot be written, the batch stops, and the error says whether rows may have been sent. */
+  async #attempt(planned: Intent): Promise<RowEnd | Later> {
     try {
       return await sendRow(this.#sending, planned);
     } catch (error) {
       if (!(error instanceof FileError)) throw error;
       const state = await this.#stateOf(planned);
       this.#sent ||= state !== 'planned';
-      return { state, stop: notRecorded(error, this.#sent, this.#sending.batch) };
+      return { state, stop: journalFailed(error, this.#sent, this.#sending.batch) };
     }
   }
 
-  /** A row that a journal cannot show any more counts as one that may have gone out. */
+  /** The state of the row now. If the journal cannot be read, the row may have been sent. */
   async #stateOf({ batch, row, state }: Intent): Promise<IntentState> {
     try {
       return (await this.#sending.journal.intent(batch, row))?.state ?? state;
@@ -287,7 +289,7 @@ class Run {
     }
   }
 
-  /** False where it was asked to stop meanwhile. */
+  /** Waits. Returns false if the run was stopped meanwhile. */
   async #sleep(ms: number): Promise<boolean> {
     const { sleep, signal } = this.#sending;
     try {
@@ -298,17 +300,17 @@ class Run {
     return !this.#stopped;
   }
 
-  #ended({ row }: Intent, { state, stop }: RowEnd): IntentState {
+  #recordEnd({ row }: Intent, { state, stop }: RowEnd): IntentState {
     const { options, progress, signal } = this.#sending;
     progress({ kind: 'row', row, state });
     if (state !== 'planned' && state !== 'skipped' && state !== 'blocked') this.#sent = true;
-    // A read that was broken off by the signal is no failure of the server's.
+    // A read that the signal interrupted is not the server's failure.
     if (!(signal.aborted && state === 'planned')) this.#stop ??= stop;
     const name = countNameOf(state);
     if (name === 'rejected' || name === 'unknown' || name === 'skipped') this.#errors += 1;
     if (this.#errors >= options.maxErrors) {
       this.#stop ??= new IncompleteError(`${counted(this.#errors, 'row')} failed, as many as --max-errors allows`, {
-        advice: 'Look at the results, then go on with `admin-mirror bulk resume`.',
+        advice: 'Look at the results, then continue with `admin-mirror bulk resume`.',
       });
     }
     return state;
@@ -317,20 +319,20 @@ class Run {
 
 function waitOf({ later }: Later, unreached: number, waited: number): number {
   if (later.httpStatus === null) return firstWaitMs * 2 ** unreached;
-  // Without a time told, twice as long each time.
+  // If the server does not say when, the wait doubles each time.
   return later.waitMs ?? Math.max(firstWaitMs, waited);
 }
 
-/** Why it stopped, once rows went out: an exit code that means that nothing was sent would be untrue. */
+/** The error once rows were sent: its exit code and words must not say that nothing was sent. */
 function afterRows(stop: OperatorError | null): OperatorError | null {
   if (!(stop instanceof UsageError)) return afterPart(stop);
   const message = stop.message.replace('; nothing was sent', '; nothing more was sent');
   return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 
-/** Money may have moved, so it does not end as if nothing had been sent. */
-function notRecorded(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
-  const advice = `${error.advice ?? ''} Then go on with the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
+/** The error if the journal cannot be read or written. If money may have moved, it must not end as if nothing had been sent. */
+function journalFailed(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
+  const advice = `${error.advice ?? ''} Then continue the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
   const options = { advice, cause: error };
   return sent
     ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows may have been sent before that`, options)
@@ -340,14 +342,14 @@ function notRecorded(error: FileError, sent: boolean, { batch }: Batch): Operato
 function canaryFailed({ batch }: Sending, { row }: Intent, state: IntentState): OperatorError {
   const how = isOpen(state) ? 'is not known to be applied' : 'was not applied';
   const advice =
-    `See why with \`admin-mirror bulk results ${batch.batch}\`; go on with the others by ` +
+    `See why with \`admin-mirror bulk results ${batch.batch}\`; continue with the others with ` +
     `\`admin-mirror bulk resume ${batch.batch}\`.`;
-  return new IncompleteError(`row ${row}, which went alone before all others, ${how}: the batch was stopped`, {
+  return new IncompleteError(`row ${row}, which was sent alone before all others, ${how}: the batch was stopped`, {
     advice,
   });
 }
 
-/** The weightiest first. */
+/** The error with which the batch ends: the most serious one. */
 function endError(
   stop: OperatorError | null,
   { counts, discrepancies }: Pick<BatchReport, 'counts' | 'discrepancies'>,
@@ -379,15 +381,15 @@ function endError(
   });
 }
 
-/** Works side by side, except those of one subject, which go in the order in which they came. */
+/** Runs works side by side, except that works for the same subject run one after the other, in the order in which they were added. */
 function openKeyedQueue(concurrency: number) {
   const last = new Map<string, Promise<void>>();
   const underWay = new Set<Promise<void>>();
   let failure: { readonly error: unknown } | undefined;
 
   return {
-    /** Begins the work as soon as there is room for it; resolves when the next one may be given. */
-    give: async (subject: string, work: () => Promise<void>): Promise<void> => {
+    /** Resolves when there is room for the next work. */
+    add: async (subject: string, work: () => Promise<void>): Promise<void> => {
       const before = last.get(subject);
       const inTurn = async (): Promise<void> => {
         await before;
@@ -405,7 +407,7 @@ function openKeyedQueue(concurrency: number) {
       underWay.add(run);
       while (underWay.size >= concurrency) await Promise.race(underWay);
     },
-    /** Resolves when all is done; throws what a work threw first. */
+    /** Resolves when all works are done; throws the first error of a work. */
     end: async (): Promise<void> => {
       await Promise.all(underWay);
       if (failure !== undefined) throw failure.error;

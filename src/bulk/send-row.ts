@@ -1,6 +1,6 @@
 /**
- * One row from `planned` to its verdict, with a durable step before the first byte, after the response, and after the look
- * that follows it. Section "Writing" of docs/architecture.md.
+ * Takes one row from `planned` to its verdict, with a durable step before the first byte, after the response, and after the look
+ * that follows. Section "Writing" of docs/architecture.md.
  */
 import type { Client } from '../api/client.ts';
 import {
@@ -22,21 +22,22 @@ import { earlierClock, journalBehind } from './claim.ts';
 import { stateAfterResponse, checkStep } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
-import { overApplied, reviewElsewhere, settleRow } from './settle.ts';
+import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
 import { laterVerdictOf } from './verdict.ts';
 
-const usualMarginMs = 10 * secondMs;
+const defaultMarginMs = 10 * secondMs;
 
-/** How long before the end of such a lease no request begins any more; as long as it takes to renew a shorter one. */
+/** No request begins if the lease ends sooner than this, ms. Leaves a short lease enough time to be renewed. */
 export function sendMarginOf(leaseMs: number): number {
-  return Math.min(usualMarginMs, (leaseMs * 2) / 9);
+  return Math.min(defaultMarginMs, (leaseMs * 2) / 9);
 }
 
-/** The server said to come back later, or was not there: the row is `planned` as before. */
+/** The server said to come back later, or could not be reached. The row is `planned` as before. */
 export interface Later {
   readonly later: Outcome & { readonly kind: 'later' };
 }
 
+/** Sends the row once, unless the look before that speaks against it, and settles the response. */
 export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd | Later> {
   const waitsFor = planned.subject === null ? undefined : await sending.journal.openRow(planned.subject);
   if (waitsFor !== undefined) return block(sending, planned, `row ${waitsFor.row} of batch ${waitsFor.batch} is open`);
@@ -53,12 +54,41 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   if (early !== undefined) return early;
   const request = action.request(target);
   const sentAt = sending.clock.now();
-  let begun: boolean;
+  const refused = await recordSending(sending, planned, seen, request, sentAt);
+  if (refused !== undefined) return refused;
+  // Another process may take the batch over once the lock has ended, so no request may begin when that is near.
+  const { sendMarginMs = defaultMarginMs } = sending.options;
+  // A rate limit or a sleeping machine may hold the request up. It must not leave when others may count it as not made already.
+  const latest = sentAt + Math.max(minTimeToLeaveMs, sending.options.settleAfterMs / 2);
+  const mayBegin = (): boolean =>
+    sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs && sending.clock.now() <= latest;
+  const outcome = await send(client, request, mayBegin);
+  if (outcome.kind === 'later') {
+    const note = `nothing was done: ${client.redact(outcome.error.message)}`;
+    await move(sending, planned, 'sending', 'planned', { httpStatus: outcome.httpStatus }, note);
+    return { later: outcome };
+  }
+  return settleResponse(sending, planned, outcome);
+}
+
+/** Every request may leave for at least this long, however short `bulk.settle_after` is. */
+const minTimeToLeaveMs = 10 * secondMs;
+
+/** Records, before the first byte, that the row is being sent. Returns how it ends if it must not be sent. */
+async function recordSending(
+  sending: Sending,
+  planned: Intent,
+  seen: Observation,
+  { body }: WriteRequest,
+  sentAt: number,
+): Promise<RowEnd | undefined> {
+  const { action, client } = sending;
+  let isRecorded: boolean;
   try {
-    begun = await move(sending, planned, 'planned', 'sending', {
+    isRecorded = await move(sending, planned, 'planned', 'sending', {
       sentAt: timestampOf(sentAt),
-      body: request.body,
-      // With it, whoever looks later finds out whether the clock of this machine was set in between.
+      body,
+      // The difference of the clocks shows later whether this machine's clock was set in between.
       seenBefore: { ...seen, serverAheadMs: client.counters.serverAheadMs } satisfies SeenAtSending,
       before: action.shown(seen),
       after: null,
@@ -69,46 +99,24 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
       problem: null,
     });
   } catch (error) {
-    // An approval that the batch was claimed with holds no longer.
+    // The approval with which the batch was claimed no longer counts.
     if (error instanceof UsageError) return { state: 'planned', stop: error };
     throw error;
   }
-  if (!begun) return block(sending, planned, 'another write for the same user is open');
+  if (!isRecorded) return block(sending, planned, 'another write for the same user is open');
   try {
     await rememberJournal(sending, sending.batch.batch);
   } catch (error) {
     if (error instanceof OperatorError) await move(sending, planned, 'sending', 'planned', {}, 'nothing was sent');
     throw error;
   }
-  // Whoever takes the batch over waits for the end of the lock: nothing leaves when that is near, or past.
-  const { sendMarginMs = usualMarginMs } = sending.options;
-  // Nor does what was held up for long, by a rate limit or a machine that slept: by then others may count on its not being made.
-  const latest = sentAt + Math.max(leastLeavingMs, sending.options.settleAfterMs / 2);
-  const mayBegin = (): boolean =>
-    sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs && sending.clock.now() <= latest;
-  const outcome = await send(client, request, mayBegin);
-  if (outcome.kind === 'later') {
-    const { httpStatus, error } = outcome;
-    await move(
-      sending,
-      planned,
-      'sending',
-      'planned',
-      { httpStatus },
-      `nothing was done: ${client.redact(error.message)}`,
-    );
-    return { later: outcome };
-  }
-  return settleResponse(sending, planned, outcome);
+  return undefined;
 }
 
-/** Time to leave that a request has in any case. */
-const leastLeavingMs = 10 * secondMs;
-
-/** What the look before the write says: the row is done already, must not be sent any more, or nothing may be sent at all. */
+/** Acts on the look before the write. Returns how the row ends if it must not be sent; undefined if it may. */
 async function beforeSending(sending: Sending, planned: Intent, seen: Observation): Promise<RowEnd | undefined> {
   const { action, journal, batch } = sending;
-  const { unknown, late } = await markBeside(sending, planned, seen);
+  const { unknown, late } = await findMarks(sending, planned, seen);
   const decided = decideSending(action, planned, seen, unknown, late);
   switch (decided.kind) {
     case 'send':
@@ -121,35 +129,35 @@ async function beforeSending(sending: Sending, planned: Intent, seen: Observatio
     case 'move': {
       const { to, fields, note, judgement } = decided;
       await move(sending, planned, 'planned', to, fields, note);
-      if (judgement?.kind === 'over_applied') return { state: to, stop: overApplied(sending, planned, judgement) };
+      if (judgement?.kind === 'over_applied') return { state: to, stop: overAppliedError(sending, planned, judgement) };
       return { state: to, stop: decided.late === undefined ? null : await reviewElsewhere(sending, decided.late) };
     }
   }
 }
 
-/** The states of a row of which no token should be there. */
+/** A row in one of these states should have no token on the server. */
 const notMade: ReadonlySet<IntentState> = new Set(['rejected', 'not_applied', 'skipped']);
 
-interface Beside {
-  /** A mark by which nobody knew that the row was paid, in words: this journal never sent it, or has it as older than it is. */
+interface FoundMarks {
+  /** A token that the claim could not know of, in words: this journal never sent it, or has it as older than it is. */
   readonly unknown: string | null;
-  /** A row of another batch whose token is there, and which counts as not made. */
+  /** A row of another batch that counts as not made although its token shows. */
   readonly late: RowPlace | null;
 }
 
-/** What matters among the tokens beside the user of changes like that of the row: the first such. */
-async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Observation): Promise<Beside> {
-  const { action, client, journal, batch, options, areMarksMeant } = sending;
+/** Looks at the tokens on the user's other changes of the same kind. Returns the first one that speaks against sending. */
+async function findMarks(sending: Sending, { fingerprint }: Intent, seen: Observation): Promise<FoundMarks> {
+  const { action, client, journal, batch, options, acceptUnknownMarks } = sending;
   const since = earlierClock(sending).now() - options.againWithinMs;
   const aheadMs = Math.max(0, client.counters.serverAheadMs ?? 0);
   for (const { token, at } of action.marks(seen).others) {
-    const made = parseInstant(at);
-    if ((made ?? Infinity) < since) continue;
+    const madeAt = parseInstant(at);
+    if ((madeAt ?? Infinity) < since) continue;
     const known = await journal.rowOfToken(fingerprint ?? '', token);
     if (known !== undefined && known.batch !== batch.batch && notMade.has(known.state)) {
       return { unknown: null, late: known };
     }
-    if (areMarksMeant === true) continue;
+    if (acceptUnknownMarks === true) continue;
     if (known === undefined) {
       const place = await journal.placeOfToken(token);
       const whose =
@@ -157,9 +165,9 @@ async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Obser
       return { unknown: `${token}, ${whose}`, late: null };
     }
     if (known.batch === batch.batch) continue;
-    // The clock was behind when it was claimed, or it went out long after: the claim of this row did not find it.
-    const claimed = parseInstant(known.claimedAt) ?? Infinity;
-    if (claimed < since && claimed < (made ?? -Infinity) - aheadMs - dayMs) {
+    // The clock was behind when that row was claimed, or it was sent long after, so the claim of this row did not find it.
+    const claimedAt = parseInstant(known.claimedAt) ?? Infinity;
+    if (claimedAt < since && claimedAt < (madeAt ?? -Infinity) - aheadMs - dayMs) {
       return { unknown: `${token}, which was made later than this journal says`, late: null };
     }
   }
@@ -168,7 +176,7 @@ async function markBeside(sending: Sending, { fingerprint }: Intent, seen: Obser
 
 type SendingDecision =
   | { readonly kind: 'send' }
-  /** The row's own token stands there, and it was never sent from here: the journal is not the newest. */
+  /** The row's own token shows although it was never sent from here: the journal is older than the server. */
   | { readonly kind: 'behind'; readonly why: string }
   | { readonly kind: 'unknown_mark'; readonly mark: string }
   | {
@@ -181,9 +189,9 @@ type SendingDecision =
     };
 
 /**
- * Whether the row goes out, by the look just before that. Pure.
- * @param unknown mark of a row like it that the claim did not know of, in words
- * @param late row like it that counts as not made, and was
+ * Decides from the look just before sending whether the row is sent. Pure.
+ * @param unknown a token, in words, that the claim could not know of, on a change of the same kind
+ * @param late a row that does the same, counts as not made, and was made
  */
 export function decideSending(
   action: Action,
@@ -202,7 +210,7 @@ export function decideSending(
   const before = action.shown(seen);
   const unsent = unsentState(planned);
   if (late !== null) {
-    // Whoever wanted it sent again did not know that.
+    // This holds even if a person wanted the row sent again: that person did not know.
     const note = `row ${late.row} of batch ${late.batch}, which does the same and counted as ${late.state.replace('_', ' ')}, was made after all`;
     return { kind: 'move', to: unsent, fields: { before, problem: note }, note, late };
   }
@@ -211,7 +219,7 @@ export function decideSending(
   return { kind: 'move', to: unsent, fields: { before, problem: why }, note: why };
 }
 
-/** Sent before, and to go out again because a person, or the server, said so: it may have come about since. */
+/** Decides about a row that was sent before. A person or the server said that it may be sent again, but it may have been made since. */
 function decideAgain(action: Action, planned: Intent, seen: Observation): SendingDecision | undefined {
   const before = seenBefore(planned, seen);
   const judgement = action.judge(targetOf(planned), before, seen, 'refused');
@@ -224,7 +232,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
   if (action.marks(seen).own) {
     return { kind: 'move', to: 'needs_human', fields: { problem: judgement.note }, note: judgement.note };
   }
-  // A person knows of it, whatever moved. The server's word, that it did nothing, holds only where nothing did.
+  // A person's decision counts whatever has changed. The server's word that it did nothing counts only if nothing has changed.
   if (planned.evidence === 'person' || judgement.kind === 'absent') return undefined;
   const hidden = action.unsettled(seen) !== null && action.shown(seen) === action.shown(before);
   if (hidden) return undefined;
@@ -237,8 +245,9 @@ function unknownMarkError({ row }: Intent, mark: string): OperatorError {
     `row ${row} was not sent: the user has the same change already, with the mark ${mark}`,
     {
       advice:
-        'Another journal has sent it, this one is older than the server, the clock of this machine was behind, or two users were made one. `admin-mirror bulk reconcile --adopt` records ' +
-        'what this journal lacks. To send it and the rest all the same: admin-mirror bulk resume with --again --reason "…".',
+        'Another journal has sent it, this one is older than the server, the clock of this machine was behind, or two users ' +
+        'were merged. `admin-mirror bulk reconcile --adopt` records what this journal lacks. ' +
+        'To send this row and the rest anyway: admin-mirror bulk resume with --again --reason "…".',
     },
   );
 }
@@ -287,12 +296,12 @@ type Outcome =
       readonly httpStatus: number | null;
       /** Without the key, should the server have sent it back. */
       readonly text: string | null;
-      /** What went wrong, in words; null where nothing did. */
+      /** What went wrong, in words; null if nothing did. */
       readonly problem: string | null;
-      /** The response is one that every other row would get. */
+      /** Set if every other row would get the same response. */
       readonly stop: OperatorError | null;
     }
-  /** It is certain that nothing was done: the same row may go out once more. */
+  /** Certainly nothing was done, so the same row may be sent again. */
   | {
       readonly kind: 'later';
       readonly httpStatus: number | null;
@@ -300,7 +309,7 @@ type Outcome =
       readonly error: OperatorError;
     };
 
-/** Sends the request once. Throws only what is a bug. */
+/** Sends the request once. Only bugs are thrown. */
 async function send(
   client: SendingClient,
   { operation, user, body }: WriteRequest,
@@ -314,7 +323,7 @@ async function send(
     }
     if (error instanceof Unreachable) return { kind: 'later', httpStatus: null, waitMs: undefined, error };
     if (error instanceof WriteOutcomeUnknown) {
-      // A conflict speaks against deleting this user: whether it was deleted all the same, the look that follows shows.
+      // A conflict means that this user cannot be deleted. The look that follows shows whether the user was deleted all the same.
       const conflict = operation === 'users.delete' && error.response?.status === 409;
       return responded(client, conflict ? 'refused' : 'lost', error.response, error);
     }

@@ -1,4 +1,4 @@
-/** What sending and settling work with, and what they tell whoever watches. */
+/** What sending and settling a batch have in common: ports, options, the look at a user, and progress events. */
 import type { Sleep } from '../api/rate.ts';
 import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
@@ -11,54 +11,55 @@ import type { SendingClient } from './send-row.ts';
 
 export interface SendingPorts {
   readonly journal: Journal;
-  /** Null where there is no mirror to keep it in. */
+  /** Null if there is no mirror to keep it in. */
   readonly memory: JournalMemory | null;
   readonly client: LookingClient & SendingClient;
   readonly clock: Clock;
   readonly sleep: Sleep;
-  /** Aborted when no further row shall be begun; what is under way is brought to its end. */
+  /** Once aborted, no further row is begun. Rows under way are finished. */
   readonly signal: AbortSignal;
   readonly progress: BulkProgress;
 }
 
 export interface SendingOptions {
-  /** How long a write that is nowhere to be seen stays unknown, ms. */
+  /** How long a write that does not show stays unknown, ms. */
   readonly settleAfterMs: number;
-  /** Users that rows are sent for at once. */
+  /** How many users' rows are sent side by side. */
   readonly concurrency: number;
-  /** Rows that may fail in one run. */
+  /** A run stops once this many rows have failed. */
   readonly maxErrors: number;
-  /** How long a change that is not of this journal keeps the same one from going out, ms. */
+  /** For how long a change that this journal does not know keeps the same change from being sent, ms. */
   readonly againWithinMs: number;
-  /** Why a person takes the journal for the right one, although it lacks what the mirror knows; null where nobody does. */
+  /** A person's reason for accepting a journal that lacks steps which the mirror knows; null if nobody gave one. */
   readonly acceptJournal: string | null;
-  /** No request begins later than this before the end of the batch's lock, ms; ten seconds unless given. */
+  /** No request begins if the batch's lock ends sooner than this, ms. Ten seconds by default. */
   readonly sendMarginMs?: number;
 }
 
-/** Where nothing else is said, a batch whose rows fail one after the other does not fail to its end. */
+/** So that a batch in which every row fails does not run to its end. */
 export const defaultMaxErrors = 100;
 
 export interface Sending extends SendingPorts {
   readonly batch: Batch;
   readonly action: Action;
   readonly options: SendingOptions;
-  /** Whoever goes on with the batch wants it sent although the server shows marks that this journal does not know. */
-  readonly areMarksMeant?: boolean;
+  /** A person resumed the batch with a reason: tokens on the server that this journal does not know no longer stop it. */
+  readonly acceptUnknownMarks?: boolean;
 }
 
 export interface RowEnd {
   readonly state: IntentState;
+  /** Why the run must stop; null if it can go on. */
   readonly stop: OperatorError | null;
 }
 
-/** The row's target. Throws for a row that was never valid. */
+/** The target of the row. Throws for a row that was never valid. */
 export function targetOf({ user, parameters, token, row }: Intent): Target {
   if (parameters === null || token === null) throw new Error(`row ${row} is not valid and has no target`);
   return { user, parameters, token };
 }
 
-/** Looks at the user of a row. Throws what the client throws, but for 404. */
+/** Looks at the user of a row. A 404 is an observation; other errors of the client are thrown. */
 export function lookAt(
   { action, client }: Pick<Sending, 'action' | 'client'>,
   target: Target,
@@ -68,15 +69,15 @@ export function lookAt(
   return action.look(withoutCache(client), target, signal, response);
 }
 
-/** Such a look says nothing of the row's own user. */
-export const anotherShown = 'the server shows another user in place of this one';
+/** A look with this result says nothing about the row's user. */
+export const anotherUserShown = 'the server shows another user in place of this one';
 
-/** Why the user is not the one that the plan found, in words; null where it is. */
+/** Says why the user is not the one that the plan found; null if it is the same. */
 export function otherUser(
   { key, plannedEmail, plannedUsername }: Pick<Intent, 'key' | 'plannedEmail' | 'plannedUsername'>,
   seen: Pick<Observation, 'email' | 'username' | 'another'>,
 ): string | null {
-  if (seen.another === true) return anotherShown;
+  if (seen.another === true) return anotherUserShown;
   if (!keyFits(key, seen)) return `the user is no longer known by ${key}`;
   if (differs(plannedEmail, seen.email))
     return `the user has the email ${seen.email}, and had ${plannedEmail} in the plan`;
@@ -90,26 +91,26 @@ function differs(planned: string | null, now: string | null): boolean {
   return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
 }
 
-/** As it is kept with the row; by how much the server's clock was ahead then, where its responses said so. */
+/** What was seen before sending, as stored with the row. `serverAheadMs`: how far the server's clock was ahead, if known. */
 export type SeenAtSending = Observation & { readonly serverAheadMs?: number | undefined };
 
 /**
- * By how much this machine's clock was set forward since the row was sent, by the server's clock, ms: what a clock gains beyond a
- * minute has not passed. 0 where that is not known.
+ * How much this machine's clock has gained on the server's since the row was sent, ms, less a minute of tolerance. The clock was
+ * set forward by that much, so that time has not really passed. 0 if unknown.
  */
-export function setForwardMs({ client }: Pick<Sending, 'client'>, intent: Intent): number {
+export function clockGainMs({ client }: Pick<Sending, 'client'>, intent: Intent): number {
   const before = (intent.seenBefore as SeenAtSending | null)?.serverAheadMs;
   const now = client.counters.serverAheadMs;
   return before === undefined || now === undefined ? 0 : Math.max(0, before - now - minuteMs);
 }
 
-/** What was seen before the row was sent; of one that never was, what is seen now. */
+/** What was seen before the row was sent; for a row that was never sent, what is seen now. */
 export function seenBefore(intent: Intent, now: Observation): Observation {
   return (intent.seenBefore as Observation | null) ?? now;
 }
 
 export type BulkEvent =
-  /** So many rows are to be sent in this run. */
+  /** `rows`: how many rows this run will send. */
   | { readonly kind: 'begin'; readonly rows: number }
   | { readonly kind: 'row'; readonly row: number; readonly state: IntentState }
   | { readonly kind: 'wait'; readonly ms: number; readonly why: string };

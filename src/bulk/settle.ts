@@ -1,8 +1,9 @@
 /**
- * Finding out what became of a write: the user is read, the action judges, the verdict is recorded with its evidence. Where
- * that is not enough, a person decides; and a sync may bring what was made late. Section "Settling" of docs/architecture.md.
+ * Finds out what became of a write: reads the user, lets the action judge, and records the verdict with its evidence. If that is
+ * not enough, a person decides. A later look, or a sync, may find a write that was made late. Section "Settling" of
+ * docs/architecture.md.
  */
-import { unsentState } from '../journal/claim-view.ts';
+import { notMadeStates, unsentState } from '../journal/claim-view.ts';
 import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.ts';
@@ -11,17 +12,16 @@ import { actionOfBatch } from './actions.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
-import { notMadeStates } from '../journal/claim-view.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
 import {
-  anotherShown,
+  anotherUserShown,
   lookAt,
   otherUser,
   type RowEnd,
   seenBefore,
   type Sending,
-  setForwardMs,
+  clockGainMs,
   targetOf,
 } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
@@ -30,43 +30,43 @@ import {
   laterVerdictOf,
   type Verdict,
   verdictOf,
-  wantsSecondLook,
+  needsSecondLook,
   type WatchedState,
   watchedStates,
 } from './verdict.ts';
 
-/** Between two looks that are to agree: replicas of a database may lag. */
+/** Time between two looks that must agree: replicas of a database may lag. */
 const betweenLooksMs = secondMs;
 
-/** Looks at an open row and records what can be said of it. Where the server does not respond, the row stays as it is. */
+/** Looks at an open row and records the verdict. If the server does not respond, the row stays as it is. */
 export async function settleRow(sending: Sending, intent: Intent): Promise<RowEnd> {
   const { clock, options, sleep } = sending;
   const { state } = intent;
   if (state !== 'acknowledged' && state !== 'unknown' && state !== 'needs_human') {
-    throw new Error(`row ${intent.row} is ${state}, which is nothing to settle`);
+    throw new Error(`row ${intent.row} is ${state} and cannot be settled`);
   }
-  // A request may wait long between its step and its first byte.
+  // Not when `sending` was recorded: a request may wait long for its first byte.
   const sentUntil = (await sending.journal.sentUntil(intent.batch, intent.row)) ?? intent.sentAt;
   const since = parseInstant(sentUntil) ?? clock.now();
   try {
     let judgement = await judge(sending, intent);
-    // A newer journal may have sent the row since: that has its own time and its own response.
+    // A newer journal may have sent the row again since. The wait counts from that request, whose response nobody here knows.
     const unknownAt = parseInstant(await newestUnknownSend(sending));
-    const passed = clock.now() - Math.max(since, unknownAt ?? since) - setForwardMs(sending, intent);
-    const waited = passed >= options.settleAfterMs;
+    const passedMs = clock.now() - Math.max(since, unknownAt ?? since) - clockGainMs(sending, intent);
+    const waited = passedMs >= options.settleAfterMs;
     const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited };
     let agreed = false;
-    if (wantsSecondLook(judgement, now)) {
+    if (needsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);
       const second = await judge(sending, intent);
       agreed = agree(judgement, second);
       judgement = second;
     }
     const verdict = verdictOf(judgement, { ...now, agreed });
-    await record(sending, intent, judgement, verdict);
+    await recordVerdict(sending, intent, judgement, verdict);
     return {
       state: verdict.to,
-      stop: judgement.kind === 'over_applied' ? overApplied(sending, intent, judgement) : null,
+      stop: judgement.kind === 'over_applied' ? overAppliedError(sending, intent, judgement) : null,
     };
   } catch (error) {
     if (error instanceof OperatorError) return { state, stop: error };
@@ -75,18 +75,18 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
 }
 
 /**
- * Looks again at a row that nobody waits for, and records where more is seen than before: a write that was made late, made
- * twice, or made from a newer journal.
+ * Looks again at a row that nobody waits for, and records it if more shows than before: a write that was made late, made twice,
+ * or made from a newer journal.
  */
 async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
   try {
     const judgement = await judge(sending, intent, sending.signal);
     const verdict = laterVerdictOf(judgement, state, intent.evidence);
     if (verdict === null) return { state, stop: null };
-    const recorded = await recordLater(sending, sending.batch, intent, judgement, verdict);
+    const recorded = await recordLateVerdict(sending, sending.batch, intent, judgement, verdict);
     const found = recorded === null || recorded.twice === null ? judgement : recorded.twice;
-    const stop = found.kind === 'over_applied' ? overApplied(sending, intent, found) : null;
-    if (recorded === null) return { state, stop: stop ?? notRecordedYet(intent) };
+    const stop = found.kind === 'over_applied' ? overAppliedError(sending, intent, found) : null;
+    if (recorded === null) return { state, stop: stop ?? notRecordableError(intent) };
     return { state: recorded.state, stop };
   } catch (error) {
     if (error instanceof OperatorError) return { state, stop: error };
@@ -94,12 +94,12 @@ async function reviewRow(sending: Sending, intent: Intent, state: WatchedState):
   }
 }
 
-/** Looks again at a row of another batch. Gives why nothing more may be sent, or null; nothing is done where a process is at that batch. */
+/** Looks again at a row of another batch, unless a process has its lock. Returns why nothing more may be sent, or null. */
 export async function reviewElsewhere(sending: Sending, { batch: name, row }: RowPlace): Promise<OperatorError | null> {
   const { journal } = sending;
   const batch = await journal.batch(name);
   if (batch === undefined) return null;
-  const end = await whereFree(journal, name, async () => {
+  const end = await tryWithLock(journal, name, async () => {
     const intent = await journal.intent(name, row);
     const state = watchedStates.find((each) => each === intent?.state);
     return intent === undefined || state === undefined ? null : reviewRow({ ...sending, batch }, intent, state);
@@ -107,8 +107,8 @@ export async function reviewElsewhere(sending: Sending, { batch: name, row }: Ro
   return end?.stop ?? null;
 }
 
-/** Does something with a batch; gives null where a process is at it. */
-async function whereFree<T>(journal: Journal, batch: string, doing: () => Promise<T>): Promise<T | null> {
+/** Does the work under the lock of the batch. Returns null if another process has the lock. */
+async function tryWithLock<T>(journal: Journal, batch: string, work: () => Promise<T>): Promise<T | null> {
   try {
     await journal.acquireLock(batch);
   } catch (error) {
@@ -116,33 +116,43 @@ async function whereFree<T>(journal: Journal, batch: string, doing: () => Promis
     throw error;
   }
   try {
-    return await doing();
+    return await work();
   } finally {
     await journal.releaseLock(batch);
   }
 }
 
-/** @param signal left out where the look goes on to its end, whoever wants to stop */
+/** Does the work under the lock of the batch. Throws LockHeldError if another process has the lock. */
+export async function underLock<T>(journal: Journal, batch: string, work: () => Promise<T>): Promise<T> {
+  await journal.acquireLock(batch);
+  try {
+    return await work();
+  } finally {
+    await journal.releaseLock(batch);
+  }
+}
+
+/** @param signal omitted for a look that must be finished even if somebody asks to stop */
 async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
   const { action, client } = sending;
   const target = targetOf(intent);
   const look = () => lookAt(sending, target, signal, intent.answerKind);
   let seen = await look();
   if (!seen.found && target.user !== null && intent.answerKind === 'refused') {
-    // A server that is set up anew shows nobody for a while, and what it refused may have been made.
-    const note = 'the user is not found, and nor is any other: 404';
+    // A server that is being set up again shows nobody for a while. Then a missing user proves nothing.
+    const note = 'neither the user nor anybody else is found: 404';
     if (!(await showsAnother(withoutCache(client), target.user, signal))) return { kind: 'unclear', after: null, note };
-    // It may have come back between the two.
+    // The server may have recovered between the two requests.
     seen = await look();
   }
-  if (seen.another === true) return { kind: 'unclear', after: null, note: anotherShown };
+  if (seen.another === true) return { kind: 'unclear', after: null, note: anotherUserShown };
   const judgement = action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
-  // What was done to one who is gone does not show at whoever has the id now.
+  // If another person has the id now, that the write does not show there proves nothing.
   const other = judgement.kind === 'absent' && seen.found ? otherUser(intent, seen) : null;
   return other === null ? judgement : { kind: 'unclear', after: judgement.after, note: other };
 }
 
-async function record(
+async function recordVerdict(
   { journal, clock }: Pick<Sending, 'journal' | 'clock'>,
   intent: Intent,
   judgement: Judgement,
@@ -167,9 +177,9 @@ function fieldsOf(
     ...(judgement.after !== null && { after: judgement.after }),
     discrepancy,
     recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
-    // What the server said of a refusal stands first; of a row that was applied, there is no problem any more.
+    // The server's reason for a refusal comes first. A row that was applied has no problem any more.
     problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
-    // What nobody consented to here was made all the same: by it, the same row of another file is known as sent before.
+    // The write happened although nobody approved it here. With claimedAt set, the repeat check finds it.
     ...(claimedAt === null && { claimedAt: timestampOf(clock.now()) }),
   };
 }
@@ -178,33 +188,34 @@ type OverApplied = Extract<Judgement, { kind: 'over_applied' }>;
 
 interface Recorded {
   readonly state: 'applied' | 'needs_human';
-  /** What was made of a row that was applied, and has taken back what another one has taken back, too; else null. */
+  /** Set if the row turned out to be applied and another row has taken back the same, so that it was taken back twice. */
   readonly twice: OverApplied | null;
 }
 
-/** Records what a later look saw of a row that nobody waits for. Gives null where it cannot be recorded yet. */
-async function recordLater(
+/** Records the verdict of a later look. Returns null if it cannot be recorded yet. */
+async function recordLateVerdict(
   { journal, clock }: Pick<Sending, 'journal' | 'clock'>,
   { undoOf }: Pick<Batch, 'undoOf'>,
   intent: Intent,
   judgement: Judgement,
   verdict: Verdict,
-  how = '',
+  source = '',
 ): Promise<Recorded | null> {
   const { batch, row, state: from } = intent;
-  const note = `${how}${verdict.note}`;
+  const note = `${source}${verdict.note}`;
   const fields = fieldsOf(intent, judgement, verdict, clock);
-  if (verdict.to === 'applied') return recordMade(journal, undoOf, intent, fields, note);
+  if (verdict.to === 'applied') return recordLateApplied(journal, undoOf, intent, fields, note);
   checkStep(from, 'needs_human');
   const isRecorded = await journal.move({ batch, row, from, to: 'needs_human', fields, note });
   return isRecorded ? { state: 'needs_human', twice: null } : null;
 }
 
 /**
- * Records that the row was made although nobody waited for it. Another one may take back the same by now: what was not sent of that
- * is not sent any more, and what was sent has taken it back twice. Gives null where it cannot be recorded yet.
+ * Records that a row that nobody waited for was made after all. If it takes another row back, a second row may have been planned
+ * to do the same since. A second row that was not sent is skipped; with one that was sent, this row was taken back twice and needs
+ * a person. Returns null if it cannot be recorded yet.
  */
-export async function recordMade(
+export async function recordLateApplied(
   journal: Journal,
   undoOf: string | null,
   intent: Intent,
@@ -219,7 +230,7 @@ export async function recordMade(
   if (other === undefined) return null;
   if (other.state === 'planned' || other.state === 'blocked') {
     const problem = `row ${row} of batch ${batch}, which counted as ${from.replace('_', ' ')}, was made after all`;
-    if ((await whereFree(journal, other.batch, () => skip(journal, other, problem))) === null) return null;
+    if ((await tryWithLock(journal, other.batch, () => skipUnsent(journal, other, problem))) === null) return null;
     return (await isRecorded()) ? { state: 'applied', twice: null } : null;
   }
   const also = `row ${undoOfRow} of batch ${undoOf} was taken back by row ${other.row} of batch ${other.batch}, too`;
@@ -238,33 +249,33 @@ export async function recordMade(
   return isKept ? { state: 'needs_human', twice } : null;
 }
 
-/** Null where it is under way by now. */
-async function skip(journal: Journal, { batch, row }: RowPlace, problem: string): Promise<true | null> {
+/** Returns null if the row is already being sent. */
+async function skipUnsent(journal: Journal, { batch, row }: RowPlace, problem: string): Promise<true | null> {
   const intent = await journal.intent(batch, row);
   if (intent?.state !== 'planned' && intent?.state !== 'blocked') return null;
   const { state: from } = intent;
   await journal.move({ batch, row, from, to: unsentState(intent), fields: { problem }, note: problem });
-  await noteRest(journal, batch);
+  await updateBatchState(journal, batch);
   return true;
 }
 
-/** Records whether there is more to do with a batch. What nobody has approved is not gone on with, but approved. */
-export async function noteRest(journal: Journal, batch: string): Promise<void> {
-  const rest = await restOf(journal, batch);
+/** Records whether the batch is done. One that nobody has approved yet stays planned: it must be applied, not resumed. */
+export async function updateBatchState(journal: Journal, batch: string): Promise<void> {
+  const rest = await isUnfinished(journal, batch);
   if ((await journal.batch(batch))?.state !== 'planned' || !rest) {
     await journal.setBatchState(batch, rest ? 'stopped' : 'done');
   }
 }
 
-function notRecordedYet({ batch, row }: Intent): OperatorError {
+function notRecordableError({ batch, row }: Intent): OperatorError {
   return new OutcomeUnknownError(
-    `row ${row} of batch ${batch} was made after all, which cannot be recorded while another row of the same user is open or being sent`,
-    { advice: '`admin-mirror bulk status` names it. Settle that one, then run this again.' },
+    `row ${row} of batch ${batch} was made after all. This cannot be recorded while another row of the same user is open or being sent`,
+    { advice: '`admin-mirror bulk status` names that row. Settle it, then run this again.' },
   );
 }
 
-/** Why the batch stops at a row that was made more than once. */
-export function overApplied(
+/** The error with which the batch stops at a row that was made more than once. */
+export function overAppliedError(
   { batch }: Sending,
   { row }: Intent,
   { note, reversal }: Extract<Judgement, { kind: 'over_applied' }>,
@@ -276,39 +287,39 @@ export function overApplied(
   });
 }
 
-/** Settles every open row of the batch, one after the other. Gives the error that ended it early, or null. */
+/** Settles every open row of the batch, one after the other. Returns the first error, or null. */
 export async function settleOpen(sending: Sending): Promise<OperatorError | null> {
-  // `takeUp` has made those that were left sending unknown.
-  return each(sending, openStates, (intent) => settleRow(sending, intent));
+  // No row is `sending`: `takeUp` has made those that a process left so `unknown`.
+  return forEachRow(sending, openStates, (intent) => settleRow(sending, intent));
 }
 
-/** Looks again at the rows that count as not made: their writes may have been made since. Gives the error that ended it early, or null. */
+/** Looks again at the rows that count as not made: their writes may have been made since. Returns the first error, or null. */
 export async function reviewNotMade(sending: Sending): Promise<OperatorError | null> {
-  return each(sending, notMadeStates, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
+  return forEachRow(sending, notMadeStates, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
 }
 
 /**
- * Settles every open row, and looks again at those that count as not made, also where one of the open ones was made twice: until
- * a person has decided about that, none of the others is to be called not applied. Gives the error of the first, or null.
+ * Settles every open row, then looks again at those that count as not made. It looks at them even if an open row was made twice:
+ * a row must not be reported as not applied while its write shows on the server. Returns the first error, or null.
  */
 export async function settleAll(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
-  if (endsLooking(open)) return open;
+  if (stopsLooking(open)) return open;
   const late = await reviewNotMade(sending);
   return open ?? late;
 }
 
-/** What was found of one row keeps nobody from looking at the others; a server that cannot be reached does. */
-function endsLooking(stop: OperatorError | null): boolean {
+/** An unknown outcome of one row is no reason to leave out the others. A server that cannot be reached is. */
+function stopsLooking(stop: OperatorError | null): boolean {
   return stop !== null && !(stop instanceof OutcomeUnknownError);
 }
 
-/** Looks for every row of the batch on the server, and sends nothing. Gives the error that ended it early, or null. */
+/** Looks for every row of the batch on the server, and sends nothing. Returns the first error, or null. */
 export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
-  if (endsLooking(open)) return open;
-  const stop = await each(sending, watchedStates, (intent) =>
-    // A person has decided about what was made too often.
+  if (stopsLooking(open)) return open;
+  const stop = await forEachRow(sending, watchedStates, (intent) =>
+    // A person has already decided about a row that was made too often.
     intent.discrepancy === 'over_applied'
       ? Promise.resolve({ state: intent.state, stop: null })
       : reviewRow(sending, intent, intent.state as WatchedState),
@@ -316,7 +327,7 @@ export async function reconcileRows(sending: Sending): Promise<OperatorError | n
   return open ?? stop;
 }
 
-async function each(
+async function forEachRow(
   { journal, batch, signal, progress }: Sending,
   states: readonly IntentState[],
   look: (intent: Intent) => Promise<RowEnd>,
@@ -324,11 +335,11 @@ async function each(
   let first: OperatorError | null = null;
   for await (const intent of journal.intents(batch.batch, states)) {
     if (signal.aborted) return first;
-    // One after the other: the server gets no more requests than it takes.
+    // One after the other, to spare the server.
     const { state, stop } = await look(intent);
     if (state !== intent.state) progress({ kind: 'row', row: intent.row, state });
     first ??= stop;
-    if (endsLooking(stop)) return first;
+    if (stopsLooking(stop)) return first;
   }
   return first;
 }
@@ -336,14 +347,14 @@ async function each(
 interface Resolution {
   readonly row: number;
   readonly outcome: 'applied' | 'not_applied';
-  /** Sends it again with the next `resume`: only what was not applied. */
+  /** The next `resume` sends the row again. Only for a row that was not applied. */
   readonly resend: boolean;
   readonly reason: string;
 }
 
 /**
- * Records the person's decision. Throws a UsageError where the row is not one to decide about, and LockHeldError where a
- * process is at the batch.
+ * Records the person's decision. Throws a UsageError if there is nothing to decide about the row, and LockHeldError if another
+ * process has the lock of the batch.
  */
 export async function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): Promise<IntentState> {
   const { row, outcome, resend } = resolution;
@@ -352,8 +363,7 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
   if (resend && outcome === 'applied') {
     throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
   }
-  await journal.acquireLock(batch);
-  try {
+  return underLock(journal, batch, async () => {
     await journal.takeUp(batch);
     const intent = await journal.intent(batch, row);
     if (intent === undefined)
@@ -366,18 +376,16 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
       });
     }
     const to = resend ? 'planned' : outcome;
-    await step(journal, batch, row, state, to, reason);
+    await recordDecision(journal, intent, to, reason);
     if (to !== 'planned') await journal.takeUp(batch);
-    await journal.setBatchState(batch, (await restOf(journal, batch)) ? 'stopped' : 'done');
+    await journal.setBatchState(batch, (await isUnfinished(journal, batch)) ? 'stopped' : 'done');
     return to;
-  } finally {
-    await journal.releaseLock(batch);
-  }
+  });
 }
 
 /**
- * Ends a batch of which nothing more is to be sent. Throws a UsageError where nothing is left to be sent, and LockHeldError where a
- * process is at the batch.
+ * Ends a batch of which nothing more is to be sent. Throws a UsageError if nothing is left to be sent, and LockHeldError if another
+ * process has the lock of the batch.
  */
 export async function discardBatch(journal: Journal, { batch, action, state }: Batch, reason: string): Promise<void> {
   actionOfBatch({ batch, action });
@@ -385,34 +393,29 @@ export async function discardBatch(journal: Journal, { batch, action, state }: B
   if (words === '') {
     throw new UsageError('a reason is needed', { advice: 'Say why: --reason "…". It stays on record.' });
   }
-  await journal.acquireLock(batch);
-  try {
+  await underLock(journal, batch, async () => {
     await journal.takeUp(batch);
     const { planned = 0, blocked = 0 } = await journal.counts(batch);
     if (planned + blocked === 0 && state !== 'planned') {
       throw new UsageError(`batch ${batch} has no row that is still to be sent`);
     }
     await journal.discard(batch, words);
-  } finally {
-    await journal.releaseLock(batch);
-  }
+  });
 }
 
-async function step(
+async function recordDecision(
   journal: Journal,
-  batch: string,
-  row: number,
-  state: IntentState,
+  { batch, row, state }: Intent,
   to: IntentState,
   reason: string,
 ): Promise<void> {
-  // A response of success that was not looked at yet is open like any other.
+  // A reported success that nobody has checked is open like any other row.
   const from = state === 'acknowledged' ? 'unknown' : state;
   if (from !== state) await journal.move({ batch, row, from: state, to: from });
   checkStep(from, to);
   const fields: IntentFields =
     to === 'planned'
-      ? // By it, the next sending knows that a person and not the server has said that it may go out again.
+      ? // The evidence tells the next run that a person, not the server, said that the row may go out again.
         { evidence: 'person', problem: null, discrepancy: null }
       : { evidence: 'person', problem: `a person decided: ${reason}` };
   if (!(await journal.move({ batch, row, from, to, fields, note: `decided by a person: ${reason}` }))) {
@@ -420,15 +423,15 @@ async function step(
   }
 }
 
-/** Whether there is more to do. */
-export async function restOf(journal: Journal, batch: string): Promise<boolean> {
+/** Whether a row of the batch is still open or still to be sent. */
+export async function isUnfinished(journal: Journal, batch: string): Promise<boolean> {
   const counts = await journal.counts(batch);
   return (Object.keys(counts) as IntentState[]).some(
     (state) => isOpen(state) || state === 'planned' || state === 'blocked',
   );
 }
 
-/** A row whose outcome turned out to be another one. */
+/** A row whose outcome turned out to be different. */
 interface LateRow {
   readonly batch: string;
   readonly row: number;
@@ -439,7 +442,7 @@ interface LatePorts extends Pick<Sending, 'journal' | 'clock'> {
   readonly directory: UserDirectory;
 }
 
-/** Records every such row of the journal; a batch that is being sent is left to whoever sends it. */
+/** Records every such row of the journal that the mirror shows. Skips a batch that another process has locked. */
 export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
   const late: LateRow[] = [];
   for (const batch of await ports.journal.batchesNotMade()) {
@@ -451,7 +454,7 @@ export async function recordLate(ports: LatePorts): Promise<LateRow[]> {
 async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
   const { journal } = ports;
   const { batch: name } = batch;
-  const found = await whereFree(journal, name, async () => {
+  const found = await tryWithLock(journal, name, async () => {
     const late: LateRow[] = [];
     for await (const intent of journal.intents(name, notMadeStates)) {
       const each = await lateRow(ports, batch, intent);
@@ -464,7 +467,7 @@ async function lateIn(ports: LatePorts, batch: Batch): Promise<LateRow[]> {
 
 async function lateRow(
   { directory, ...ports }: LatePorts,
-  of: Pick<Batch, 'undoOf'>,
+  ofBatch: Pick<Batch, 'undoOf'>,
   intent: Intent,
 ): Promise<LateRow | undefined> {
   const { batch, row, user } = intent;
@@ -476,6 +479,6 @@ async function lateRow(
   const judgement = balance.judge({ ...target, parameters }, seen, seen, intent.answerKind);
   const verdict = laterVerdictOf(judgement, intent.state as WatchedState, intent.evidence);
   if (verdict === null) return undefined;
-  const recorded = await recordLater(ports, of, intent, judgement, verdict, 'found by a sync: ');
+  const recorded = await recordLateVerdict(ports, ofBatch, intent, judgement, verdict, 'found by a sync: ');
   return recorded === null ? undefined : { batch, row, state: recorded.state };
 }

@@ -1,4 +1,4 @@
-/** A write outside of any batch, recorded before its first byte and after its response. Section "The journal" of docs/architecture.md. */
+/** Writes by hand, outside any batch: recorded before the first byte and after the response. Section "The journal" of docs/architecture.md. */
 import type { Response } from '../api/errors.ts';
 import { KeyRefused, NotFound, NotTheApi, RefusedInput, ServerFailed, Unreachable } from '../api/errors.ts';
 import { FileError, messageOf, OutcomeUnknownError } from '../model/errors.ts';
@@ -10,7 +10,7 @@ import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts'
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
 
-/** Sends once. @param begun done between the record and the first byte; where it throws, nothing is sent */
+/** Sends once. @param begun called between the record and the first byte; if it throws, nothing is sent */
 export async function recordedWrite(
   journal: WriteJournal,
   write: NewWrite,
@@ -26,7 +26,7 @@ export async function recordedWrite(
       await journal.endWrite(number, { ...end, httpStatus: response?.status ?? null, answer: text });
     } catch (error) {
       if (!isBegun || !(error instanceof FileError)) throw error;
-      // Money may have moved, so it does not end as if nothing had been sent.
+      // Money may have moved, so the command must not end as if nothing had been sent.
       throw new OutcomeUnknownError(`${error.message}. The change was sent, and its outcome is not on record`, {
         advice: `Look at the record on the server before you send it again. ${error.advice ?? ''}`.trimEnd(),
         cause: error,
@@ -54,13 +54,13 @@ function stateOf(error: unknown): WriteEnd['state'] {
   return refusals.some((kind) => error instanceof kind) ? 'refused' : 'unknown';
 }
 
-/** Writes that are looked back at: the same command given twice is given soon. */
-const lookedBack = 500;
+/** How many writes to look back: a command that is given twice by mistake is usually given again soon. */
+const maxLookedBack = 500;
 
-/** What is open about the same user, in words; null where nothing is. */
+/** Describes an open write that is the same, or an open row of the same user; null if there is none. */
 export async function openWrite(journal: WriteJournal, { operation, user, body }: NewWrite): Promise<string | null> {
   const open = (each: SentWrite): boolean => each.state === 'sending' || each.state === 'unknown';
-  const writes = await journal.writes(lookedBack);
+  const writes = await journal.writes(maxLookedBack);
   const same = writes.find(
     (each) => open(each) && each.operation === operation && each.user === user && each.body === body,
   );
@@ -71,7 +71,7 @@ export async function openWrite(journal: WriteJournal, { operation, user, body }
     : `the outcome of row ${row.row} of batch ${row.batch}, of the same user, is not known`;
 }
 
-/** Of a write by hand, the fingerprint of the row that would do the same; null where no row could. */
+/** The fingerprint of the row that would do the same as this write by hand; null if no row could. */
 export function fingerprintOfWrite(operation: OperationName, user: number | null, body: Parameters): string | null {
   const action = actions.find((each) => each.operation === operation);
   if (action === undefined) return null;

@@ -1,10 +1,10 @@
-/** From what was seen to the state that a row goes into. Pure. Section "Settling" of docs/architecture.md. */
+/** Decides the state of a row from what was seen of it. Pure. Section "Settling" of docs/architecture.md. */
 import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../journal/port.ts';
 import type { Judgement } from './action.ts';
 
 /** A row that was sent and whose outcome is open. */
 type OpenState = 'acknowledged' | 'unknown' | 'needs_human';
-/** A row that was not sent, or whose outcome is known as far as could be seen. */
+/** A row that was not sent, or whose outcome is known as far as anybody could see. */
 export const watchedStates = [
   'planned',
   'applied',
@@ -17,14 +17,14 @@ export type WatchedState = (typeof watchedStates)[number];
 export interface Circumstances {
   readonly state: OpenState;
   readonly response: AnswerKind | null;
-  /** Long enough ago that a write under way would have been made: `bulk.settle_after`. */
+  /** `bulk.settle_after` has passed: a write that was under way would have been made by now. */
   readonly waited: boolean;
-  /** Two looks, one after the other, say the same. */
+  /** Two consecutive looks say the same. */
   readonly agreed: boolean;
 }
 
 export interface Verdict {
-  /** As it is now where nothing more can be said yet. */
+  /** The present state if nothing more can be said yet. */
   readonly to: IntentState;
   readonly evidence: Evidence | null;
   readonly note: string;
@@ -36,28 +36,28 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
   const final = now.waited && now.agreed;
   switch (judgement.kind) {
     case 'applied':
-      // What a person was asked about is settled by proof alone.
-      if (now.state === 'needs_human' && judgement.evidence !== 'token') return open(now, note);
+      // If a person has been asked, only proof settles the row.
+      if (now.state === 'needs_human' && judgement.evidence !== 'token') return stillOpen(now, note);
       return appliedBy(judgement);
     case 'over_applied':
       return overApplied(judgement);
     case 'absent':
-      if (now.state === 'needs_human') return open(now, note);
-      // The server had looked at it and said no, and nothing of it is there: there is nothing to wait for but a replica.
+      if (now.state === 'needs_human') return stillOpen(now, note);
+      // The server refused it and nothing of it shows. The second look is for a replica that lags; there is nothing else to wait for.
       if (now.response === 'refused' && now.agreed) {
         return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
       }
-      if (!final) return open(now, note);
+      if (!final) return stillOpen(now, note);
       return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}`, discrepancy: null };
     case 'unclear':
-      return final ? { to: 'needs_human', evidence: null, note, discrepancy: null } : open(now, note);
+      return final ? { to: 'needs_human', evidence: null, note, discrepancy: null } : stillOpen(now, note);
   }
 }
 
 /**
- * What a later look says of a row that nobody waits for: a write that was made late, made twice, or made from a newer
- * journal. Null where it says nothing new. A balance says nothing: it has had time to change.
- * @param evidence on which the row rests: what a person has decided about is asked once
+ * Decides what a later look changes about a row that nobody waits for: its write was made late, made twice, or made from a newer
+ * journal. Returns null if nothing changes. A balance is no evidence here: it has had time to change.
+ * @param evidence what the row's state rests on; if a person decided it, that person is not asked again
  */
 export function laterVerdictOf(
   judgement: Judgement,
@@ -70,7 +70,7 @@ export function laterVerdictOf(
     return { to: 'needs_human', evidence: null, note: judgement.note, discrepancy: null };
   }
   if (judgement.kind !== 'applied' || state === 'applied') return null;
-  // A record without a token may be that of the same row in a batch that was sent since.
+  // A record without a token may belong to the same row in a batch that was sent since.
   const proven = judgement.evidence === 'token' || (judgement.evidence === 'record' && state === 'planned');
   return proven ? { ...appliedBy(judgement), discrepancy: null } : null;
 }
@@ -85,18 +85,18 @@ function overApplied({ evidence, note, reversal }: Extract<Judgement, { kind: 'o
   return { to: 'needs_human', evidence, note: words, discrepancy: 'over_applied' };
 }
 
-function open({ state }: Circumstances, note: string): Verdict {
+function stillOpen({ state }: Circumstances, note: string): Verdict {
   return { to: state === 'acknowledged' ? 'unknown' : state, evidence: null, note, discrepancy: null };
 }
 
 /** Whether a second look could make the verdict final. */
-export function wantsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed'>): boolean {
+export function needsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed'>): boolean {
   if (now.state === 'needs_human') return false;
   if (judgement.kind === 'absent' && now.response === 'refused') return true;
   return now.waited && (judgement.kind === 'unclear' || judgement.kind === 'absent');
 }
 
-/** Two looks that say the same, of a user who did not change in between. */
+/** Whether two looks say the same, about a user who did not change in between. */
 export function agree(first: Judgement, second: Judgement): boolean {
   return first.kind === second.kind && first.after === second.after;
 }

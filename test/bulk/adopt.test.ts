@@ -306,7 +306,9 @@ test('nothing is adopted while a request that the journal does not know of may s
   await settled(10 * minuteMs);
   await expect(settled(10 * minuteMs - 1)).rejects.toMatchObject({
     exitCode: 5,
-    message: expect.stringMatching(/^something was sent at \S{19} that this journal knows nothing of/) as string,
-    advice: `Adopt what was made after ${at(1).slice(0, 19)}, as bulk.settle_after says.`,
+    message: expect.stringMatching(
+      /^a request that this journal does not know was sent at \S{19}, and its write/,
+    ) as string,
+    advice: `Wait until ${at(1).slice(0, 19)} (bulk.settle_after), then adopt.`,
   });
 });

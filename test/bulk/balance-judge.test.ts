@@ -378,7 +378,7 @@ describe('what is seen of a user says', () => {
     });
     const asOnce = observationOf({ id: 7, balance: 7.5, balance_transactions: twice }, parameters, token);
     expect(judgeBalance({ user: 7, parameters, token }, before, asOnce, 'accepted')).toMatchObject({
-      note: expect.stringContaining('but the balance is 7.50, as after one: look') as string,
+      note: expect.stringContaining('but the balance is 7.50, as after one of them: check') as string,
     });
     const again = { balance: 110, transactions: [ours, ours] };
     expect(judgementOf(again, 'accepted')).toMatchObject({

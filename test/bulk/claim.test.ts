@@ -118,7 +118,7 @@ describe('a claim', () => {
   test('is refused to whoever approves what was ended meanwhile, and it does not say that it was approved', () => {
     const ended = { ...batch, state: 'done' as const, appliedAt: null };
     expect(refusal(() => decideClaim(clear, ended, consent))).toMatch(
-      /batch two was ended meanwhile, by whoever discarded it or found its rows on the server; nothing was sent/,
+      /batch two was ended meanwhile: somebody discarded it or found its rows on the server; nothing was sent/,
     );
   });
 
@@ -343,7 +343,9 @@ describe('a batch goes out only', () => {
     // Another key of the same user is as good.
     expect(await check({ keyMark: 'other' })).toBe('none');
     expect(await check({ owner: '2' })).toMatch(/with the key of another user; nothing was sent/);
-    expect(await check({ address: 'http://127.0.0.1:2' })).toMatch(/was planned for http:\/\/127.0.0.1:2, and this is/);
+    expect(await check({ address: 'http://127.0.0.1:2' })).toMatch(
+      /was planned for http:\/\/127.0.0.1:2, but the address here is/,
+    );
     // Where nobody can say whose a key is, it must be the same one.
     expect(await check({ owner: null })).toBe('none');
     expect(await check({ owner: null, keyMark: 'other' })).toMatch(/key of another user/);
@@ -362,7 +364,7 @@ describe('a batch goes out only', () => {
     expect(await missing('last')).toBe('there is no batch | Nothing was planned yet.');
     await journal.addBatch(newBatch(), []);
     expect(await missing('two')).toMatch(/\| The newest is one;/);
-    expect(await missing('last')).toMatch(/^whatever changes a batch needs its name \| .* The newest is one\.$/);
+    expect(await missing('last')).toMatch(/^a command that changes a batch needs its name \| .* The newest is one\.$/);
     expect((await batchOf(journal, 'one')).batch).toBe('one');
   });
 });

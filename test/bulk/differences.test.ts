@@ -144,8 +144,8 @@ describe('a row', () => {
 
   test.each<[KnownRow, SeenChanges, string]>([
     [row(), 'gone', 'the user is not there any more'],
-    [row({ evidence: 'balance' }), changes(), 'the journal has it as applied, by the evidence balance'],
-    [row({ evidence: null }), changes(), 'the journal has it as applied, by the evidence of nothing'],
+    [row({ evidence: 'balance' }), changes(), 'the journal has it as applied, with the evidence "balance"'],
+    [row({ evidence: null }), changes(), 'the journal has it as applied, without evidence'],
     [row({ state: 'unknown' }), changes(), 'the journal does not know the outcome; it is not shown'],
     [row({ state: 'unknown' }), changes(made), 'the journal does not know the outcome; it is shown once'],
     [row({ state: 'not_applied' }), changes(made), 'it was made, and is not applied in the journal'],

@@ -199,7 +199,7 @@ describe('a write that is made late', () => {
     const { error } = await send(journal, client, one, { clock: later });
     expect([error?.exitCode, error?.message]).toEqual([
       8,
-      expect.stringMatching(/^row 2 of batch .* was made after all, which cannot be recorded/),
+      expect.stringMatching(/^row 2 of batch .* was made after all. This cannot be recorded/),
     ]);
     const [row] = await intentsOf(journal, one);
     const transactions = () => [{ id: 1, amount: 5, result: '-', description: row?.token }];
@@ -266,7 +266,7 @@ describe('an id that is another person by now', () => {
     const back = await undo(journal, client, paid.batch);
     expect(await states(back)).toEqual(['invalid']);
     expect((await intentsOf(journal, back))[0]?.problem).toMatch(
-      /^the user has the email other@example\.com, and had .* in the plan of what is taken back/,
+      /^the user has the email other@example\.com, and had .* in the plan of the batch that is taken back/,
     );
   });
 

@@ -297,7 +297,7 @@ describe('the first row', () => {
     const { stop } = await go();
     expect([stop?.name, stop?.message]).toEqual([
       'IncompleteError',
-      'row 2, which went alone before all others, was not applied: the batch was stopped',
+      'row 2, which was sent alone before all others, was not applied: the batch was stopped',
     ]);
     expect(stop?.advice).toMatch(/bulk results one.*bulk resume one/);
     expect([requests, await states()]).toEqual([[7], ['rejected', 'planned', 'planned']]);
@@ -327,7 +327,7 @@ describe('the first row', () => {
   test('that the server accepts and does not make stops the batch', async () => {
     const { go, tell, requests, states } = await world([7, 8]);
     tell(7, () => fine);
-    expect(problemOf(await go({}, { settleAfterMs: 0 }))).toMatch(/^row 2, which went alone/);
+    expect(problemOf(await go({}, { settleAfterMs: 0 }))).toMatch(/^row 2, which was sent alone/);
     expect([requests, await states()]).toEqual([[7], ['not_applied', 'planned']]);
   });
 
@@ -346,7 +346,7 @@ describe('the first row', () => {
     const { go, tell, requests, states } = await world([6, 7]);
     tell(6, lost);
     expect(problemOf(await go({}, {}, { ...balance, refusedForItself: true }))).toMatch(
-      /^row 2, which went alone before all others, is not known to be applied: the batch was stopped$/,
+      /^row 2, which was sent alone before all others, is not known to be applied: the batch was stopped$/,
     );
     expect([requests, await states()]).toEqual([[6], ['unknown', 'planned']]);
   });
@@ -574,7 +574,7 @@ describe('a run', () => {
       'IncompleteError',
       'the disk is full. The batch was stopped; nothing was sent',
     ]);
-    expect(first.stop?.advice).toBe('Make room. Then go on with the batch: `admin-mirror bulk resume one`.');
+    expect(first.stop?.advice).toBe('Make room. Then continue the batch: `admin-mirror bulk resume one`.');
     expect([first.stop?.cause, requests, await states()]).toEqual([full, [], ['planned', 'planned', 'planned']]);
     const second = await within({ move: failing(2, 'acknowledged') });
     expect([second.stop?.name, second.stop?.message]).toEqual([
@@ -623,14 +623,14 @@ describe('a run', () => {
     const none = await world([7]);
     const bare = new FileError('the disk is full');
     const failed = await none.within({ intents: () => ({ next: () => Promise.reject(bare) }) as never });
-    expect(failed.stop?.advice).toBe('Then go on with the batch: `admin-mirror bulk resume one`.');
+    expect(failed.stop?.advice).toBe('Then continue the batch: `admin-mirror bulk resume one`.');
     expect(problemOf(failed)).toBe('the disk is full. The batch was stopped; nothing was sent');
 
     const end = { setBatchState: () => Promise.reject(full) };
     expect((await (await world([7])).within(end)).stop).toMatchObject({ name: 'OutcomeUnknownError' });
     const early = await world([7]);
     early.tell(7, refused);
-    expect(problemOf(await early.within(end))).toMatch(/^row 2, which went alone/);
+    expect(problemOf(await early.within(end))).toMatch(/^row 2, which was sent alone/);
     await expect((await world([7])).within({ setBatchState: () => Promise.reject(bug) })).rejects.toThrow(bug);
   });
 });
@@ -850,7 +850,7 @@ describe('what is said at the end', () => {
         batch: (name) => (isOver ? Promise.reject(failure) : journal.batch(name)),
       });
     };
-    await expect(reading(full, refused)).rejects.toThrow(/^row 2, which went alone/);
+    await expect(reading(full, refused)).rejects.toThrow(/^row 2, which was sent alone/);
     await expect(reading(full)).rejects.toMatchObject({
       name: 'OutcomeUnknownError',
       message: 'the disk is full. The batch was stopped; rows may have been sent before that',

@@ -203,7 +203,7 @@ async function sending(
   user: User = {},
   more: {
     readonly againReason?: string;
-    readonly areMarksMeant?: true;
+    readonly acceptUnknownMarks?: true;
     readonly row?: Partial<NewIntent>;
     readonly serverAheadMs?: number;
   } = {},
@@ -239,7 +239,7 @@ async function sending(
     batch: found,
     action: balance,
     options: defaultOptions,
-    areMarksMeant: more.areMarksMeant,
+    acceptUnknownMarks: more.acceptUnknownMarks,
   };
   const world = { ...common, sleep: () => Promise.resolve(), progress: () => {} } as unknown as Sending;
   const intent = async () => {
@@ -405,7 +405,7 @@ describe('the same change with a mark of another journal', () => {
 
   test('holds none that a person sends again on purpose after that was said, nor where this journal knows the mark', async () => {
     expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(true);
-    expect(await isHeld(beside(at(1)), { areMarksMeant: true })).toBe(false);
+    expect(await isHeld(beside(at(1)), { acceptUnknownMarks: true })).toBe(false);
     const asked: unknown[] = [];
     // Of another row of the file, both are meant.
     for (const known of [

@@ -10,7 +10,7 @@ import {
   reconcileRows,
   recordLate,
   resolveRow,
-  restOf,
+  isUnfinished,
   reviewElsewhere,
   reviewNotMade,
   settleAll,
@@ -214,7 +214,7 @@ describe('an open row', () => {
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
     await expect(settle({ client: bug })).rejects.toThrow(/a bug/);
     await expect(settleRow(sending, { ...(await intent()), state: 'applied' })).rejects.toThrow(
-      'row 2 is applied, which is nothing to settle',
+      'row 2 is applied and cannot be settled',
     );
   });
 
@@ -254,7 +254,7 @@ describe('an open row', () => {
       expect(nobody.requests).toEqual(['user 2', 'list']);
       pass(defaultOptions.settleAfterMs);
       expect(await settle({ client: nobody.client })).toEqual({ state: 'needs_human', stop: null });
-      expect((await intent()).problem).toMatch(/the user is not found, and nor is any other: 404/);
+      expect((await intent()).problem).toMatch(/neither the user nor anybody else is found: 404/);
       const another = finding(9);
       const { settle: settleAnother } = await world(['unknown'], { answerKind: 'refused' });
       expect(await settleAnother({ client: another.client })).toEqual({ state: 'rejected', stop: null });
@@ -554,7 +554,7 @@ describe('the word of a person', () => {
     [['needs_human'], true],
   ] as const)('there is more to do with rows that are %j: %s', async (states, rest) => {
     const { journal } = await world(states);
-    expect(await restOf(journal, 'one')).toBe(rest);
+    expect(await isUnfinished(journal, 'one')).toBe(rest);
   });
 });
 

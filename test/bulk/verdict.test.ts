@@ -6,7 +6,7 @@ import {
   type Circumstances,
   laterVerdictOf,
   verdictOf,
-  wantsSecondLook,
+  needsSecondLook,
   watchedStates,
 } from '../../src/bulk/verdict.ts';
 
@@ -119,18 +119,18 @@ describe('the verdict of a row', () => {
   test('wants a second look where that could end it', () => {
     const lost = { state: 'unknown', response: 'lost', waited: true } as const;
     const soon = { ...lost, waited: false };
-    expect([absent, unclear, applied, twice].map((each) => wantsSecondLook(each, lost))).toEqual([
+    expect([absent, unclear, applied, twice].map((each) => needsSecondLook(each, lost))).toEqual([
       true,
       true,
       false,
       false,
     ]);
-    expect([absent, unclear].map((each) => wantsSecondLook(each, soon))).toEqual([false, false]);
+    expect([absent, unclear].map((each) => needsSecondLook(each, soon))).toEqual([false, false]);
     // The server said no: there is nothing to wait for.
     const refused = { ...soon, response: 'refused' } as const;
-    expect([absent, unclear, applied].map((each) => wantsSecondLook(each, refused))).toEqual([true, false, false]);
+    expect([absent, unclear, applied].map((each) => needsSecondLook(each, refused))).toEqual([true, false, false]);
     const person = { state: 'needs_human', response: 'refused', waited: true } as const;
-    expect([absent, unclear].map((each) => wantsSecondLook(each, person))).toEqual([false, false]);
+    expect([absent, unclear].map((each) => needsSecondLook(each, person))).toEqual([false, false]);
   });
 });
 

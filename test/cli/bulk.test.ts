@@ -339,6 +339,6 @@ test('a batch is changed by its name alone, since the newest may be another one 
   expect((await world.bulk(['status', 'last'])).stderr).toMatch(/^error: there is no batch\nNothing was planned yet\./);
   const { batch } = (await world.bulk(['plan', 'balance', creditFile(world, 1).name, '--json'])).report();
   const { code, stderr } = await world.bulk(['resume', 'last']);
-  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: whatever changes a batch needs its name\n/)]);
+  expect([code, stderr]).toEqual([2, expect.stringMatching(/^error: a command that changes a batch needs its name\n/)]);
   expect(stderr).toContain(`The newest is ${batch}.`);
 });

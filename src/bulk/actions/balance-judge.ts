@@ -1,7 +1,7 @@
 /**
- * What is seen of a user's balance, and whether a change of it happened, by what was seen before and what is seen now. Pure
- * but for the look itself. The token is proof; the balance is weaker, since others change it too, and decides only where
- * the server itself said what it did. Section "Settling" of docs/architecture.md.
+ * Reads a user's balance and transactions, and judges from two such readings whether a change of the balance was made. Pure except
+ * for the reading. The token is proof. The balance is weaker evidence, since others change it too; it decides only if the server
+ * itself said what it did. Section "Settling" of docs/architecture.md.
  */
 import { Big } from 'big.js';
 import type { ApiRecord } from '../../api/envelope.ts';
@@ -11,9 +11,9 @@ import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
-/** The balance that the row should leave. */
+/** The balance that the row should produce. */
 export function resultOf({ type, amount }: BalanceParameters, before: string): Big {
   switch (type) {
     case 'add':
@@ -45,14 +45,14 @@ export function judgeBalance(
     };
   }
   if (hits > 0) {
-    // A server that takes something back, or makes it in parts, may give each of them the same words.
+    // A server that takes a change back, or makes it in parts, may give all of these transactions the same text.
     const note =
       hits === 1
         ? `the transaction with ${target.token} has another amount or direction`
         : `${hits} transactions carry ${target.token}, and ${agreeing === 1 ? 'one' : 'none'} of them has the amount and direction of the row`;
     return { kind: 'unclear', after, note, isMarked: true };
   }
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   const signs = signsOf(target.parameters, before, now);
   if (signs === undefined) return { kind: 'unclear', after, note: 'the balance cannot be read' };
   switch (response) {
@@ -71,19 +71,19 @@ export function judgeBalance(
 }
 
 interface Signs {
+  /** Whether both readings have transactions. */
   readonly shown: boolean;
-  /** The balance is as it was. */
   readonly unchanged: boolean;
-  /** The balance is what the row should leave. */
+  /** The balance is what the row should produce. */
   readonly fits: boolean;
-  /** Transactions that may be this row's without its token. */
+  /** New transactions that may be the row's although they lack its token. */
   readonly alike: number;
-  /** Transactions are shown, none may be the row's, and they account for whatever changed. */
+  /** Transactions are shown, none can be the row's, and they explain every change of the balance. */
   readonly absent: boolean;
   readonly words: string;
 }
 
-/** Undefined where a balance is missing. */
+/** Returns undefined if a balance is missing. */
 function signsOf(
   parameters: BalanceParameters,
   before: BalanceObservation,
@@ -97,7 +97,7 @@ function signsOf(
   const fits = expected.eq(now.balance);
   const alike = Math.max(0, now.alike - before.alike);
   const reported = isExplained(before, now, change);
-  // A balance that is what the row would leave may be the row's work, whatever else is shown beside it.
+  // If the balance is what the row would produce, the row may have produced it, even if other transactions explain it.
   const absent = shown && alike === 0 && (unchanged || (reported && !fits));
   const seen = unchanged
     ? `the balance is ${now.balance}, as it was before`
@@ -110,15 +110,15 @@ function signsOf(
   return { shown, unchanged, fits, alike, absent, words: `${seen}; ${list}` };
 }
 
-/** What is shown as done between the two looks sums to the change of the balance. */
+/** Whether the transactions between the two readings add up to the change of the balance. */
 function isExplained(before: BalanceObservation, now: BalanceObservation, change: Big): boolean {
   if (before.sum === null || now.sum === null || before.sets !== now.sets) return false;
   return new Big(now.sum).minus(before.sum).eq(change);
 }
 
 /**
- * The transaction is there, and the balance is neither what it should leave nor what all transactions together make of it:
- * it was cut off at a bound, or another writer overwrote it.
+ * Says how the balance contradicts a transaction that is there; null if it does not. The balance is neither what the row should
+ * produce nor explained by all transactions together: the server cut it off at a bound, or another writer overwrote it.
  */
 function contradictionOf(
   parameters: BalanceParameters,
@@ -131,10 +131,10 @@ function contradictionOf(
   return `the balance was ${before.balance}, should be ${moneyText(expected)} and is ${now.balance}`;
 }
 
-/** The server said that it did it: the balance, where it is exactly what it should be, agrees. */
+/** Judges after a response of success: a balance that is exactly right confirms it. */
 function judgeAccepted(signs: Signs, after: string | null): Judgement {
   const note = signs.words;
-  // Twice the same amount without a token would leave another balance, but a `set` twice would not.
+  // The same amount added twice would produce another balance, but a second `set` would not, so the transactions count, too.
   if (signs.fits && signs.alike <= 1) {
     return { kind: 'applied', evidence: signs.alike === 1 ? 'record' : 'balance', after, note };
   }
@@ -152,7 +152,7 @@ function overApplied(
     before.balance !== null && now.balance !== null && resultOf(parameters, before.balance).eq(now.balance);
   const doubt =
     isAsOnce && parameters.type !== 'set'
-      ? `, but the balance is ${now.balance}, as after one: look before you take back`
+      ? `, but the balance is ${now.balance}, as after one of them: check it before you take anything back`
       : '';
   return {
     kind: 'over_applied',
@@ -163,7 +163,7 @@ function overApplied(
   };
 }
 
-/** How to take back what was made so many times too often. */
+/** The command that takes back what was made `times` times too often. */
 export function reversalOf(
   { user, parameters: { type, amount }, token }: Target<BalanceParameters>,
   times: number,
@@ -183,7 +183,7 @@ export interface BalanceParameters {
   readonly type: BalanceChangeType;
   readonly amount: string;
   readonly description: string | null;
-  /** The row is sent only while the balance is this. */
+  /** The row is sent only if the balance is this. */
   readonly expected_balance: string | null;
 }
 
@@ -195,13 +195,13 @@ export interface BalanceObservation extends Observation {
   readonly hits: number;
   /** Those of them that do what the row says. */
   readonly agreeing: number;
-  /** Others that do what the row says, and whose text does not show that they are another's. */
+  /** Other transactions that do what the row says and whose text does not show that they belong to another row. */
   readonly alike: number;
   /** Transactions that set the balance. */
   readonly sets: number;
-  /** What the others sum to; null where one of them does not show its amount or direction. */
+  /** Sum of all transactions that add or remove; null if one of them does not show its amount or direction. */
   readonly sum: string | null;
-  /** Tokens of other rows in transactions that do what this one does. */
+  /** Tokens of other rows in transactions that do what this row does. */
   readonly others: Marks['others'];
   /** Id of the transaction with the row's token. */
   readonly recordId: string | null;
@@ -218,7 +218,7 @@ const nothing = {
   recordId: null,
 } as const;
 
-/** Looks at the user, with transactions. Throws what the client throws, but for 404. */
+/** Reads the user with transactions. A 404 is an observation; other errors of the client are thrown. */
 export async function lookAtBalance(
   client: LookingClient,
   target: Target<BalanceParameters>,
@@ -228,7 +228,7 @@ export async function lookAtBalance(
   return observationOf(record, target.parameters, target.token);
 }
 
-/** Of a user with transactions, as far as they are there; null where there is no such user. */
+/** The observation of a user's record, which may lack its transactions. @param record null if there is no such user */
 export function observationOf(
   record: ApiRecord | null,
   parameters: BalanceParameters,
@@ -251,20 +251,20 @@ const directions: Readonly<Record<string, BalanceChangeType>> = {
 /** A change of a balance as the server shows it. */
 export interface ShownChange {
   readonly id: string;
-  /** At the end of its texts. */
+  /** Tokens at the end of its texts. */
   readonly tokens: readonly string[];
   readonly texts: readonly string[];
-  /** Undefined where it is not shown. */
+  /** Undefined if it is not shown. */
   readonly type: BalanceChangeType | undefined;
-  /** As it is shown: of what was taken, some servers show a sign. */
+  /** As shown: some servers give a removed amount a minus sign. */
   readonly amount: Big | null;
-  /** What the balance was before. */
+  /** The balance before the change. */
   readonly before: string | null;
-  /** As the server says it. */
+  /** Time as the server writes it. */
   readonly at: string | null;
 }
 
-/** The balance transactions of a user; undefined where the record came without them. */
+/** The balance transactions of a user; undefined if the record came without them. */
 export function changesOf(record: ApiRecord | null): readonly ShownChange[] | undefined {
   return relatedIn(record, 'balance_transactions')?.map(changeIn);
 }
@@ -282,7 +282,7 @@ function changeIn(record: ApiRecord): ShownChange {
   };
 }
 
-/** The change does what the row says, as far as it shows; an amount that is missing speaks neither for nor against. */
+/** Whether the change does what the row says, as far as it shows. A missing amount or direction counts as the right one. */
 export function does(change: ShownChange, { type, amount }: Pick<BalanceParameters, 'type' | 'amount'>): boolean {
   const magnitude = type === 'set' ? change.amount : (change.amount?.abs() ?? null);
   return (magnitude === null || magnitude.eq(amount)) && (change.type === undefined || change.type === type);
@@ -299,14 +299,14 @@ function tallyOf(
   const others: { token: string; at: string | null }[] = [];
   for (const change of changes) {
     const { tokens, texts, type: direction, amount } = change;
-    const alikeIt = does(change, parameters);
+    const agrees = does(change, parameters);
     if (tokens.includes(token)) {
       hits += 1;
       recordId ??= change.id;
-      if (alikeIt) agreeing += 1;
-    } else if (alikeIt && tokens.length > 0) {
+      if (agrees) agreeing += 1;
+    } else if (agrees && tokens.length > 0) {
       others.push(...tokens.map((each) => ({ token: each, at: change.at })));
-    } else if (alikeIt && texts.every((text) => mayHaveLost(text, token))) {
+    } else if (agrees && texts.every((text) => mayHaveLost(text, token))) {
       alike += 1;
     }
     if (direction === 'set') sets += 1;

@@ -14,7 +14,7 @@ import {
   resultOf,
 } from './balance-judge.ts';
 
-/** A column of text in the API's family: what is longer is cut or refused, and the token stands at the end. */
+/** Length of a text column in this family of APIs. A longer text is refused, or cut, which would lose the token at its end. */
 const longestDescription = 255;
 
 export const balance: Action<BalanceParameters, BalanceObservation> = {
@@ -41,7 +41,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
     if (user === null) throw new Error('a change of a balance names its user');
     return previewOf(parameters, user);
   },
-  // Not the description: the same amount to the same user is the same payment, whatever is said of it.
+  // Without the description: the same amount to the same user is the same payment, whatever its text.
   identity: ({ type, amount }) => `${type} ${moneyOf(amount) ?? amount}`,
 
   look: lookAtBalance,
@@ -67,7 +67,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   unsettled: (seen) =>
     !seen.found || seen.shown
       ? null
-      : 'this server shows no balance transactions: where a response is lost, a person must find out what happened',
+      : 'this server shows no balance transactions: if a response is lost, a person must find out what happened',
   inverse,
 };
 
@@ -122,12 +122,12 @@ function inverse(
 ): BalanceParameters | string {
   const { type, amount, description } = parameters;
   const whole = `Reversal${description === null ? '' : `: ${description}`}`;
-  // Not within a character: servers refuse a body with half of one.
+  // The cut must not leave half a character: servers refuse a body with one.
   const text = whole.slice(0, longestDescription - tokenLength).replace(/[\uD800-\uDBFF]$/, '');
   if (type !== 'set') {
     return { type: type === 'add' ? 'remove' : 'add', amount, description: text, expected_balance: null };
   }
   if (before === null) return 'what the balance was before it was set is not known';
-  // Set back only where nobody has changed it since.
+  // Only if nobody has changed the balance since.
   return { type, amount: before, description: text, expected_balance: amount };
 }

@@ -1,4 +1,4 @@
-/** `create`: makes users. They are looked for by email and user name before and after; there is no place for a token. */
+/** `create`: makes users. They have no place for a token, so they are looked for by email and user name before and after. */
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import { recordId } from '../../model/records.ts';
@@ -22,11 +22,11 @@ interface CreateParameters {
 }
 
 interface CreateObservation extends Observation {
-  /** Whether the server finds users by these, so that who is not found is not there. */
+  /** Whether the server finds users by email and user name, so that a user who is not found does not exist. */
   readonly reported: boolean;
-  /** Users with the email or the user name. */
+  /** Ids of users with the email or the user name. */
   readonly taken: readonly number[];
-  /** Those who are in everything that can be read as the row says. */
+  /** Those of them who match the row in every field that can be read. */
   readonly same: readonly number[];
 }
 
@@ -78,7 +78,7 @@ export const create: Action<CreateParameters, CreateObservation> = {
   unsettled: (seen) =>
     seen.reported
       ? null
-      : 'this server does not find users by email and user name: where a response is lost, a person must find out ' +
+      : 'this server does not find users by email and user name: if a response is lost, a person must find out ' +
         'what happened',
   inverse: () => 'a user who was made is not deleted by an undo',
 };
@@ -103,7 +103,7 @@ function readRow(row: RowReader): CreateParameters {
   return { ...fields, email, username: String(fields['username'] ?? '') };
 }
 
-/** `address[city]` is the key `city` of the object `address`. */
+/** The body of the request: `address[city]` becomes the key `city` of the object `address`. */
 function bodyOf(parameters: CreateParameters): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(parameters)) {
@@ -113,7 +113,7 @@ function bodyOf(parameters: CreateParameters): Record<string, unknown> {
   return body;
 }
 
-/** A page on which everyone with one email stands, and those with similar ones where the filter is not exact. */
+/** Large enough for everyone with one email, and with similar ones if the filter is not exact. */
 const pageSize = 100;
 
 async function look(
@@ -124,14 +124,14 @@ async function look(
   const found = new Map<number, ApiRecord>();
   let reported = true;
   const keys = (['email', 'username'] as const).flatMap((key) =>
-    // A server may tell large letters from small ones, and still not want both.
+    // A server's filter may distinguish upper and lower case although it refuses two emails that differ only in that.
     [...new Set([parameters[key], parameters[key].toLowerCase()])].map((wanted) => ({ key, wanted })),
   );
   for (const { key, wanted } of keys) {
     const value = wanted.toLowerCase();
     const filters = [{ key, value: wanted }];
     const { records, total } = await client.list('users', { filters, paginate: pageSize }, signal);
-    // Others besides: the filter was not kept to, and who is missing may stand on another page.
+    // If others are shown, the server ignores the filter, and the user may be on another page.
     const fits = records.every((record) => textOf(record[key])?.toLowerCase().includes(value) === true);
     reported &&= fits && total <= records.length;
     for (const record of records) {
@@ -140,7 +140,7 @@ async function look(
     }
   }
   const same = [...found].flatMap(([id, record]) => (isSame(record, parameters) ? id : []));
-  // Of nobody in particular: there is no key that a new user must still be known by.
+  // Email and user name are null: a new user has no key that must still match.
   return { found: found.size > 0, email: null, username: null, reported, taken: [...found.keys()], same };
 }
 

@@ -1,6 +1,6 @@
 /**
- * `delete`: deletes users for good. The proof is that the user cannot be found: 404. Where the server has not said that it did it, that
- * counts only beside another user who is found: one that is set up anew shows nobody for a while.
+ * `delete`: deletes users for good. The proof is a 404 for the user. Unless the server reported success, that counts only if another
+ * user is found: a server that is being set up again shows nobody for a while.
  */
 import { type Action, noMarks, type Observation } from '../action.ts';
 import { moneyOf } from '../../model/money.ts';
@@ -9,17 +9,17 @@ import { readUser, observationOfUser, showsAnother } from './user-with.ts';
 
 interface DeleteParameters {
   readonly [name: string]: unknown;
-  /** In spite of orders and punishments. */
+  /** Delete the user despite orders and punishments. */
   readonly force: boolean;
 }
 
 interface DeleteObservation extends Observation {
   readonly balance: string | null;
-  /** Nobody else was found either. */
+  /** No other user was found either. */
   readonly nobody?: true;
 }
 
-/** `delete` is a word of the language. */
+/** Not called `delete`, which is a keyword. */
 export const deletion: Action<DeleteParameters, DeleteObservation> = {
   name: 'delete',
   summary: 'delete users for good',
@@ -32,7 +32,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   target: 'user',
   userFields: [],
   typed: 'rows',
-  // Orders and punishments forbid it.
+  // The server refuses if the user has orders or punishments.
   refusedForItself: true,
 
   readRow,
@@ -41,11 +41,11 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     const { id, balance } = user;
     const rich = balance !== null && moneyOf(balance) !== '0.00';
     return {
-      before: standing(user),
+      before: describeUser(user),
       after: 'deleted',
       change: null,
       problems: [],
-      warnings: rich ? [`user ${id} has a balance of ${balance}, which goes too`] : [],
+      warnings: rich ? [`user ${id} has a balance of ${balance}, which will be lost`] : [],
       user,
     };
   },
@@ -55,7 +55,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     const read = () => readUser(client, target, null, signal);
     let record = await read();
     const nobody = record === null && response !== 'accepted' && !(await showsAnother(client, target.user, signal));
-    // The server may have come back between the two.
+    // The server may have recovered between the two requests.
     if (record === null && response !== 'accepted' && !nobody) record = await read();
     return {
       ...observationOfUser(record),
@@ -64,7 +64,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     };
   },
   marks: () => noMarks,
-  shown: (seen) => (seen.found ? standing(seen) : 'deleted'),
+  shown: (seen) => (seen.found ? describeUser(seen) : 'deleted'),
   failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
   request: ({ user, parameters: { force } }) => ({
     operation: 'users.delete',
@@ -72,15 +72,17 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
     body: JSON.stringify(force ? { force } : {}),
   }),
   judge: (_, __, now) => {
-    if (now.nobody) return { kind: 'unclear', after: null, note: 'the user is not found, and nor is any other: 404' };
+    if (now.nobody) {
+      return { kind: 'unclear', after: null, note: 'neither the user nor anybody else is found: 404' };
+    }
     if (!now.found) return { kind: 'applied', evidence: 'record', after: 'deleted', note: 'the user is gone: 404' };
-    return { kind: 'absent', evidence: 'record', after: standing(now), note: 'the user is still there' };
+    return { kind: 'absent', evidence: 'record', after: describeUser(now), note: 'the user is still there' };
   },
   unsettled: () => null,
   inverse: () => 'a user who was deleted does not come back',
 };
 
-function standing({ email, username, balance }: Omit<DeleteObservation, 'found'>): string {
+function describeUser({ email, username, balance }: Omit<DeleteObservation, 'found'>): string {
   const name = email ?? username ?? 'a user without a name';
   return balance === null ? name : `${name}, balance ${balance}`;
 }
@@ -88,7 +90,10 @@ function standing({ email, username, balance }: Omit<DeleteObservation, 'found'>
 function readRow(row: RowReader): DeleteParameters {
   const force = readYes(row, 'force') ?? false;
   if (force && !row.options.allowForce) {
-    row.problem('force', 'this would delete in spite of orders and punishments; it also needs the flag --allow-force');
+    row.problem(
+      'force',
+      'this would delete the user despite orders and punishments; it also needs the flag --allow-force',
+    );
   }
   return { force };
 }

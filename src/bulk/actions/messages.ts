@@ -1,6 +1,6 @@
 /**
- * `email` and `notify`: a message for each user. What tells whether one went out is the list of those that did: what was
- * there before, what is there now, and which of the new ones is the row's. Section "Settling" of docs/architecture.md.
+ * `email` and `notify`: send a message to each user. The server's list of sent messages shows whether one was sent: which messages are
+ * new since the look before, and which of these is the row's. Section "Settling" of docs/architecture.md.
  */
 import type { ApiRecord } from '../../api/envelope.ts';
 import { KeyRefused, RefusedInput, ServerFailed } from '../../api/errors.ts';
@@ -11,9 +11,9 @@ import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, 
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { judgeGone, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
-/** What both are: nothing of the user changes, and what was sent is known by the list of it. */
+/** What both have in common: nothing of the user changes, and a list shows what was sent. */
 function messageAction<P extends Parameters>(
   kind: 'email' | 'notification',
   own: Pick<
@@ -34,7 +34,7 @@ function messageAction<P extends Parameters>(
     unsettled: (seen) =>
       !seen.found || seen.shown
         ? null
-        : `this server does not show a user's ${kind}s: its success is believed as reported, and where a response is ` +
+        : `this server does not show a user's ${kind}s: if it reports success, that is believed, and if a response is ` +
           'lost, a person must find out what happened',
     inverse: () => `${named(kind)} that was sent cannot be taken back`,
   };
@@ -75,7 +75,7 @@ export const email = messageAction<EmailParameters>('email', {
   }),
 });
 
-/** The newest, of which any that was just sent is one. */
+/** The newest emails: one that was just sent is among them. */
 const pageSize = 50;
 
 async function lookAtEmails(
@@ -89,19 +89,19 @@ async function lookAtEmails(
   const user = target.user;
   const { subject } = target.parameters;
   const same = (each: ApiRecord): boolean => saysTheSame(each, target.parameters);
-  const narrow = await listed(client, user, [{ key: 'subject', value: subject }], signal);
+  const narrow = await newestEmails(client, user, [{ key: 'subject', value: subject }], signal);
   if (narrow !== undefined) {
-    const found = sortedOut(narrow, target.token, same);
+    const found = classify(narrow, target.token, same);
     if (found.hits.length > 0) return { ...seen, shown: true, ...found };
   }
-  // Under another subject, too: a server may have changed that.
-  const all = await listed(client, user, [], signal);
+  // With any subject: the server may have changed it.
+  const all = await newestEmails(client, user, [], signal);
   if (all === undefined) return { ...seen, ...hiddenList };
-  return { ...seen, shown: true, ...sortedOut([...all, ...(narrow ?? [])], target.token, same) };
+  return { ...seen, shown: true, ...classify([...all, ...(narrow ?? [])], target.token, same) };
 }
 
-/** The user's newest emails; undefined where the server does not tell them, or others besides. */
-async function listed(
+/** The user's newest emails; undefined if the server does not list them, ignores the filter, or does not sort. */
+async function newestEmails(
   client: LookingClient,
   user: number,
   more: readonly { readonly key: 'subject'; readonly value: string }[],
@@ -121,7 +121,7 @@ async function listed(
     const inOrder = ids.every((id, at) => id !== undefined && (at === 0 || id < (ids[at - 1] ?? 0)));
     return inOrder && records.every((record) => Number(record['user_id']) === user) ? records : undefined;
   } catch (error) {
-    // A filter that the server cannot do is one thing; a server that is down would not respond without it either.
+    // A server error may come from the subject filter alone. Without it, the server is down, and the look must fail.
     const refused = error instanceof RefusedInput || (error instanceof KeyRefused && error.status === 403);
     if (refused || (more.length > 0 && error instanceof ServerFailed)) return undefined;
     throw error;
@@ -200,25 +200,25 @@ async function lookAtNotifications(
   const { type, message } = target.parameters;
   const same = (each: ApiRecord): boolean =>
     textOf(each['message'])?.trim() === message && (each['type'] === undefined || each['type'] === type);
-  return { ...seen, shown: true, ...sortedOut(list, target.token, same) };
+  return { ...seen, shown: true, ...classify(list, target.token, same) };
 }
 
-/** Ids of records, or all of a record where it has none. */
+/** The user's messages, by the ids of their records; a record without an id stands for itself. */
 interface ListObservation extends Observation {
-  /** Whether the server shows the list, so that what is not in it is not there. */
+  /** Whether the server shows the list, so that a message that is not in it does not exist. */
   readonly shown: boolean;
-  /** With the row's token. */
+  /** Messages with the row's token. */
   readonly hits: readonly string[];
-  /** Without a token that is another's, and saying what the row says. */
+  /** Messages that say what the row says and have no token of another row. */
   readonly alike: readonly string[];
   readonly others: readonly string[];
-  /** Tokens of other rows in those that say what the row says. */
+  /** Tokens of other rows in messages that say what the row says. */
   readonly marks: Marks['others'];
 }
 
 const hiddenList = { shown: false, hits: [], alike: [], others: [], marks: [] } as const;
 
-function sortedOut(
+function classify(
   records: readonly ApiRecord[],
   token: string,
   saysTheSame: (record: ApiRecord) => boolean,
@@ -254,21 +254,21 @@ function judgeList(
     const [recordId = null] = now.hits;
     return { kind: 'applied', evidence: 'token', after, note: `the ${kind} with ${token} is there`, recordId };
   }
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   if (!before.shown || !now.shown) {
     return response === 'accepted'
       ? { kind: 'applied', evidence: 'answer', after, note: `the server said so; it shows no ${kind}s` }
       : { kind: 'unclear', after, note: `the server shows no ${kind}s` };
   }
-  const alike = newOnes(before, now.alike);
+  const alike = newSince(before, now.alike);
   if (alike.length > 1) return overApplied('record', `${alike.length} new ${kind}s say what the row says`, kind);
   if (alike.length === 1) {
     const [recordId = null] = alike;
     return { kind: 'applied', evidence: 'record', after, note: `a new ${kind} says what the row says`, recordId };
   }
-  const others = newOnes(before, now.others);
+  const others = newSince(before, now.others);
   if (others.length === 0) return { kind: 'absent', evidence: 'record', after, note: `there is no new ${kind}` };
-  // The server may have written it down in other words than it was sent.
+  // The server may have stored the message in other words than it was sent.
   if (response === 'accepted' && others.length === 1) {
     return { kind: 'applied', evidence: 'record', after, note: `one new ${kind}, in other words than were sent` };
   }
@@ -285,8 +285,11 @@ function overApplied(evidence: 'token' | 'record', note: string, kind: string): 
   };
 }
 
-/** Those that were not there; a list that is cut to its newest shows an older one again where another one went. */
-function newOnes(before: ListObservation, names: readonly string[]): string[] {
+/**
+ * The messages that were not there before. Of a list cut to its newest, an older message may come back into view when another one is
+ * deleted: that is not a new one.
+ */
+function newSince(before: ListObservation, names: readonly string[]): string[] {
   const old = new Set([...before.hits, ...before.alike, ...before.others]);
   const numbers = [...old].map(Number).filter(Number.isSafeInteger);
   const oldest = numbers.length === old.size ? Math.min(...numbers) : -Infinity;

@@ -11,21 +11,22 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { judgeGone, readUser, observationOfUser, textOf } from './user-with.ts';
+import { judgeMissingUser, readUser, observationOfUser, textOf } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
 
-/** Null: the field is empty, or missing. */
+/** Null if the field is empty or missing. */
 type Values = Readonly<Partial<Record<FieldName, string | null>>>;
 
 interface UpdateParameters {
   readonly [name: string]: unknown;
+  /** The row is sent only if the fields are these: set for a row that takes another back. */
   readonly expected: Values | null;
 }
 
 interface UpdateObservation extends Observation {
-  /** Of the fields that the row changes. */
+  /** The fields that the row changes. */
   readonly values: Values;
 }
 
@@ -82,7 +83,7 @@ function changesOf(parameters: UpdateParameters): Record<string, string> {
   return Object.fromEntries(namesIn(parameters).map((name) => [name, String(parameters[name])]));
 }
 
-/** Those fields of a record that the row changes, in one order; empty text and nothing at all are one. */
+/** The fields of a record that the row changes, always in the same order. Empty text counts as missing. */
 function valuesOf(parameters: UpdateParameters, record: Readonly<Record<string, unknown>>): Values {
   return Object.fromEntries(namesIn(parameters).map((name) => [name, textOf(record[name]) || null]));
 }
@@ -129,7 +130,7 @@ function judge(
   now: UpdateObservation,
   response: AnswerKind | null,
 ): Judgement {
-  if (!now.found) return judgeGone(response);
+  if (!now.found) return judgeMissingUser(response);
   const after = JSON.stringify(now.values);
   if (after === JSON.stringify(changesOf(parameters))) {
     return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says' };

@@ -1,4 +1,4 @@
-/** One user with one kind of related records, as far as the server shows them: what looking at most writes begins with. */
+/** Reads one user with one kind of related records, as far as the server shows them. Most actions look at a write this way. */
 import { stringifyExactly } from '../../api/exact-json.ts';
 import { recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
@@ -11,16 +11,16 @@ import type { Judgement, LookingClient, Observation, Target } from '../action.ts
 type Relation = 'balance_transactions' | 'notifications';
 
 /**
- * The same client without what a cache in front of the server has kept: whatever was written since does not show in it, so a row
- * that was made would look as if it had not been. Such a response throws an IncompleteError.
+ * The same client, except that it throws an IncompleteError for a response from a cache in front of the server. Such a response does
+ * not show what was written since, so a row that was made would look as if it had not been.
  */
 export function withoutCache<C extends Pick<LookingClient, 'getUser' | 'list'>>(client: C) {
   const given = <R extends { readonly ageMs?: number }>(response: R): R => {
     const { ageMs = 0 } = response;
     if (ageMs === 0) return response;
     throw new IncompleteError(
-      `a cache in front of the server gave a response that was ${ageMs / secondMs} s old, against the request: what was sent since does not show in it`,
-      { advice: 'Whoever runs the server can take /api out of the cache. Run this again after that.' },
+      `a cache in front of the server gave a response that was ${ageMs / secondMs} s old, although the request forbids that: it does not show what was sent since`,
+      { advice: 'Whoever runs the server can exclude /api from the cache. Run this again after that.' },
     );
   };
   return {
@@ -31,8 +31,8 @@ export function withoutCache<C extends Pick<LookingClient, 'getUser' | 'list'>>(
 }
 
 /**
- * Reads the user, with the related records if they are shown. Null where there is no such user; without fields where
- * another record came than the one requested. Throws what the client throws, but for 404.
+ * Reads the user, with the related records if the server shows them. Returns null if there is no such user (404), and a record
+ * without fields if the server showed another record. Throws the client's other errors.
  */
 export async function readUser(
   client: LookingClient,
@@ -48,14 +48,13 @@ export async function readUser(
     if (error instanceof NotFound) return null;
     throw error;
   }
-  // Another record than the one requested says nothing of this one.
   if (record === undefined || recordId(record) !== user) return {};
   if (relation === null || relatedIn(record, relation) !== undefined) return record;
-  // The fields stay those of the user alone: a list may come from an index that lags, and show a balance of before.
+  // Only the related records are taken from the list. It may come from an index that lags, and show an old balance.
   return { ...record, ...(await relatedInList(client, record, relation, signal)) };
 }
 
-/** The related records out of the list, which some servers give with them where the user alone comes without. */
+/** The related records from the list: some servers show them there but not with a single user. */
 async function relatedInList(
   client: LookingClient,
   record: ApiRecord,
@@ -75,16 +74,16 @@ async function relatedInList(
     return relatedIn(found ?? null, relation) === undefined ? undefined : { [relation]: found?.[relation] };
   } catch {
     signal?.throwIfAborted();
-    // What the user alone told is still there.
+    // The list is only a second chance: the user's own record is known already.
     return undefined;
   }
 }
 
-/** Each once, though a join of the server may show it several times; undefined where the record came without them. */
+/** The related records, each once, though a join on the server may repeat them; undefined if the record came without them. */
 export function relatedIn(record: ApiRecord | null, relation: Relation): readonly ApiRecord[] | undefined {
   const list = record?.[relation];
   if (!Array.isArray(list)) return undefined;
-  // Those that have no id may well be two.
+  // Records without an id are never taken for the same one.
   const named = list
     .filter(isRecord)
     .map((each, at) => [(each['id'] ?? null) === null ? at : stringifyExactly(each), each] as const);
@@ -93,13 +92,13 @@ export function relatedIn(record: ApiRecord | null, relation: Relation): readonl
 
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
-/** Every text of the record, however deep it stands: which of them keeps what a write said is not documented. */
+/** Every text of the record, at any depth: it is not documented which field keeps the text of a write. */
 export function textsOf(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }
 
-/** What tells the record from others. */
+/** The id of the record, or all of it as JSON if it has none. */
 export function nameOf(record: ApiRecord): string {
   const id = record['id'];
   return typeof id === 'string' || typeof id === 'number' || typeof id === 'bigint'
@@ -113,15 +112,15 @@ export function observationOfUser(record: ApiRecord | null): Observation {
   return { found: true, email: textOf(record['email']), username: textOf(record['username']), ...another };
 }
 
-/** Of a user who is not there any more. */
-export function judgeGone(response: AnswerKind | null): Judgement {
+/** Judges a write to a user who is gone. */
+export function judgeMissingUser(response: AnswerKind | null): Judgement {
   const note = 'the user is not there any more';
   return response === 'refused'
     ? { kind: 'absent', evidence: 'answer', after: null, note }
     : { kind: 'unclear', after: null, note };
 }
 
-/** Whether a user whom the list shows is found by itself. */
+/** Whether the server finds another user of its list by id: if not, that a user is not found proves nothing. */
 export async function showsAnother(client: LookingClient, user: number | null, signal?: AbortSignal): Promise<boolean> {
   try {
     const { records } = await client.list('users', { paginate: 2 }, signal, { attempts: 2 });

@@ -270,7 +270,7 @@ describe('delete', () => {
     const email = String(sandbox.control.get('users', user)?.['email']);
     const batch = await bench.plan('delete', [{ user_id: user }]);
     expect(await bench.row(batch)).toMatchObject({ plannedBefore: `${email}, balance 12.50`, plannedAfter: 'deleted' });
-    expect(batch.warnings).toContainEqual(expect.stringContaining('a balance of 12.50, which goes too'));
+    expect(batch.warnings).toContainEqual(expect.stringContaining('a balance of 12.50, which will be lost'));
     expect(await bench.send(batch)).toBe(0);
     expect(sandbox.control.get('users', user)).toBeUndefined();
   });

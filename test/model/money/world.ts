@@ -18,7 +18,7 @@ import {
   laterVerdictOf,
   type Verdict,
   verdictOf,
-  wantsSecondLook,
+  needsSecondLook,
   watchedStates,
   type WatchedState,
 } from '../../../src/bulk/verdict.ts';
@@ -649,7 +649,7 @@ export function modelOf(
         for (const [seen, words, stale] of looks(state, row)) {
           const wants =
             place === 'look' &&
-            wantsSecondLook(judged(row, current.before, seen, current.answer ?? ''), circumstances(state, current));
+            needsSecondLook(judged(row, current.before, seen, current.answer ?? ''), circumstances(state, current));
           yield next(
             state,
             `${who} looks at the user of ${named(row)}${place === 'look' ? '' : ' once more'}${words}`,

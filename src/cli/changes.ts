@@ -8,7 +8,7 @@ import type { CliContext } from './context.ts';
 import { checkSpan, formatOption, toMoment } from './flag-values.ts';
 import { printNote, printWarning, tableRoom } from './output.ts';
 import { changesChunks, followChunks } from '../data/changes.ts';
-import { openLooking, openReading } from '../data/open.ts';
+import { openRepeatedReading, openReading } from '../data/open.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import { startCursor } from '../store/cursor.ts';
 
@@ -90,7 +90,7 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
     format: context.json() ? ('jsonl' as const) : flags.format,
   };
   const store = openReading(settings, context.releases);
-  const looking = openLooking(settings, context.releases);
+  const looking = openRepeatedReading(settings, context.releases);
   const { signal } = context;
   const onCursor = (of: string) => void (cursor = of);
   try {

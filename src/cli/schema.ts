@@ -4,13 +4,15 @@ import { existsSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { OperatorError } from '../model/errors.ts';
-import { type SchemaFormat, schemaFormats } from '../data/formats.ts';
 import type { Relation } from '../store/reading-types.ts';
 import type { CliContext } from './context.ts';
 import { alignedLines, paint, printNote, printWarning } from './output.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import { inventory, inventoryOf, type InventoryTable, dictionaryMarkdown } from '../data/inventory.ts';
 import { openReading } from '../data/open.ts';
+
+const schemaFormats = ['text', 'markdown', 'json'] as const;
+type SchemaFormat = (typeof schemaFormats)[number];
 
 interface SchemaFlags {
   readonly format: SchemaFormat;

@@ -1,14 +1,14 @@
-/** Types of columns in files: by declaration, never by values, so that files of two nights can be read as one. */
+/** The types of columns in files. They follow from declarations, never from values, so that the files of two nights fit together. */
 import { UsageError } from '../model/errors.ts';
 import { isResourceName, resourceOf } from '../model/resources.ts';
 import type { Relation, ResultColumn } from '../store/reading-types.ts';
 import { dictionary } from './dictionary.ts';
 import type { ColumnType as ReportType } from './reports/reports.ts';
 
-/** `decimal` is for money, `double` floating point; `time` is a text that is one. */
+/** `decimal` is for money, `double` for floating-point numbers; a `time` is stored as text. */
 export type ColumnType = 'integer' | 'decimal' | 'double' | 'time' | 'text';
 
-const ofReports: Readonly<Record<ReportType, ColumnType>> = {
+const typeOfReportColumn: Readonly<Record<ReportType, ColumnType>> = {
   text: 'text',
   integer: 'integer',
   number: 'double',
@@ -19,7 +19,7 @@ const ofReports: Readonly<Record<ReportType, ColumnType>> = {
   json: 'text',
 };
 
-/** Names of columns in which this program itself writes times. */
+/** Names of columns in which this program writes times of its own. */
 const ownTimes = /^_?(?:at|since|until|valid_from|valid_to|fresh_as_of|\w+_at)$/;
 
 function isTime(place: string, name: string): boolean {
@@ -29,27 +29,32 @@ function isTime(place: string, name: string): boolean {
   return isOurs && !place.endsWith('_flat') && ownTimes.test(name);
 }
 
-/** @param of the table or view that is read whole, or the columns that a report promises */
+/** What the columns belong to; empty for a statement. */
+export interface ColumnContext {
+  /** The table or view that is read. */
+  readonly relation?: string;
+  /** The columns that a report declares. */
+  readonly report?: readonly { readonly name: string; readonly type: ReportType }[];
+}
+
+/** Returns the declared type of each column; undefined for a computed one. */
 export function declaredTypes(
   columns: readonly ResultColumn[],
   relations: readonly Relation[],
-  of: {
-    readonly relation?: string;
-    readonly report?: readonly { readonly name: string; readonly type: ReportType }[];
-  } = {},
+  { relation, report = [] }: ColumnContext = {},
 ): (ColumnType | undefined)[] {
-  const promised = new Map(of.report?.map(({ name, type }) => [name, ofReports[type]]));
+  const reportTypes = new Map(report.map(({ name, type }) => [name, typeOfReportColumn[type]]));
   const described = dictionary();
-  /** As SQLite has it of a table; a view computes, and the dictionary says what. */
+  /** SQLite knows the types of a table. The columns of a view are computed, so the dictionary says what they hold. */
   const sqlTypeOf = (place: string, name: string): string | undefined => {
     const declared = relations.find((each) => each.name === place)?.columns.find((each) => each.name === name)?.type;
     if (declared) return declared;
     return described.find((each) => each.name === place)?.columns.find((each) => each.name === name)?.type;
   };
   return columns.map(({ name, table, origin }) => {
-    const ofReport = promised.get(name);
-    if (ofReport !== undefined) return ofReport;
-    const [place, column] = table === null || origin === null ? [of.relation, name] : [table, origin];
+    const reportType = reportTypes.get(name);
+    if (reportType !== undefined) return reportType;
+    const [place, column] = table === null || origin === null ? [relation, name] : [table, origin];
     if (place === undefined) return undefined;
     const type = sqlTypeOf(place, column);
     if (type === 'INTEGER') return 'integer';
@@ -58,12 +63,12 @@ export function declaredTypes(
   });
 }
 
-/** Throws a UsageError where two columns have one name. */
-export function distinct(columns: readonly ResultColumn[], format = 'a JSON object'): readonly ResultColumn[] {
+/** Returns the columns. Throws a UsageError if two of them have the same name. */
+export function distinctColumns(columns: readonly ResultColumn[], format = 'a JSON object'): readonly ResultColumn[] {
   const names = columns.map(({ name }) => name);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice === undefined) return columns;
-  throw new UsageError(`two columns are called "${twice}", and ${format} can hold only one of them`, {
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  if (repeated === undefined) return columns;
+  throw new UsageError(`two columns are called "${repeated}", and ${format} can hold only one of them`, {
     advice: 'Give one of them another name with AS.',
   });
 }

@@ -1,4 +1,4 @@
-/** Lines of CSV made by SQLite, quicker than by cells; each is looked at, and the row of an odd one read again. */
+/** Lets SQLite make lines of CSV, which is quicker than reading cells. A line that fails a check is made again from its cells. */
 import type { CsvStyle } from '../store/files/csv.ts';
 import { csvCell, tableLines } from '../store/files/csv.ts';
 import type { IdRange, Relation, Row } from '../store/reading-types.ts';
@@ -11,12 +11,12 @@ export interface LineBatch {
   readonly rows: number;
 }
 
-/** More were not quicker, and held 30 MB more of garbage. */
+/** More were not quicker, and left 30 MB more of garbage. */
 const mostRows = 250;
-/** A batch with more rows than this share of it that had to be read by cells shows what the columns hold by now. */
-const mostSpoilt = 1 / 16;
+/** If more than this share of a batch had to be read by cells, the columns are judged again. */
+const mostOdd = 1 / 16;
 
-/** Text that stands in a line as it is: it begins no formula, and splits or ends no cell. Other letters only take longer. */
+/** Text that needs no quotes and no guard. Other alphabets may need none either; they only take the slower way. */
 const bareText = String.raw`[\w'(<[{\u00C0-\u05FF\u3041-\uD7FF][^",;\t\n\r]*`;
 const bare = new RegExp(`^${bareText}$`);
 
@@ -25,17 +25,17 @@ interface Column {
   readonly type: string;
 }
 
-/** Columns that stand side by side in one value, or a column of its own. */
+/** Several columns joined in one value, with the pattern of a line that needs no quotes; or a single column. */
 type Part = { readonly sql: string; readonly isWhole: RegExp } | { readonly sql: string; readonly isWhole: undefined };
 
 const lineTypes = ['INTEGER', 'REAL', 'TEXT'];
 
-/** Whether SQLite can make lines of the table: what a column of a STRICT table is declared to hold is all that it holds. */
+/** Whether SQLite can make the lines of the table. It must be STRICT, so that each column holds only its declared type. */
 export function hasLines({ isStrict, rangeColumn, columns }: Relation): boolean {
   return isStrict && rangeColumn !== null && columns.every(({ type }) => lineTypes.includes(type.toUpperCase()));
 }
 
-/** Every row of the table, in order, as lines. */
+/** Yields every row of the table, in order, as lines. */
 export function* csvTableLines(
   snapshot: Snapshot,
   relation: Relation,
@@ -49,16 +49,16 @@ export function* csvTableLines(
   const cellsIn = snapshot.selectRanges(relation, names).rowsIn;
   const linesOf = tableLines(style);
   const cellOf = csvCell(style);
-  /** Columns whose values have been seen to need more than to be put there. */
-  const apart = new Set<Column>();
+  /** Columns that were seen to need quotes or a guard. */
+  const separate = new Set<Column>();
   let parts: readonly Part[] | undefined;
   let partsIn: (range: IdRange) => Row[] = cellsIn;
   const learn = (rows: readonly Row[]): void => {
     for (const [index, column] of columns.entries()) {
-      const isApart = (row: Row) => typeof row[index] === 'string' && !bare.test(row[index]);
-      if (!apart.has(column) && rows.filter(isApart).length > rows.length * mostSpoilt) apart.add(column);
+      const isOdd = (row: Row) => typeof row[index] === 'string' && !bare.test(row[index]);
+      if (rows.filter(isOdd).length > rows.length * mostOdd) separate.add(column);
     }
-    parts = partsOf(columns, apart, style);
+    parts = partsOf(columns, separate, style);
     partsIn = snapshot.selectRanges(
       relation,
       names,
@@ -80,24 +80,24 @@ export function* csvTableLines(
     if (rows.length === 0) continue;
     let text = '';
     let cells: Row[] | undefined;
-    let spoilt = 0;
+    let odd = 0;
     for (const [at, row] of rows.entries()) {
       const line = lineOf(row, parts, style.delimiter, cellOf);
       if (line !== undefined) {
         text += line;
         continue;
       }
-      spoilt += 1;
+      odd += 1;
       cells ??= cellsIn(range);
       text += linesOf(cells.slice(at, at + 1));
     }
     pace.add(rows.length, text.length);
     yield { text, rows: rows.length };
-    if (cells !== undefined && spoilt > rows.length * mostSpoilt) learn(cells);
+    if (cells !== undefined && odd > rows.length * mostOdd) learn(cells);
   }
 }
 
-/** The line with its end; undefined where a part of it is not what it has to be. */
+/** Returns the line with its line break; undefined if a part of it does not match its pattern. */
 function lineOf(
   row: Row,
   parts: readonly Part[],
@@ -119,43 +119,44 @@ function lineOf(
   return `${line}\n`;
 }
 
-function partsOf(columns: readonly Column[], apart: ReadonlySet<Column>, { delimiter, guard }: CsvStyle): Part[] {
+/** Joins neighbouring columns, except for those that need quotes or a guard. */
+function partsOf(columns: readonly Column[], separate: ReadonlySet<Column>, { delimiter, guard }: CsvStyle): Part[] {
   const runs: Column[][] = [];
   for (const [index, column] of columns.entries()) {
     const before = columns[index - 1];
-    const joins = before !== undefined && !apart.has(before) && !apart.has(column);
+    const joins = before !== undefined && !separate.has(before) && !separate.has(column);
     const run = joins ? runs.at(-1) : undefined;
     if (run === undefined) runs.push([column]);
     else run.push(column);
   }
-  const sign = delimiter === ',' ? "','" : 'char(9)';
+  const delimiterSql = delimiter === ',' ? "','" : 'char(9)';
   return runs.map((run, place) => {
     const [first] = run;
-    if (first !== undefined && apart.has(first)) return { sql: quoteName(first.name), isWhole: undefined };
-    // With as many splits as there are columns but one, every cell between two is a column: none holds one itself.
+    if (first !== undefined && separate.has(first)) return { sql: quoteName(first.name), isWhole: undefined };
+    // No cell of the pattern can contain a delimiter, so a line that matches has exactly these cells.
     const cells = run.map(({ type }, index) => {
       if (type === 'TEXT') return `(?:${bareText})?`;
-      // Text behind a negative number at the beginning stands in quotes.
+      // If a row begins with a negative number, its text stands in quotes: that is left to the writer by cells.
       return place === 0 && index === 0 && guard ? String.raw`[\d.]*` : String.raw`-?[\d.]*`;
     });
-    return { sql: joined(run.map(lineSql), sign), isWhole: new RegExp(`^${cells.join(delimiter)}$`) };
+    return { sql: joined(run.map(lineSql), delimiterSql), isWhole: new RegExp(`^${cells.join(delimiter)}$`) };
   });
 }
 
-/** The texts one behind the other, null as nothing; by hundreds, since a function takes 127 values. */
-function joined(texts: readonly string[], sign: string): string {
+/** Concatenates the values, null as nothing. In steps of 50, because an SQL function takes at most 127 arguments. */
+function joined(values: readonly string[], delimiterSql: string): string {
   const pieces: string[] = [];
-  for (let at = 0; at < texts.length; at += 50) {
-    const end = at + 50 < texts.length ? `, ${sign}` : '';
-    pieces.push(`concat(${texts.slice(at, at + 50).join(`, ${sign}, `)}${end})`);
+  for (let at = 0; at < values.length; at += 50) {
+    const end = at + 50 < values.length ? `, ${delimiterSql}` : '';
+    pieces.push(`concat(${values.slice(at, at + 50).join(`, ${delimiterSql}, `)}${end})`);
   }
   return pieces.join(' || ');
 }
 
-/** A quote that stands alone is in no line that is whole. */
-const mark = `'"'`;
+/** Makes the line fail its pattern, which allows no quote. */
+const odd = `'"'`;
 
-/** As SQLite writes it, where this program does so too: a floating-point number may take more than 15 digits. */
+/** The value if SQLite writes it exactly as this program does, else the mark: SQLite writes only 15 digits of a floating-point number. */
 function lineSql({ name, type }: Column): string {
   const value = quoteName(name);
   switch (type) {
@@ -164,10 +165,10 @@ function lineSql({ name, type }: Column): string {
     case 'REAL':
       return (
         `CASE WHEN ${value} = CAST(${value} AS INTEGER) AND abs(${value}) < 1e15 THEN CAST(${value} AS INTEGER) ` +
-        `WHEN abs(${value}) > 1e10 OR round(${value} * 1e4) / 1e4 <> ${value} THEN ${mark} ELSE ${value} END`
+        `WHEN abs(${value}) > 1e10 OR round(${value} * 1e4) / 1e4 <> ${value} THEN ${odd} ELSE ${value} END`
       );
     default:
-      // Null is nothing, and empty text is not.
-      return `CASE ${value} WHEN '' THEN ${mark} ELSE ${value} END`;
+      // The writer by cells tells empty text from null.
+      return `CASE ${value} WHEN '' THEN ${odd} ELSE ${value} END`;
   }
 }

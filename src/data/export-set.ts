@@ -1,4 +1,4 @@
-/** Every table as files of one folder, of one state, with a manifest. Section "Exports" of docs/architecture.md. */
+/** Exports all tables, from one state, to files in one folder with a manifest. Section "Exports" of docs/architecture.md. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { relationTables, isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
@@ -17,18 +17,18 @@ import { sourceOf, type SourceRequest } from './source.ts';
 export const manifestProgram = 'admin-mirror';
 
 export interface SetRequest {
-  /** Made where it is not there. */
+  /** Created if it does not exist. */
   readonly folder: string;
   readonly form: FileForm;
-  /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
+  /** Also the mirror's own columns, whose names begin with `_`. */
   readonly meta: boolean;
-  /** A cursor: only what changed after it, of the tables that are numbered. */
+  /** A cursor: of the tables that have change numbers, only the rows that changed after it. */
   readonly changedSince?: string | undefined;
-  /** Called with the name of each file before anything is written; throws where it must not be. */
+  /** Called with the name of each file before anything is written; throws if that file must not be written. */
   readonly check: (file: string) => void;
 }
 
-/** Writes the set. Throws a FileError where the folder cannot be written; what was in it then stays as it was. */
+/** Writes the set. Throws a FileError if the folder cannot be written; its earlier contents then stay as they were. */
 export async function exportSet(store: ReadingStore, request: SetRequest, run: ExportRun & { readonly clock: Clock }) {
   const { folder, form, meta, changedSince } = request;
   const snapshot = store.snapshot();
@@ -36,16 +36,16 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
     const head = {
       program: manifestProgram,
       version: version(),
-      /** The moment of the state that all files are of. */
+      /** When the state was read that all files come from. */
       snapshot_at: timestampOf(run.clock.now()),
-      /** Of this state, by which the files are traced to what the server had; null where none was written of it. */
+      /** The certificate of this state, which ties the files to what the server had; null if there is none. */
       certificate: snapshot.certified(),
-      /** What `--changed-since` takes to go on from this state. */
+      /** For `--changed-since` of the next export. */
       cursor: snapshot.cursor(),
-      /** The cursor after which the changes are in the files; null where every row is. */
+      /** The files have only the changes after this cursor; null if they have every row. */
       changed_since: changedSince ?? null,
     } as const;
-    // Refused before anything is written.
+    // Refuses a cursor that the mirror does not know, before anything is written.
     if (changedSince !== undefined) snapshot.seqOf(changedSince);
     const numbered = new Set(snapshot.numberedTables().map(({ name }) => name));
     const tables = tablesOf(snapshot.relations()).filter(
@@ -59,8 +59,9 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
     for (const { name } of tables) request.check(fileName(name, form));
     const fill = async (stage: string) => {
       const files: Awaited<ReturnType<typeof writeTable>>[] = [];
-      for (const table of tables)
+      for (const table of tables) {
         files.push(await writeTable(snapshot, table, { stage, form, what: requested(table.name) }, run));
+      }
       return { ...head, files };
     };
     return await writeDurableFolder(folder, manifestProgram, fill, run.signal);
@@ -69,7 +70,7 @@ export async function exportSet(store: ReadingStore, request: SetRequest, run: E
   }
 }
 
-/** Not the bookkeeping, freshness aside, nor the views that count what stands in the tables beside them. */
+/** Tables to export: without bookkeeping, except for freshness, and without the views that only count the rows of other tables. */
 function tablesOf(relations: readonly Relation[]): readonly InventoryTable[] {
   return inventory(relations).filter(
     ({ name, in_file: inFile, columns }) =>
@@ -116,14 +117,14 @@ async function writeTable(
     rows,
     bytes,
     sha256: digest.digest('hex'),
-    /** With the types of the data dictionary. */
+    /** Types as in the data dictionary. */
     columns: source.columns.map((column) => ({ name: column.name, type: types.get(column.name) ?? 'any' })),
-    /** Of the resource that the table belongs to; null where it was never read whole, and of what belongs to none. */
+    /** That of the table's resource; null if it was never read whole, or if the table belongs to none. */
     fresh_as_of: resource === undefined ? null : (snapshot.freshness().get(resource) ?? null),
   };
 }
 
-/** The resource whose records, earlier versions or related records the table holds. */
+/** Returns the resource whose records, earlier versions or related records the table holds. */
 function resourceBehind(table: string): ResourceName | undefined {
   const related = relationTables.find((each) => each.table === table || each.view === table);
   if (related !== undefined) return related.resource;

@@ -1,9 +1,9 @@
-/** Exports: rows of the mirror as a file of some format, all from one state of it, never held whole; and tables of `bulk` as files. */
+/** Exports rows of the mirror, from one state of it, to a file of some format; also writes the tables of `bulk`. Nothing is held whole. */
 import { Buffer } from 'node:buffer';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGzip, createZstdCompress } from 'node:zlib';
-import { distinct } from './column-type.ts';
+import { distinctColumns } from './column-type.ts';
 import type { LineBatch } from './csv-lines.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
 import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
@@ -20,11 +20,11 @@ export interface FileRun {
   readonly onWarning: (warning: string) => void;
 }
 
-/** The chunks as one compressed file. An error of the chunks is thrown on. */
+/** Compresses the chunks. Throws what they throw. */
 async function* compressed(chunks: AsyncIterable<Uint8Array>, compression: Compression): AsyncGenerator<Uint8Array> {
   const compressor = compression === 'gzip' ? createGzip() : createZstdCompress();
   const feeding = pipeline(chunks, compressor);
-  // Also thrown by the loop below, which is where it is dealt with.
+  // The loop below throws the same error.
   feeding.catch(() => {});
   for await (const chunk of compressor) yield chunk as Uint8Array;
   await feeding;
@@ -32,11 +32,11 @@ async function* compressed(chunks: AsyncIterable<Uint8Array>, compression: Compr
 
 export interface FileForm {
   readonly format: ExportFormat;
-  /** Text cells of CSV and TSV as they are, without the guard against formulas. */
+  /** CSV and TSV without the guard against formulas in text cells. */
   readonly raw: boolean;
-  /** Of a text format; the others are compressed in themselves. */
+  /** For text formats; the others compress their contents themselves. */
   readonly compression: Compression | null;
-  /** Begins CSV and TSV with a byte order mark, by which some spreadsheets know UTF-8. */
+  /** Begins CSV and TSV with a byte order mark, which tells some spreadsheets that they are UTF-8. */
   readonly bom: boolean;
 }
 
@@ -46,13 +46,13 @@ export interface ExportRequest {
 }
 
 export interface ExportRun extends FileRun {
-  /** Each chunk is written before the next one is taken, so that its memory can be used again. */
+  /** The caller has written each chunk before it takes the next, so their memory can be reused. */
   readonly writesAtOnce?: boolean;
-  /** Called with the cursor of the state that the rows are of, before the first of them. */
+  /** Called before the first row, with the cursor of the state that the rows come from. */
   readonly onCursor?: (cursor: string) => void;
 }
 
-/** Throws a UsageError before the first piece for what the mirror does not know, later where SQL fails on the data. */
+/** Throws a UsageError: before the first chunk for a name that the mirror does not know, later for SQL that fails on the data. */
 export async function* exportChunks(
   store: ReadingStore,
   { what, form }: ExportRequest,
@@ -69,7 +69,7 @@ export async function* exportChunks(
 }
 
 export async function* fileChunks(source: RowSource, form: FileForm, run: ExportRun): AsyncGenerator<Uint8Array> {
-  // Rows are garbage as soon as they are written. Room for more of it would be grown to no use, 40 MB by the end.
+  // Rows are garbage as soon as they are written. V8 would let the young heap grow for them, by 40 MB, to no use.
   keepYoungHeapSmall();
   switch (form.format) {
     case 'parquet': {
@@ -101,56 +101,63 @@ async function* textChunks(
 ): AsyncGenerator<Uint8Array> {
   const style = { format, raw };
   const { columns } = source;
-  if (isJson(style)) distinct(columns);
-  const bytesOf = textBytes(run.writesAtOnce === true && compression === null);
+  if (isJson(style)) distinctColumns(columns);
+  const bytesOf = textEncoder(run.writesAtOnce === true && compression === null);
   yield Buffer.from(`${bom ? '\uFEFF' : ''}${header(style, columns)}`);
-  // As bytes before anybody waits: a text that is held meanwhile is garbage that stays long.
-  const piece = ({ text, rows }: LineBatch) => {
+  // Encoded before the next await: a text that survives one stays in memory much longer.
+  const encode = ({ text, rows }: LineBatch) => {
     run.onRows(rows);
     return bytesOf(text);
   };
-  for await (const bytes of piecesOf(source, style, piece)) {
+  for await (const bytes of encodedLines(source, style, encode)) {
     run.signal.throwIfAborted();
     yield bytes;
   }
 }
 
-async function* piecesOf(
+async function* encodedLines(
   source: RowSource,
   style: TextStyle,
-  piece: (lines: LineBatch) => Uint8Array,
+  encode: (lines: LineBatch) => Uint8Array,
 ): AsyncGenerator<Uint8Array> {
   if (source.lines !== undefined && !isJson(style)) {
     for (const lines of source.lines(csvStyle(style))) {
-      yield piece(lines);
+      yield encode(lines);
       await setImmediate();
     }
     return;
   }
   const write = rowLines(style, source.columns);
-  yield* source.pieces((rows) => piece({ text: write(rows), rows: rows.length }));
+  yield* source.pieces((rows) => encode({ text: write(rows), rows: rows.length }));
 }
 
-/** Room for the bytes of a batch, some 256,000 characters. */
-const roomBytes = 1024 * 1024;
+/** Enough for a batch, some 256,000 characters. */
+const bufferBytes = 1024 * 1024;
 
-/** Kept room is used again for each text: memory that is new each time comes back only when much of it is in use. */
-function textBytes(isRoomKept: boolean): (text: string) => Uint8Array {
-  const room = isRoomKept ? Buffer.allocUnsafeSlow(roomBytes) : undefined;
+/** Returns a function that encodes texts. @param reuses each text overwrites the one before; V8 frees new buffers only when many are in use */
+function textEncoder(reuses: boolean): (text: string) => Uint8Array {
+  const buffer = reuses ? Buffer.allocUnsafeSlow(bufferBytes) : undefined;
   return (text) => {
-    // A character takes three bytes at most; two that make up one take four.
-    if (room === undefined || 3 * text.length > room.length) return Buffer.from(text);
-    return room.subarray(0, room.write(text));
+    // UTF-8 takes at most three bytes for a UTF-16 unit.
+    if (buffer === undefined || 3 * text.length > buffer.length) return Buffer.from(text);
+    return buffer.subarray(0, buffer.write(text));
   };
 }
 
-/** Columns whose text is a number where it looks like one, so that a workbook can sum them. */
-const numeric = new Set(['user_id', 'amount', 'expected_balance', '_balance_before', '_balance_after', '_change']);
+/** Columns whose text becomes a number if it looks like one, so that a workbook can sum them. */
+const numericColumns = new Set([
+  'user_id',
+  'amount',
+  'expected_balance',
+  '_balance_before',
+  '_balance_after',
+  '_change',
+]);
 const plainNumber = /^-?\d+(?:\.\d+)?$/;
-/** A spreadsheet keeps 15 digits, and puts zeros in the place of the others. */
+/** A spreadsheet keeps 15 digits and replaces the others by zeros. */
 const mostDigits = 15;
 
-/** @param onWarning called with what the person should know of the file */
+/** Returns a writer for tables of `bulk`. @param onWarning called with what the reader of the file should know */
 export function tableWriter(
   format: TableFormat,
   signal: AbortSignal,
@@ -167,9 +174,10 @@ export function tableWriter(
       }));
       const source = rowsSource(name, {
         columns: headings,
-        batches: (wanted) => batches(rows, wanted, (cells) => cells.map((each, at) => cell(each, columns[at] ?? ''))),
+        batches: (batchSize) =>
+          batches(rows, batchSize, (cells) => cells.map((each, at) => cell(each, columns[at] ?? ''))),
       });
-      // Guarded here, cell by cell: amounts of a file are text, and none for a spreadsheet to run.
+      // Guarded here, cell by cell: the guard for text would also catch negative amounts, which are text here.
       const form = { format, raw: true, compression: null, bom: true };
       return fileChunks(source, form, { signal, onRows: () => {}, onWarning });
     },
@@ -185,23 +193,23 @@ function csvCell(cell: TableCell): Cell {
 function sheetCell(cell: TableCell, column: string): Cell {
   if (typeof cell !== 'string') return cell;
   if (cell === '') return null;
-  const isNumber = numeric.has(column.toLowerCase()) && plainNumber.test(cell);
+  const isNumber = numericColumns.has(column.toLowerCase()) && plainNumber.test(cell);
   return isNumber && cell.replaceAll(/\D/g, '').length <= mostDigits ? Number(cell) : cell;
 }
 
 async function* batches(
   rows: Table['rows'],
-  wanted: () => number,
-  made: (cells: readonly TableCell[]) => Cell[],
+  batchSize: () => number,
+  cellsOf: (row: readonly TableCell[]) => Cell[],
 ): AsyncGenerator<Row[], undefined> {
   let batch: Row[] = [];
-  let size = wanted();
+  let size = batchSize();
   for await (const row of rows) {
-    batch.push(made(row));
+    batch.push(cellsOf(row));
     if (batch.length < size) continue;
     yield batch;
     batch = [];
-    size = wanted();
+    size = batchSize();
   }
   if (batch.length > 0) yield batch;
 }

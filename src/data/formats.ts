@@ -1,13 +1,11 @@
-/** The formats by name, apart from the code that writes them: the command line needs no more than these. */
+/** The names of the formats, apart from the code that writes them, which the command line need not load. */
 
-/** Those made of lines of text. */
 const textFormats = ['csv', 'tsv', 'json', 'jsonl'] as const;
 export type TextFormat = (typeof textFormats)[number];
 
 export const exportFormats = [...textFormats, 'parquet', 'xlsx'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
-/** What a browser learns of a file. */
 export const contentTypes: Readonly<Record<ExportFormat, string>> = {
   csv: 'text/csv; charset=utf-8',
   tsv: 'text/tab-separated-values; charset=utf-8',
@@ -24,12 +22,12 @@ export type Compression = 'gzip' | 'zstd';
 
 export const compressionEndings: Readonly<Record<Compression, string>> = { gzip: '.gz', zstd: '.zst' };
 
-/** Whether the format's files are compressed in themselves, and bytes that no terminal shows. */
+/** Whether files of the format are binary and already compressed. */
 export function isPacked(format: ExportFormat): format is Exclude<ExportFormat, TextFormat> {
   return format === 'parquet' || format === 'xlsx';
 }
 
-/** What the ending of a file's name says of its format and compression; an ending without a format is one of no format. */
+/** Reads format and compression from the end of a file's name. An `ending` without a `format` is an unknown one. */
 export function formatOfName(name: string): {
   readonly ending: string | undefined;
   readonly format: ExportFormat | undefined;
@@ -41,6 +39,3 @@ export function formatOfName(name: string): {
   const ending = /[^/]\.[^./{}]+$/.exec(inner)?.[0].slice(1);
   return { ending, format: exportFormats.find((each) => ending === `.${each}`), compression };
 }
-
-export const schemaFormats = ['text', 'markdown', 'json'] as const;
-export type SchemaFormat = (typeof schemaFormats)[number];

@@ -1,4 +1,4 @@
-/** The data dictionary beside the mirror file at hand: what of it the file has, what the file has besides, and all of it as a document. */
+/** Compares the data dictionary with a mirror file: what the file has, what it lacks, what it has besides. Also writes it as a document. */
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { Relation } from '../store/reading-types.ts';
 import {
@@ -11,9 +11,9 @@ import {
   type TableEntry,
 } from './dictionary.ts';
 
-/** `in_file` is null where there is no file to look into. */
+/** `in_file` is null if there is no file. */
 type InventoryColumn = Omit<ColumnEntry, 'source'> & {
-  /** `file`: not of this program's making. */
+  /** `file`: not made by this program. */
   readonly source: ColumnEntry['source'] | 'file';
   readonly in_file: boolean | null;
 };
@@ -24,7 +24,7 @@ export type InventoryTable = Omit<TableEntry, 'columns'> & {
   readonly columns: readonly InventoryColumn[];
 };
 
-/** Every table and view of the dictionary, then those that only the file has; `undefined` stands for no file. */
+/** Lists every table and view of the dictionary, then those that only the file has. @param relations those of the file, if there is one */
 export function inventory(relations: readonly Relation[] | undefined): readonly InventoryTable[] {
   const described = [
     ...dictionary(),
@@ -46,7 +46,7 @@ export function inventory(relations: readonly Relation[] | undefined): readonly 
   ];
 }
 
-/** The one table or view of that name. Throws a UsageError that names the nearest where there is none. */
+/** Returns the table or view of that name. If there is none, throws a UsageError that suggests the nearest name. */
 export function inventoryOf(tables: readonly InventoryTable[], name: string): InventoryTable {
   const found = tables.find((each) => each.name === name);
   if (found !== undefined) return found;
@@ -84,12 +84,12 @@ Every table, view and column of the mirror file: its type, its meaning and where
 the same for the file at hand, with what it has besides; \`admin-mirror schema --format markdown\` prints this document.
 
 - **source**: \`document\`, a field of the API's reference, as the server sends it; \`relation\`, of related records, which
-  are mirrored where a setting names them; \`mirror\`, kept by admin-mirror itself.
-- **type**: what the column is declared as, in a STRICT table. A value of another type is converted where nothing is lost
+  are mirrored if a setting names them; \`mirror\`, kept by admin-mirror itself.
+- **type**: the declared type of the column, in a STRICT table. A value of another type is converted if nothing is lost
   (\`"12.50"\` is 12.5); otherwise the column is null, the value stands whole under its name in \`_extra\`, and
   \`mirror_events\` records it once.
-- **meaning**: what the reference says of a field, and where it gives no more than the name, what that says.
-- **null**: the reference, or the mirror, leaves the column without a value at times. A field that a server does not send
+- **meaning**: what the reference says about a field, or what its name says if the reference gives no more.
+- **null**: the column may have no value, according to the reference or to the mirror. A field that a server does not send
   at all is null in any column.
 `;
 

@@ -1,4 +1,4 @@
-/** Publishing with the settings. Apart from what only reads, since it loads the driver of PostgreSQL. */
+/** Opens publishing with the settings. Apart from open.ts, because this loads the PostgreSQL driver. */
 import { UsageError } from '../model/errors.ts';
 import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
@@ -7,7 +7,7 @@ import type { Destination } from './publish/database.ts';
 import { publish } from './publish/publish.ts';
 import { publishedIn, restore, renewWorkingCopy, workingCopyOf } from './publish/restore.ts';
 
-/** @param progress called with how much of the work is done, from 0 to 1 */
+/** @param progress called with the share of the work that is done, from 0 to 1 */
 export function openPublisher({ settings, clock, signal, log }: Surroundings, progress: (share: number) => void) {
   const destination = destinationOf(settings);
   const ports = {
@@ -19,17 +19,17 @@ export function openPublisher({ settings, clock, signal, log }: Surroundings, pr
   };
   const { mirror: file } = settings.store;
   return {
-    /** What must stand in nothing that is printed. */
+    /** Must never be printed. */
     password: destination.password,
     publish: (request: { readonly whole: boolean }) => publish({ ...ports, file }, request),
     check: () => check({ ...ports, file }),
-    /** When it was published last; null where it never was. */
+    /** When the mirror was last published; null if never. */
     publishedAt: async () => (await publishedIn(destination, signal))?.at ?? null,
-    /** Makes the mirror at the path from what is published. */
+    /** Makes a mirror file at the path from what is published. */
     restore: (target: string) => restore({ ...ports, file: target }),
-    /** How the mirror of this machine stands to what is published. */
+    /** How this machine's mirror compares with what is published. */
     compare: () => workingCopyOf(file, destination, signal),
-    /** Puts what is published in the place of the mirror of this machine. */
+    /** Replaces this machine's mirror by what is published. */
     renew: () => renewWorkingCopy({ ...ports, file }),
   };
 }

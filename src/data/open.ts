@@ -1,4 +1,4 @@
-/** The mirror that the settings name, to be read, and the saved reports. */
+/** Opens the mirror that the settings name, for reading, and the saved reports. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Database } from 'better-sqlite3';
@@ -10,24 +10,24 @@ import { type ReadingStore, type SharedReading, openReadingStore, openSharedRead
 import { Readers, ReadingProcess } from './reading-process.ts';
 import { loadReports, type Reports } from './reports/reports.ts';
 
-/** The saved reports: those that come with the program, and the operator's own. Throws a FileError. */
+/** Loads the saved reports: those that come with the program, and the operator's own. Throws a FileError. */
 export async function openReports(settings: Settings): Promise<Reports> {
   // Beside src/ in a clone, beside dist/ in the package.
   const shipped = fileURLToPath(new URL('../../reports/', import.meta.url));
   return loadReports({ shipped, own: settings.export.reports });
 }
 
-/** The mirror, for exports and queries. Throws a FileError where there is none to read. */
+/** Opens the mirror for exports and queries. Throws a FileError if there is none. */
 export function openReading(settings: Settings, releases: Releases): ReadingStore {
   return releases.add(openReadingStore(settings.store.mirror));
 }
 
-/** The certificate of just the state in which the mirror is; null where none was written of it. */
+/** Returns the certificate of the mirror's current state; null if that state was not certified. */
 export function openCertified({ store: { mirror } }: Settings): ReturnType<typeof certifiedIn> {
   return readMirror(mirror, certifiedIn);
 }
 
-/** The mirror, or a copy of it, to be checked by a certificate; undefined where there is none. */
+/** Opens the mirror, or a copy of it, to check it against a certificate; undefined if there is no such file. */
 export function openMirrorToCheck({ store: { mirror } }: Settings, releases: Releases): Database | undefined {
   if (!existsSync(mirror)) return undefined;
   const database = openMirrorForReading(mirror);
@@ -35,17 +35,17 @@ export function openMirrorToCheck({ store: { mirror } }: Settings, releases: Rel
   return database;
 }
 
-/** The mirror, for looking at it again and again: one connection, which holds no state between two looks. */
-export function openLooking(settings: Settings, releases: Releases): SharedReading {
+/** Opens the mirror for repeated reads: one connection, which holds no transaction between two of them. */
+export function openRepeatedReading(settings: Settings, releases: Releases): SharedReading {
   return releases.add(openSharedReading(settings.store.mirror));
 }
 
-/** A process that reads the file that it is given, for what takes long: it can be stopped within a statement. */
+/** Starts a process for long reads. It gets the file with its job, and can be stopped in the middle of a statement. */
 export function openReadingProcess(releases: Releases): ReadingProcess {
   return releases.add(new ReadingProcess());
 }
 
-/** The mirror, for many who read at once in a process that lives on; there need be none yet. */
+/** Opens the mirror for the many concurrent readers of a long-running process. The file need not exist yet. */
 export function openReaders(settings: Settings, releases: Releases): Readers {
   const file = settings.store.mirror;
   return releases.add(new Readers(file, openSharedReading(file)));

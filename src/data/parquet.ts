@@ -1,4 +1,4 @@
-/** Parquet: rows by groups, column by column, then the footer that says where each group lies. */
+/** Parquet: groups of rows, column by column, then a footer that says where each group lies. */
 import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { instantMicroseconds, wholeSeconds } from '../model/time.ts';
@@ -6,19 +6,19 @@ import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { plainText } from '../store/files/csv.ts';
 import type { Cell, ResultColumn, Row } from '../store/reading-types.ts';
-import { type ColumnType, distinct } from './column-type.ts';
+import { type ColumnType, distinctColumns } from './column-type.ts';
 import type { FileRun } from './export.ts';
 import { jsonCell } from './text-lines.ts';
 import { weightOf } from './reading-pace.ts';
 import type { RowSource } from './source.ts';
 
-/** Rows of a group: readers gain from many at once. */
+/** Readers are faster with large groups. */
 const groupRows = 10_000;
-/** Text that a group holds, about: a table of long mails gets groups of fewer rows. */
+/** The most characters of a group, roughly: a table of long emails gets smaller groups. */
 const groupWeight = 16 * 1024 * 1024;
 
 export async function* parquetChunks(source: RowSource, run: FileRun): AsyncGenerator<Uint8Array> {
-  distinct(source.columns, 'a Parquet file');
+  distinctColumns(source.columns, 'a Parquet file');
   const file = new ParquetFile(source);
   const groupsOf = (rows: readonly Row[]) => {
     run.onRows(rows.length);
@@ -44,12 +44,12 @@ const typeWords: Readonly<Record<ColumnType, string>> = {
 class ParquetFile {
   readonly #source: RowSource;
   readonly #bytes = new ByteWriter();
-  /** Of the group that is not full yet: by column, since rows would be held as long. */
+  /** The cells of the group that is not full yet, by column, so that the rows themselves can be freed. */
   #cells: Cell[][];
   #rows = 0;
   #weight = 0;
   #file: { readonly types: readonly ColumnType[]; readonly writer: ParquetWriter } | undefined;
-  /** Of each column, values of another type, which became null, and those with more places than it has. */
+  /** For each column: values of another type, which became null, and numbers with more decimals than it has. */
   readonly #strays: { nulled: number; rounded: number }[];
 
   constructor(source: RowSource) {
@@ -58,14 +58,14 @@ class ParquetFile {
     this.#strays = source.columns.map(() => ({ nulled: 0, rounded: 0 }));
   }
 
-  /** Gives the groups that are full by now. Throws a UsageError where a computed column comes to hold another type. */
+  /** Returns the groups that are full now. Throws a UsageError if a computed column changes its type. */
   add(rows: readonly Row[]): Uint8Array[] {
     const full: Uint8Array[] = [];
     for (const row of rows) {
       for (const [index, cell] of row.entries()) this.#cells[index]?.push(cell);
       this.#rows += 1;
       this.#weight += weightOf(row);
-      // After the row, not the batch: the groups are the same however the rows come in.
+      // Checked after each row, not each batch, so that the groups do not depend on the batches.
       if (this.#rows === groupRows || this.#weight >= groupWeight) full.push(this.group());
     }
     return full;
@@ -77,9 +77,9 @@ class ParquetFile {
     const columnData = this.#source.columns.map(({ name }, index) => ({
       name,
       ...dataOf(types[index], values[index] ?? []),
-      // For readers that seek within a group; ours are small.
+      // Only helps readers that seek within a group, and ours are small.
       offsetIndex: false,
-      // The smallest and largest text of each group would be held until the end, and a mail may be long.
+      // The writer would hold the smallest and largest text of each group until the end, and an email may be long.
       statistics: types[index] !== 'text',
     }));
     if (this.#rows > 0) void writer.write({ columnData, rowGroupSize: this.#rows });
@@ -97,23 +97,25 @@ class ParquetFile {
   warnings(): string[] {
     const { columns } = this.#source;
     const where = columns.some(({ name }) => name === '_extra')
-      ? 'they stand whole in _extra'
-      : 'with --meta, they stand whole in _extra; CSV and JSON have them as they are';
-    return columns.flatMap(({ name }, index) => {
+      ? 'the original values are in _extra'
+      : 'with --meta, the original values are in _extra; CSV and JSON have them, too';
+    const warnings: string[] = [];
+    for (const [index, { name }] of columns.entries()) {
       const { nulled, rounded } = this.#strays[index] ?? { nulled: 0, rounded: 0 };
       const words = typeWords[this.#file?.types[index] ?? 'text'];
-      return [
-        ...(nulled === 0
-          ? []
-          : [`column ${name} holds ${words}: ${counted(nulled, 'other value')} became null; ${where}`]),
-        ...(rounded === 0
-          ? []
-          : [`column ${name}: ${counted(rounded, 'number')} of more digits became the nearest it holds; ${where}`]),
-      ];
-    });
+      if (nulled > 0) {
+        warnings.push(`column ${name} holds ${words}: ${counted(nulled, 'other value')} became null; ${where}`);
+      }
+      if (rounded > 0) {
+        warnings.push(
+          `column ${name}: ${counted(rounded, 'number')} with more digits became the nearest it holds; ${where}`,
+        );
+      }
+    }
+    return warnings;
   }
 
-  /** Of what a statement computes, the first rows decide the type, once for the whole file. */
+  /** Opens the writer with the first group, whose rows decide the types of computed columns for the whole file. */
   #opened() {
     if (this.#file !== undefined) return this.#file;
     const { columns } = this.#source;
@@ -124,22 +126,22 @@ class ParquetFile {
     return (this.#file = { types, writer });
   }
 
-  /** The bytes since the last call; the writer goes on counting. */
+  /** Takes the bytes since the last call. The writer counts offsets by itself. */
   #written(): Uint8Array {
     const written = this.#bytes.getBytes().slice();
     this.#bytes.index = 0;
     return written;
   }
 
-  /** The cells as values of their columns; what a column cannot hold goes to `_extra`, where there is one. */
+  /** Converts the cells. A value that its column cannot hold goes to `_extra`, if the file has that column. */
   #values(types: readonly ColumnType[]): ParquetValue[][] {
     const { columns, types: declared } = this.#source;
     const others = new Map<number, string>();
     const values = columns.map(({ name }, index) => {
       const type = types[index] ?? 'text';
       return (this.#cells[index] ?? []).map((cell, row) => {
-        const { value, isWhole } = fitted(type, cell);
-        if (isWhole) return value;
+        const { value, isExact } = converted(type, cell);
+        if (isExact) return value;
         if (declared[index] === undefined) throw misfit(name, type, cell);
         const count = this.#strays[index];
         if (count !== undefined) count[value === null ? 'nulled' : 'rounded'] += 1;
@@ -151,7 +153,7 @@ class ParquetFile {
     if (extra === undefined) return values;
     for (const [row, fields] of others) {
       const held = extra[row];
-      // As text: its numbers have all their digits.
+      // Joined as text, since parsing would round its numbers.
       extra[row] =
         typeof held === 'string' && held !== '{}' ? `${held.slice(0, -1)}${fields}}` : `{${fields.slice(1)}}`;
     }
@@ -166,19 +168,19 @@ function misfit(name: string, type: ColumnType, cell: Cell): UsageError {
   );
 }
 
-/** Texts that repeat go in as they are, into a dictionary. Of others, the library would allocate each; here they share one memory. */
-function dataOf(kind: ColumnType | undefined, values: ParquetValue[]) {
-  if (kind === 'text' && !repeats(values)) return { data: bytesOf(values), encoding: 'PLAIN' as const };
-  // A dictionary would take a zero with a sign for one without.
-  return kind === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
+/** Texts that repeat are left to the library, which makes a dictionary. Others share one buffer here: the library would allocate each. */
+function dataOf(type: ColumnType | undefined, values: ParquetValue[]) {
+  if (type === 'text' && !repeats(values)) return { data: bytesOf(values), encoding: 'PLAIN' as const };
+  // A dictionary would take -0 for 0.
+  return type === 'double' ? { data: values, encoding: 'PLAIN' as const } : { data: values };
 }
 
-const sampled = 500;
-/** Parts of a column that differ from each other, from which on a dictionary of them would not pay. */
+const sampleSize = 500;
+/** The share of distinct values from which a dictionary does not pay. */
 const mostlyDistinct = 0.8;
 
 function repeats(values: readonly ParquetValue[]): boolean {
-  const step = Math.max(1, Math.floor(values.length / sampled));
+  const step = Math.max(1, Math.floor(values.length / sampleSize));
   const seen = new Set<ParquetValue>();
   let filled = 0;
   for (let index = 0; index < values.length; index += step) {
@@ -193,74 +195,73 @@ function repeats(values: readonly ParquetValue[]): boolean {
 function bytesOf(values: readonly ParquetValue[]): (Uint8Array | null)[] {
   let characters = 0;
   for (const value of values) if (typeof value === 'string') characters += value.length;
-  // A character takes three bytes at most; two that make up one take four.
-  const room = new Uint8Array(3 * characters);
+  // UTF-8 takes at most three bytes for a UTF-16 unit.
+  const buffer = new Uint8Array(3 * characters);
   const encoder = new TextEncoder();
   let at = 0;
   return values.map((value) => {
     if (typeof value !== 'string') return null;
-    const { written } = encoder.encodeInto(value, room.subarray(at));
-    const bytes = room.subarray(at, at + written);
+    const { written } = encoder.encodeInto(value, buffer.subarray(at));
+    const bytes = buffer.subarray(at, at + written);
     at += written;
     return bytes;
   });
 }
 
-/** Digits of a decimal in 64 bits. */
+/** A decimal in 64 bits has 18 digits. */
 const decimalDigits = 18;
-/** Money has two to four; what has more is a quotient or a sum of floating-point numbers. */
+/** Money has two to four decimals; a number with more is a quotient or a sum of floating-point numbers. */
 const decimalPlaces = 6;
 
 type ParquetValue = bigint | number | string | null;
 
-/** What a cell comes to: its value in the column, and whether that is not all of it: rounded, or null in its place. */
-interface Fitted {
+/** The value in the column; not exact if it was rounded, or is null because the cell is of another type. */
+interface Converted {
   readonly value: ParquetValue;
-  readonly isWhole: boolean;
+  readonly isExact: boolean;
 }
 
-const stray: Fitted = { value: null, isWhole: false };
-const none: Fitted = { value: null, isWhole: true };
-const whole = (value: ParquetValue): Fitted => ({ value, isWhole: true });
+const stray: Converted = { value: null, isExact: false };
+const exact = (value: ParquetValue): Converted => ({ value, isExact: true });
 
-function fitted(type: ColumnType, cell: Cell): Fitted {
-  if (cell === null) return none;
+function converted(type: ColumnType, cell: Cell): Converted {
+  if (cell === null) return exact(null);
   switch (type) {
     case 'integer':
-      return typeof cell === 'bigint' ? whole(cell) : stray;
+      return typeof cell === 'bigint' ? exact(cell) : stray;
     case 'decimal':
       return decimal(cell);
     case 'double':
-      if (typeof cell === 'bigint') return { value: Number(cell), isWhole: BigInt(Number(cell)) === cell };
-      return typeof cell === 'number' ? whole(cell) : stray;
+      if (typeof cell === 'bigint') return { value: Number(cell), isExact: BigInt(Number(cell)) === cell };
+      return typeof cell === 'number' ? exact(cell) : stray;
     case 'time': {
       const instant = typeof cell === 'string' ? instantMicroseconds(cell) : undefined;
-      return instant === undefined ? stray : whole(instant);
+      return instant === undefined ? stray : exact(instant);
     }
     case 'text':
-      return whole(typeof cell === 'string' ? cell : plainText(cell));
+      return exact(typeof cell === 'string' ? cell : plainText(cell));
   }
 }
 
 const endOfDecimals = 10n ** BigInt(decimalDigits - decimalPlaces);
 const decimalSteps = 10 ** decimalPlaces;
 
-/** Rounded to its places where a number has more: a sum of money must not lose what differs in the seventh place. */
-function decimal(cell: Exclude<Cell, null>): Fitted {
+/** Rounds numbers with more decimals, rather than dropping them: a sum of money must not lose a value for its seventh decimal. */
+function decimal(cell: Exclude<Cell, null>): Converted {
   if (typeof cell === 'bigint') {
-    return cell < endOfDecimals && cell > -endOfDecimals ? whole(cell * BigInt(decimalSteps)) : stray;
+    return cell < endOfDecimals && cell > -endOfDecimals ? exact(cell * BigInt(decimalSteps)) : stray;
   }
   if (typeof cell !== 'number' || !(Math.abs(cell) < Number(endOfDecimals))) return stray;
   const steps = Math.round(cell * decimalSteps);
-  // Below 2^53 steps numbers of JavaScript are exact.
-  if (Number.isSafeInteger(steps)) return { value: BigInt(steps), isWhole: steps / decimalSteps === cell };
+  // Up to 2^53, numbers of JavaScript are exact.
+  if (Number.isSafeInteger(steps)) return { value: BigInt(steps), isExact: steps / decimalSteps === cell };
   const text = cell.toFixed(decimalPlaces);
-  return { value: BigInt(text.replace('.', '')), isWhole: Number(text) === cell };
+  return { value: BigInt(text.replace('.', '')), isExact: Number(text) === cell };
 }
 
 const exactInteger = 2n ** 53n;
 
-/** The type of a column that a statement computes, by the values of its first rows: one that all of them fit. */
+/** Returns a type for a computed column that fits the values of its first rows. */
 function typeOfValues(cells: readonly Cell[]): ColumnType {
   const values = cells.filter((cell) => cell !== null);
   const has = (type: string): boolean => values.some((value) => typeof value === type);
@@ -269,11 +270,11 @@ function typeOfValues(cells: readonly Cell[]): ColumnType {
     return values.every((value) => typeof value === 'string' && !Number.isNaN(wholeSeconds(value))) ? 'time' : 'text';
   }
   if (!has('number')) return 'integer';
-  // A floating-point number would round whole numbers beyond; text keeps both as they are.
-  const isExact = values.every(
+  // A double would round larger whole numbers; text keeps both as they are.
+  const fitsDouble = values.every(
     (value) => typeof value !== 'bigint' || (value <= exactInteger && value >= -exactInteger),
   );
-  return isExact ? 'double' : 'text';
+  return fitsDouble ? 'double' : 'text';
 }
 
 type SchemaElement = ParquetWriter['schema'][number];

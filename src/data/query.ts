@@ -1,4 +1,4 @@
-/** Queries: the rows of one statement that reads, in every format; and a statement or report as a page of the console shows it. */
+/** Results of statements and reports: in every format, as a plan, and as the console shows them (preview, picture). */
 import { Buffer } from 'node:buffer';
 import type { Cell, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
@@ -17,11 +17,11 @@ import type { TerminalRoom } from './chart/terminal.ts';
 export interface QueryRequest {
   readonly sql: string;
   readonly format: QueryFormat;
-  /** Columns of the terminal that a table is to fit in; without it, every value is whole. */
+  /** The width of the terminal, for tables; without it, no value is cut. */
   readonly room?: number | undefined;
 }
 
-/** What the query prints, in pieces. Throws a UsageError for SQL that fails or would do more than read. */
+/** Yields the output of the query. Throws a UsageError for SQL that fails or does more than read. */
 export async function* queryChunks(
   snapshot: Snapshot,
   { sql, format, room }: QueryRequest,
@@ -33,7 +33,7 @@ export async function* queryChunks(
     return;
   }
   const form = { format, raw: false, compression: null, bom: false };
-  // Nobody stops it from within: the process that reads is ended.
+  // Never aborted: to stop a query, its process is killed.
   const { signal } = new AbortController();
   const run = { signal, onRows: () => {}, onWarning: () => {} };
   yield* fileChunks(sourceOf(snapshot, { sql }, run.onWarning), form, run);
@@ -41,23 +41,24 @@ export async function* queryChunks(
 
 export type PlanFormat = 'text' | 'json';
 
-/** A step with what belongs to it; the form of the output under `--json`. */
+/** A step and the steps below it. Scripts read this shape under `--json`. */
 interface PlanStep {
+  /** SQLite's own words. */
   readonly detail: string;
-  /** What the step costs; null where there is nothing to say of it. */
+  /** What makes the step expensive; null if nothing does. */
   readonly note: string | null;
   readonly steps: readonly PlanStep[];
 }
 
 export interface QueryPlan {
   readonly steps: readonly PlanStep[];
-  /** Tables, by the names that the statement gives them, of which every row is read. */
+  /** Tables of which every row is read, by the names that the statement gives them. */
   readonly read_whole: readonly string[];
 }
 
-/** The plan as it is printed. Throws a UsageError for SQL that SQLite refuses or that would do more than read. */
+/** Returns the plan as printed. Throws a UsageError for SQL that SQLite refuses or that does more than read. */
 export function planText(snapshot: Snapshot, sql: string, format: PlanFormat): Uint8Array {
-  // An EXPLAIN of the operator's own must not be explained once more.
+  // SQLite cannot explain an EXPLAIN that the operator wrote.
   const statement = sql.replace(/^\s*EXPLAIN\s+(?:QUERY\s+PLAN\s+)?/i, '');
   const result = snapshot.query(`EXPLAIN QUERY PLAN ${statement}`);
   const plan = planOf([...result.batches(() => 1_000)].flat());
@@ -65,7 +66,7 @@ export function planText(snapshot: Snapshot, sql: string, format: PlanFormat): U
 }
 
 function planOf(rows: readonly Row[]): QueryPlan {
-  // In the words of SQLite: https://sqlite.org/eqp.html
+  // The columns are described at https://sqlite.org/eqp.html
   const steps = rows.map(([id, parent, , detail]) => ({
     id: Number(id),
     parent: Number(parent),
@@ -75,29 +76,29 @@ function planOf(rows: readonly Row[]): QueryPlan {
     steps
       .filter((step) => step.parent === parent)
       .map(({ id, detail }) => ({ detail, note: noteOn(detail), steps: under(id) }));
-  // What the statement itself has put together is no table, however much of it is read.
-  const own = new Set(steps.map(({ detail }) => /^(?:MATERIALIZE|CO-ROUTINE) (\S+)$/.exec(detail)?.[1]));
+  // The statement's own intermediate results are no tables.
+  const intermediate = new Set(steps.map(({ detail }) => /^(?:MATERIALIZE|CO-ROUTINE) (\S+)$/.exec(detail)?.[1]));
   const whole = steps
     .filter(({ detail }) => noteOn(detail) === everyRow)
     .map(({ detail }) => detail.split(' ')[1] ?? '')
-    .filter((name) => !own.has(name) && !name.startsWith('('));
+    .filter((name) => !intermediate.has(name) && !name.startsWith('('));
   return { steps: under(0), read_whole: [...new Set(whole)] };
 }
 
 const everyRow = 'reads every row';
 
-/** Patterns of SQLite's words, the first that fits. */
+/** Notes by the pattern of SQLite's words; the first that matches counts. */
 const notes: readonly (readonly [RegExp, string | null])[] = [
   [/^SCAN (?:\d+ )?CONSTANT ROWS?$|^SCAN \S+ VIRTUAL TABLE/, null],
   [/^SCAN \S+ USING COVERING INDEX/, 'reads the whole index, and not the table'],
   [/^SCAN /, everyRow],
-  [/^SEARCH \S+ USING AUTOMATIC /, 'by an index that is made anew each time, from every row'],
-  // The least or greatest value of a column; where an index has it, SQLite names the index.
+  [/^SEARCH \S+ USING AUTOMATIC /, 'builds an index of every row, each time it runs'],
+  // The minimum or maximum of a column without an index: with one, SQLite would name it.
   [/^SEARCH \S+$/, everyRow],
-  [/^USE TEMP B-TREE FOR (?:LAST|RIGHT) /, 'sorts rows that come partly in order'],
-  [/^USE TEMP B-TREE FOR ORDER BY/, 'sorts, and gives nothing before all is read'],
+  [/^USE TEMP B-TREE FOR (?:LAST|RIGHT) /, 'sorts rows that are partly in order'],
+  [/^USE TEMP B-TREE FOR ORDER BY/, 'sorts, so no row comes before all are read'],
   [/^USE TEMP B-TREE FOR /, 'sorts'],
-  [/^CORRELATED /, 'done anew for each row'],
+  [/^CORRELATED /, 'runs again for each row'],
 ];
 
 function noteOn(detail: string): string | null {
@@ -105,7 +106,7 @@ function noteOn(detail: string): string | null {
 }
 
 function wordsOf({ steps, read_whole }: QueryPlan): string {
-  const end = read_whole.length === 0 ? 'No table is read whole.' : `Every row is read of: ${read_whole.join(', ')}.`;
+  const end = read_whole.length === 0 ? 'No table is read whole.' : `Reads every row of: ${read_whole.join(', ')}.`;
   return `${treeOf(steps, '')}\n${end}\n`;
 }
 
@@ -119,38 +120,43 @@ function treeOf(steps: readonly PlanStep[], indent: string): string {
     .join('');
 }
 
+type ResultRequest = { readonly sql: string } | ReportRequest;
+
+function resultOf(snapshot: Snapshot, what: ResultRequest, onWarning: (warning: string) => void) {
+  return 'report' in what ? reportRows(snapshot, what, onWarning) : snapshot.query(what.sql);
+}
+
 export interface PreviewJob {
-  readonly what: { readonly sql: string } | ReportRequest;
+  readonly what: ResultRequest;
   readonly rows: number;
 }
 
 export interface Preview {
   readonly columns: readonly { readonly name: string; readonly isNumber: boolean }[];
-  /** Numbers as their digits, bytes as hex. */
+  /** Numbers as digits, bytes as hex. */
   readonly rows: readonly (readonly (string | null)[])[];
   readonly more: number;
-  /** There are even more: beyond that nobody counts. */
+  /** There are more rows than `more` says: counting stopped. */
   readonly isCut: boolean;
 }
 
-/** Rows are counted up to here, and text is shown up to there. */
 const mostCounted = 100_000;
 const longestText = 300;
 
-/** The preview, as JSON. Throws a UsageError for SQL that fails or would do more than read. */
+/** Returns the preview as JSON. Throws a UsageError for SQL that fails or does more than read. */
 export function previewBytes(
   snapshot: Snapshot,
-  { what, rows: wanted }: PreviewJob,
+  { what, rows: mostShown }: PreviewJob,
   onWarning: (warning: string) => void,
 ): Uint8Array {
-  const { columns, batches } = 'report' in what ? reportRows(snapshot, what, onWarning) : snapshot.query(what.sql);
+  const { columns, batches } = resultOf(snapshot, what, onWarning);
   const shown: Row[] = [];
   const pace = readingPace();
   let count = 0;
   for (const batch of batches(pace.rows)) {
     pace.addRows(batch);
     count += batch.length;
-    shown.push(...batch.slice(0, wanted - shown.length));
+    shown.push(...batch.slice(0, mostShown - shown.length));
     if (count > mostCounted) break;
   }
   const preview: Preview = {
@@ -173,18 +179,18 @@ function textOf(cell: Cell): string | null {
 }
 
 export interface ChartJob {
-  readonly what: { readonly sql: string } | ReportRequest;
+  readonly what: ResultRequest;
   readonly to: 'svg' | TerminalRoom;
 }
 
-/** The picture. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
+/** Returns the picture. Throws a UsageError for SQL that fails, and for a result that cannot be drawn. */
 export async function chartBytes(
   snapshot: Snapshot,
   { what, to }: ChartJob,
   onWarning: (warning: string) => void,
 ): Promise<Uint8Array> {
   const declared = 'report' in what ? declaredChart(what) : undefined;
-  const { columns, batches } = 'report' in what ? reportRows(snapshot, what, onWarning) : snapshot.query(what.sql);
+  const { columns, batches } = resultOf(snapshot, what, onWarning);
   const rows: Row[] = [];
   for (const batch of batches(() => 1_000)) {
     rows.push(...batch);

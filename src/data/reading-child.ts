@@ -1,4 +1,4 @@
-/** The process that reads the mirror for a command: one job. It ends with it, so nothing is closed here, nor stopped. */
+/** The process that reads the mirror for one job of a command. It ends with the job, so it closes and stops nothing itself. */
 import { openReadingStore } from '../store/reading.ts';
 import { type BrowseJob, browseBytes } from './browse.ts';
 import { exportChunks, type ExportRequest } from './export.ts';
@@ -26,13 +26,13 @@ export type ReadingJob = (
   readonly isMasked?: boolean;
 };
 
-/** What the process is sent, once. */
+/** The one message that the process receives. */
 export interface ReadingTask {
   readonly file: string;
   readonly job: ReadingJob;
 }
 
-/** The bytes of the result. Throws what the job throws. */
+/** Yields the bytes of the result. Throws what the job throws. */
 async function* chunksOf({ file, job }: ReadingTask, emit: (news: JobNews) => void): AsyncGenerator<Uint8Array> {
   const opened = openReadingStore(file);
   const store = job.isMasked === true ? maskedStore(opened) : opened;

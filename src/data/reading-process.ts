@@ -1,6 +1,6 @@
 /**
- * Reading the mirror in a process of its own, which can be ended: SQLite may work on a statement for minutes, and its thread hears
- * neither a signal nor a clock. For many who read at once: the quick over one open connection, the rest in a few processes.
+ * Reads the mirror in a process of its own, which can be killed: SQLite may work on a statement for minutes, and meanwhile its thread
+ * reacts to neither signals nor timers. For many concurrent readers, quick reads share one connection, and a few processes do the rest.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,10 +19,10 @@ import type { SharedReading, Snapshot } from '../store/reading.ts';
 import { type BrowseParts, isQuickPart, type JobOf, partOf } from './browse.ts';
 import { maskedSnapshot } from './personal.ts';
 
-/** The longest that a timer can wait, in ms. */
+/** The longest delay that setTimeout takes. */
 const longestMs = 2 ** 31 - 1;
 
-/** Counts only the time spent in `during`; calls `end` once there is none left. */
+/** Counts only the time spent in `during`, and calls `end` once it is used up. */
 export class TimeLimit {
   #leftMs: number;
   readonly #end: () => void;
@@ -57,56 +57,56 @@ export class TimeLimit {
 
 export interface ReadingRun {
   readonly signal: AbortSignal;
-  /** Where the process logs; nowhere if it is left out. */
+  /** Without it, what the process logs is dropped. */
   readonly log?: Log;
-  /** How long the mirror may be waited for, in ms; time in which nobody takes the rows does not count. */
+  /** The limit for reading, in ms. Time in which the caller does not take the rows does not count. */
   readonly timeoutMs?: number | undefined;
   readonly onRows?: (rows: number) => void;
   readonly onWarning?: (warning: string) => void;
 }
 
 function timeIsUp(ms: number): UsageError {
-  return new UsageError(
-    `reading the mirror took ${durationText(ms)}, which is the limit, and the result was not whole`,
-    { advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.' },
-  );
-}
-
-function lostProcess(how: string): IncompleteError {
-  return new IncompleteError(`the process that read the mirror ended before its result was whole (${how})`, {
-    advice: 'The mirror is as it was. If it was the system that ended it, memory was short: select less at once.',
+  return new UsageError(`reading the mirror took ${durationText(ms)}, which is the limit, and was not finished`, {
+    advice: 'Raise --timeout, select less, or see with `admin-mirror query --explain` which tables are read whole.',
   });
 }
 
-/** A process of ours that takes one job and gives its result as bytes; its other side is src/data/job-child.ts. */
+function lostProcess(how: string): IncompleteError {
+  return new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
+    advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
+  });
+}
+
+/** A process of ours that runs one job and returns its result as bytes; src/data/job-child.ts is the child's side. */
 export class JobProcess<Task extends object> {
   readonly #lost: (how: string) => Error;
   readonly #child: ChildProcessWithoutNullStreams;
-  /** What the process ended with, once it has and all that it said has been heard. */
+  /** Exit code and signal, once the process has ended and all its output and messages have arrived. */
   readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
 
   /**
-   * Starts the process, which gets ready while the command does. @param entry the address of its module
-   * @param lost what is thrown where it ended before its result was whole, and how it did
+   * Starts the process, so that it gets ready while the command does.
+   * @param entry the URL of its module
+   * @param lost makes the error for a process that ended before its result was whole
    */
   constructor(entry: string, lost: (how: string) => Error) {
     this.#lost = lost;
     const child = spawn(process.execPath, [fileURLToPath(entry)], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
-      // Values of parameters may be whole numbers beyond what JSON holds.
+      // Parameters may be bigints, which JSON does not have.
       serialization: 'advanced',
     }) as ChildProcessWithoutNullStreams;
     this.#child = child;
     const closed = Promise.all([once(child, 'close'), once(child, 'disconnect')]);
     this.#closed = closed.then(([[code, signal]]) => [code as number | null, signal as NodeJS.Signals | null]);
     this.#closed.catch(() => {});
-    // Nothing is ever written to it: while it is open, the process knows that somebody waits for its result.
+    // Nothing is ever written to it. While it is open, the child knows that its parent lives.
     child.stdin.on('error', () => {});
   }
 
   /**
-   * The bytes of the job's result. Throws what the job throws; an InterruptedError where it was stopped, a UsageError where
-   * its time was up. The process takes one job, and ends with it or with the reader's interest in it.
+   * Yields the bytes of the job's result. Throws what the job throws, an InterruptedError if it was stopped, and a UsageError if it
+   * took too long. Can be called once: the process ends with the job, or when the caller stops reading.
    */
   async *result(task: Task, run: ReadingRun): AsyncGenerator<Uint8Array> {
     const { signal, timeoutMs } = run;
@@ -114,7 +114,7 @@ export class JobProcess<Task extends object> {
     const stop = () => this.close();
     signal.addEventListener('abort', stop, { once: true });
     const limit = timeoutMs === undefined ? undefined : new TimeLimit(timeoutMs, stop);
-    const ended = this.#hear(run);
+    const ended = this.#receive(run);
     try {
       this.#child.send(task);
       const bytes = this.#child.stdout[Symbol.asyncIterator]();
@@ -142,7 +142,8 @@ export class JobProcess<Task extends object> {
     this.#child.kill('SIGKILL');
   }
 
-  #hear(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
+  /** Passes the messages of the process on; resolves with the last. */
+  #receive(run: ReadingRun): Promise<'whole' | { readonly failure: Failure }> {
     return new Promise((resolve) => {
       this.#child.on('message', (news: JobNews) => {
         switch (news.kind) {
@@ -163,7 +164,6 @@ export class JobProcess<Task extends object> {
   }
 }
 
-/** The process that reads the mirror. */
 export class ReadingProcess extends JobProcess<ReadingTask> {
   constructor() {
     super(moduleBeside('./reading-child', import.meta.url), lostProcess);
@@ -175,29 +175,30 @@ export class ReadingProcess extends JobProcess<ReadingTask> {
 }
 
 const readerLimits = {
-  /** Each process reads as fast as a processor and a disk allow: more at once only make all of them slower. */
-  atOnce: 3,
-  /** For what somebody waits for. */
+  /** Each process uses a processor and the disk fully: more of them only slow each other down. */
+  processes: 3,
+  /** For results that a person waits for. */
   timeoutMs: 20 * secondMs,
-  /** How long a count is good for. */
-  keptMs: 5 * minuteMs,
-  kept: 500,
-  /** How long a page waits for what stands beside it. */
+  /** How long a cached part is good for. */
+  cachedMs: 5 * minuteMs,
+  cached: 500,
+  /** How long a page waits for the parts that it can do without, such as counts. */
   besideMs: 50,
 } as const;
 
-interface Kept {
+interface CachedPart {
   readonly at: number;
   readonly part: Promise<unknown>;
 }
 
+/** Reads for the console: many at once, in a process that lives on. */
 export class Readers {
   readonly #file: string;
   readonly #shared: SharedReading;
-  readonly #kept = new Map<string, Kept>();
-  readonly #statements = pLimit(readerLimits.atOnce);
-  /** Apart from the others: whoever takes a file slowly keeps nobody from looking. */
-  readonly #downloads = pLimit(readerLimits.atOnce);
+  readonly #cache = new Map<string, CachedPart>();
+  readonly #statements = pLimit(readerLimits.processes);
+  /** A limit of its own, so that slow downloads do not keep others from browsing. */
+  readonly #downloads = pLimit(readerLimits.processes);
   readonly #closing = new AbortController();
 
   constructor(file: string, shared: SharedReading) {
@@ -205,53 +206,53 @@ export class Readers {
     this.#shared = shared;
   }
 
-  /** Reads one state of the mirror, here: for what is quick. Throws a FileError where there is no mirror. */
+  /** Reads one state of the mirror in this process, which only quick work may do. Throws a FileError if there is no mirror. */
   read<T>(work: (snapshot: Snapshot) => T, isMasked = false): T {
     return this.#shared.read((snapshot) => work(isMasked ? maskedSnapshot(snapshot) : snapshot));
   }
 
-  /** The part, wherever it is best read. Throws a UsageError where its time is up. */
+  /** Reads the part: here if that is quick, else in a process. Throws a UsageError if it takes too long. */
   async part<P extends keyof BrowseParts>(
     job: JobOf<P>,
     isMasked: boolean,
     signal: AbortSignal,
   ): Promise<BrowseParts[P]> {
-    const found = this.#quick(job, isMasked);
-    return found?.part ?? this.#aside(job, isMasked, signal);
+    return this.#quick(job, isMasked) ?? this.#inProcess(job, isMasked, signal);
   }
 
-  /** The part as it was within some minutes; undefined while it is still looked up. */
+  /** Returns the part, up to some minutes old; undefined while it is still being read. */
   async beside<P extends keyof BrowseParts>(job: JobOf<P>, isMasked: boolean): Promise<BrowseParts[P] | undefined> {
-    const name = JSON.stringify([job, isMasked], (_key, value: unknown) =>
+    const key = JSON.stringify([job, isMasked], (_key, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value,
     );
     const now = performance.now();
-    const known = this.#kept.get(name);
-    const isKnown = known !== undefined && now - known.at < readerLimits.keptMs;
-    const quick = isKnown ? null : this.#quick(job, isMasked);
-    if (quick !== null) return quick.part;
-    const part = isKnown ? known.part : this.#aside(job, isMasked, this.#closing.signal);
-    // Nobody may be waiting any more when it fails.
+    const cached = this.#cache.get(key);
+    const isFresh = cached !== undefined && now - cached.at < readerLimits.cachedMs;
+    const quick = isFresh ? null : this.#quick(job, isMasked);
+    if (quick !== null) return quick;
+    const part = isFresh ? cached.part : this.#inProcess(job, isMasked, this.#closing.signal);
+    // It may fail when nobody waits for it any more.
     part.catch(() => {});
-    if (!isKnown) this.#keep(name, { at: now, part });
+    if (!isFresh) this.#keep(key, { at: now, part });
     return Promise.race([part as Promise<BrowseParts[P]>, wait(readerLimits.besideMs, undefined)]);
   }
 
-  /** The part where it is quick to be had, else null. */
-  #quick<P extends keyof BrowseParts>(job: JobOf<P>, isMasked: boolean): { readonly part: BrowseParts[P] } | null {
-    const lookUp = (snapshot: Snapshot) =>
-      isQuickPart(snapshot, job, isMasked) ? { part: partOf(snapshot, job, isMasked) as BrowseParts[P] } : null;
-    return this.read(lookUp, isMasked);
+  /** Reads the part in this process if that is quick; null otherwise. */
+  #quick<P extends keyof BrowseParts>(job: JobOf<P>, isMasked: boolean): BrowseParts[P] | null {
+    const readIfQuick = (snapshot: Snapshot) =>
+      isQuickPart(snapshot, job, isMasked) ? (partOf(snapshot, job, isMasked) as BrowseParts[P]) : null;
+    return this.read(readIfQuick, isMasked);
   }
 
-  #keep(name: string, kept: Kept): void {
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size >= readerLimits.kept && oldest !== undefined) this.#kept.delete(oldest);
-    this.#kept.delete(name);
-    this.#kept.set(name, kept);
+  #keep(key: string, part: CachedPart): void {
+    const [oldest] = this.#cache.keys();
+    if (this.#cache.size >= readerLimits.cached && oldest !== undefined) this.#cache.delete(oldest);
+    // A key that is set again stays in its old place, unless it is deleted first.
+    this.#cache.delete(key);
+    this.#cache.set(key, part);
   }
 
-  async #aside<P extends keyof BrowseParts>(
+  async #inProcess<P extends keyof BrowseParts>(
     job: JobOf<P>,
     isMasked: boolean,
     signal: AbortSignal,
@@ -260,7 +261,7 @@ export class Readers {
     return deserialize(await buffer(this.chunks({ ...job, kind: 'browse', isMasked }, run))) as BrowseParts[P];
   }
 
-  /** The bytes of the job's result, from a process of its own. Waits while too many are at work. */
+  /** Yields the bytes of the job's result, from a process of its own. Waits while too many are running. */
   async *chunks(job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {
     const signal = AbortSignal.any([run.signal, this.#closing.signal]);
     const limit = job.kind === 'export' ? this.#downloads : this.#statements;

@@ -1,4 +1,4 @@
-/** One record of the mirror with all that is kept of it: its fields, how they came to be, and what belongs to it. */
+/** Reads everything that the mirror keeps about one record: its fields, their changes, and the records that belong to it. */
 import type { RecordKey } from '../model/records.ts';
 import { relationTables, type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Timestamp, timestampOf } from '../model/time.ts';
@@ -18,28 +18,31 @@ export type RelatedRecords = ReturnType<typeof relatedIn>;
 
 export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as const;
 
-const always = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Timestamp };
+const allTime = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Timestamp };
 
-/** The record, as it was `at` a time or is now; undefined where there never was one. Throws a UsageError where then is not known. */
+/**
+ * Returns the record as it was `at` that time, or as it is now (null); undefined if there never was one. Throws a UsageError if the
+ * mirror does not know that time.
+ */
 export function recordOf(snapshot: Snapshot, resource: ResourceName, id: RecordKey, at: Timestamp | null) {
   const key = BigInt(id);
   const table = snapshot.relations().find(({ name }) => name === resource);
   const names = table?.columns.map(({ name }) => name) ?? [];
   const rows = snapshot.select({ relation: resource, columns: names, where: `"id" = ${key}`, limit: 1 });
   const [live] = [...rows.batches(() => 1)].flat();
-  const span = { ...always, id: key };
+  const span = { ...allTime, id: key };
   const changes = [...changesOf(snapshot, { resources: [resource], span, ignore: [] })].reverse();
   if (live === undefined && changes.length === 0) return undefined;
   const warning = at === null ? null : (checkAsOf(snapshot, resource, at) ?? null);
-  const then = (time: Timestamp) => fieldsAt(resource, [...snapshot.changes(resource, span)], live, time, names);
   return {
-    /** As it is now, or was at the time; null where the mirror did not hold it then. */
-    fields: at === null ? fieldsOf(names, live) : then(at),
+    /** Null if the mirror did not hold the record at that time. */
+    fields:
+      at === null ? fieldsOf(names, live) : fieldsAt(resource, [...snapshot.changes(resource, span)], live, at, names),
     isLive: live !== undefined,
     /** The newest first. */
     changes: changes.slice(0, recordLimits.changes),
     related: relatedOf(snapshot, resource, key),
-    /** What should be known of the state at a time; null where there is nothing to say. */
+    /** Says if the state at that time is incomplete. */
     warning,
   };
 }
@@ -48,7 +51,7 @@ function fieldsOf(names: readonly string[], row: Row | undefined): RecordField[]
   return row === undefined ? null : names.map((name, at) => ({ name, value: row[at] ?? null }));
 }
 
-/** What the last change before then left, or what the first one after it found. */
+/** The state that the last change up to then left, or that the first one after it found. */
 function fieldsAt(
   resource: ResourceName,
   changes: readonly RecordChange[],
@@ -63,41 +66,39 @@ function fieldsAt(
   return after === undefined ? fieldsOf(names, live) : fieldsOf(recorded, after.before ?? undefined);
 }
 
-/** The related records that came with it, and of a user the emails: those of them that an index leads to. */
+/** The related records that were mirrored with it, and the emails of a user. An index leads to each of them. */
 function relatedOf(snapshot: Snapshot, resource: ResourceName, id: bigint): RelatedRecords[] {
   const relations = snapshot.relations();
-  const named = (name: string): Relation | undefined => relations.find((each) => each.name === name);
-  const came = relationTables
+  const read = (name: string, parentColumn: string, columns?: string[]): RelatedRecords[] => {
+    const relation = relations.find((each) => each.name === name);
+    return relation === undefined ? [] : [relatedIn(snapshot, relation, parentColumn, id, columns)];
+  };
+  const emails =
+    resource === 'users' ? read('emails', 'user_id', ['id', 'receiver', 'subject', 'is_sent', 'created_at']) : [];
+  const included = relationTables
     .filter((each) => each.resource === resource)
-    .flatMap(({ view, parentColumn }) => {
-      const relation = named(view);
-      return relation === undefined ? [] : [relatedIn(snapshot, relation, parentColumn, id)];
-    });
-  const emails = named('emails');
-  if (resource !== 'users' || emails === undefined) return came.filter(({ rows }) => rows.length > 0);
-  const columns = ['id', 'receiver', 'subject', 'is_sent', 'created_at'];
-  const sent = relatedIn(snapshot, emails, 'user_id', id, columns);
-  return [sent, ...came].filter(({ rows }) => rows.length > 0);
+    .flatMap(({ view, parentColumn }) => read(view, parentColumn));
+  return [...emails, ...included].filter(({ rows }) => rows.length > 0);
 }
 
 function relatedIn(
   snapshot: Snapshot,
   relation: Relation,
-  by: string,
+  parentColumn: string,
   id: bigint,
-  names = relation.columns.map(({ name }) => name).filter((name) => name !== by),
+  columns = relation.columns.map(({ name }) => name).filter((name) => name !== parentColumn),
 ) {
   const result = snapshot.select({
     relation: relation.name,
-    columns: names.slice(0, recordLimits.relatedColumns),
-    where: `${quoteName(by)} = ${id}`,
+    columns: columns.slice(0, recordLimits.relatedColumns),
+    where: `${quoteName(parentColumn)} = ${id}`,
     ...(relation.kind === 'table' && { order: '"id" DESC' }),
     limit: recordLimits.related + 1,
   });
   const rows = [...result.batches(() => recordLimits.related + 1)].flat();
   return {
     relation: relation.name,
-    by,
+    parentColumn,
     columns: result.columns,
     rows: rows.slice(0, recordLimits.related),
     hasMore: rows.length > recordLimits.related,

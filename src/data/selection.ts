@@ -1,4 +1,4 @@
-/** From what the operator named to a selection: tables, views and columns that are there, or the nearest that are. */
+/** Turns the operator's request into a selection of tables, views and columns that exist, or suggests the nearest names. */
 import { oneNamed, suggestion, UsageError } from '../model/errors.ts';
 import type { Timestamp } from '../model/time.ts';
 import type { Selection, StatementPart } from '../store/reading-types.ts';
@@ -8,13 +8,13 @@ import { isResourceName, resourceNames } from '../model/resources.ts';
 /** A table or view as the operator names it. */
 export interface TableRequest extends StatementPart {
   readonly relation: string;
-  /** Also the columns that the mirror keeps for itself, whose names begin with `_`. */
+  /** Also the mirror's own columns, whose names begin with `_`. */
   readonly meta: boolean;
-  /** A cursor: only rows that changed after it, and those that went. */
+  /** A cursor: only the rows that changed or were deleted after it. */
   readonly changedSince?: string | undefined;
 }
 
-/** Whether every row is requested, as it is now: such a table is read in pieces, and anything else by one statement. */
+/** Whether every row is requested, in its current state. Such a table is read by ranges, anything else by one statement. */
 export function isWhole({ where, order, asOf }: TableRequest): boolean {
   return where === undefined && order === undefined && asOf === undefined;
 }
@@ -29,7 +29,7 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
       advice: suggestion(name, known),
     });
   }
-  // Of a version, which number its row had is not kept; and whoever follows the numbers gets them.
+  // Without _seq: versions of the history do not have the one of their row, and readers of the cursor get theirs from it.
   const isShown = (name: string): boolean => !name.startsWith('_') || (request.meta && name !== '_seq');
   const columns = request.columns ?? known.filter(isShown);
   const { meta: _meta, changedSince: _since, ...part } = request;
@@ -37,7 +37,7 @@ export function resolveSelection(snapshot: Snapshot, request: TableRequest) {
   return { relation, selection };
 }
 
-/** What to know of the table as it was then. Throws a UsageError where the mirror does not know what was then. */
+/** Returns a warning if the state at that time is incomplete. Throws a UsageError if the mirror does not know that time. */
 export function checkAsOf(
   snapshot: Pick<Snapshot, 'historyReach'>,
   relation: string,

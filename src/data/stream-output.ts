@@ -1,8 +1,8 @@
-/** Chunks to standard output, no faster than they are taken. */
+/** Writes chunks to a stream such as standard output, no faster than its reader takes them. */
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 
-/** Writes all chunks. Ends quietly, without taking more, where the reader has gone (`| head`). */
+/** Writes all chunks. Stops without an error if the reader has gone (`| head`). */
 export async function writeToStream(
   stream: Writable,
   chunks: AsyncIterable<Uint8Array>,

@@ -1,5 +1,5 @@
-/** Rows as lines of CSV, TSV or JSON; and entries that are no rows of one table, such as changes, in every format of a query. */
-import { distinct } from './column-type.ts';
+/** Writes rows as lines of CSV, TSV or JSON; and lists of entries that are no rows, such as changes, in every format of a query. */
+import { distinctColumns } from './column-type.ts';
 import type { TextFormat, QueryFormat } from './formats.ts';
 import { csvLines, type CsvStyle, plainText } from '../store/files/csv.ts';
 import type { ResultColumn, Row, Cell } from '../store/reading-types.ts';
@@ -10,7 +10,7 @@ import { setImmediate } from 'node:timers/promises';
 
 export interface TextStyle {
   readonly format: TextFormat;
-  /** Text cells as they are, without the guard against formulas. */
+  /** Without the guard against formulas in text cells. */
   readonly raw: boolean;
 }
 
@@ -22,30 +22,30 @@ export function isJson({ format }: TextStyle): boolean {
   return format === 'json' || format === 'jsonl';
 }
 
-/** A function that writes rows, each ended by LF. */
+/** Returns a function that writes rows, each ended by LF. */
 export function rowLines(style: TextStyle, columns: readonly ResultColumn[]): (rows: readonly Row[]) => string {
-  return isJson(style) ? jsonLines(distinct(columns)) : csvLines(csvStyle(style));
+  return isJson(style) ? jsonLines(distinctColumns(columns)) : csvLines(csvStyle(style));
 }
 
-/** What stands before the first row; nothing for JSON. */
+/** Returns the line of column names; empty for JSON. */
 export function header(style: TextStyle, columns: readonly ResultColumn[]): string {
   return isJson(style) ? '' : csvLines(csvStyle(style))([columns.map(({ name }) => name)]);
 }
 
-/** Whether text may be JSON to be given as JSON: objects, lists, fields of open type, `_extra`; nothing computed. */
+/** Whether the column's text may be JSON that JSON formats embed as such: objects, lists, fields of any type, `_extra`; nothing computed. */
 export function mayHoldJson({ table, origin }: ResultColumn): boolean {
   if (table === null || !isResourceName(table)) return false;
   const type = resourceOf(table).fields.find(({ name }) => name === origin)?.type;
   return origin === '_extra' || type === 'object' || type === 'strings' || type === 'any';
 }
 
-/** A function that writes rows as objects, each ended by LF. */
+/** Returns a function that writes rows as JSON objects, each ended by LF. */
 export function jsonLines(columns: readonly ResultColumn[]): (rows: readonly Row[]) => string {
   const objectOf = jsonObject(columns);
   return (rows) => rows.map((row) => `${objectOf(row)}\n`).join('');
 }
 
-/** JSON lines as one JSON array. No line has a line break within, so that the bytes need not be understood. */
+/** Makes one JSON array of JSON lines. No line has a line break inside, so the bytes need not be parsed. */
 export async function* jsonArray(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let between = '[';
   for await (const chunk of chunks) {
@@ -67,17 +67,17 @@ function jsonObject(columns: readonly ResultColumn[]): (row: Row) => string {
   };
 }
 
-/** The cell as JSON; `embedded`: text that is an object or array in JSON stands for it. */
+/** Returns the cell as JSON. @param embedded text that is a JSON object or array is written as such, not as a string */
 export function jsonCell(cell: Cell, embedded: boolean): string {
   if (cell === null) return 'null';
   if (typeof cell === 'string') return (embedded ? storedJson(cell) : undefined) ?? JSON.stringify(cell);
   if (cell instanceof Uint8Array) return JSON.stringify(plainText(cell));
-  // JSON has no word for infinity; readers take a number beyond the largest for it.
+  // JSON has no infinity; readers take a number that is too large for it.
   if (cell === Infinity || cell === -Infinity) return cell > 0 ? '1e999' : '-1e999';
   return plainText(cell);
 }
 
-/** The text itself where it is a JSON object or array: parsing and writing it anew would round its large numbers. */
+/** Returns the text if it is a JSON object or array. Writing the parsed value would round its large numbers. */
 function storedJson(text: string): string | undefined {
   if (!text.startsWith('{') && !text.startsWith('[')) return undefined;
   try {
@@ -85,7 +85,7 @@ function storedJson(text: string): string | undefined {
   } catch {
     return undefined;
   }
-  // Valid JSON has line breaks between its parts only.
+  // In valid JSON, line breaks are white space only.
   return text.replaceAll(/[\n\r]+/g, ' ');
 }
 
@@ -93,22 +93,20 @@ export interface TextList<Entry> {
   readonly columns: readonly ResultColumn[];
   /** An entry may be several rows. */
   readonly rowsOf: (entry: Entry) => Iterable<Row>;
-  /** The entry as JSON. */
   readonly jsonOf: (entry: Entry) => string;
-  /** What a JSON document begins with: `"steps": `. */
+  /** The beginning of the JSON document, up to the name of the list: `"steps": `. */
   readonly head: string;
 }
 
 export interface TextListForm {
   readonly format: QueryFormat;
-  /** Columns of the terminal that a table is to fit in; undefined where nothing is cut. */
+  /** The width of the terminal, for tables; undefined: nothing is cut. */
   readonly room: number | undefined;
 }
 
-/** Texts that are written at a time. */
-const heldTexts = 200;
+const textsPerPiece = 200;
 
-/** Holds no more of the entries than a screen or two. */
+/** Writes the entries in the format. Holds no more of them than a screen or two. */
 export async function* listChunks<Entry>(
   list: TextList<Entry>,
   entries: AsyncIterable<Entry> | Iterable<Entry>,
@@ -121,14 +119,14 @@ export async function* listChunks<Entry>(
   }
 }
 
-/** The texts as bytes, many at a time. */
+/** Joins the texts into larger pieces of bytes. */
 export async function* textPieces(texts: AsyncIterable<string> | Iterable<string>): AsyncGenerator<Uint8Array> {
   let held: string[] = [];
   for await (const text of texts) {
-    if (held.push(text) < heldTexts) continue;
+    if (held.push(text) < textsPerPiece) continue;
     yield Buffer.from(held.join(''));
     held = [];
-    // Signals are heard between two pieces.
+    // Lets signals be handled between two pieces.
     await setImmediate();
   }
   yield Buffer.from(held.join(''));

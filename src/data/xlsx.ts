@@ -1,4 +1,4 @@
-/** Excel: sheets of rows as XML in a ZIP, written here: libraries for whole workbooks hold every row. */
+/** Excel: sheets as XML in a ZIP. Written here, because libraries for workbooks hold every row in memory. */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
@@ -22,7 +22,7 @@ function sheetPath(number: number): string {
   return `xl/worksheets/sheet${number}.xml`;
 }
 
-/** Names of sheets have at most 31 characters, none of these, and no apostrophe at an end. */
+/** Makes a valid name of a sheet: at most 31 characters, none of these, and no apostrophe at either end. */
 export function sheetName(name: string, number: number): string {
   const end = number === 1 ? '' : ` (${number})`;
   const clean = name.toWellFormed().replaceAll(/[[\]:*?/\\\p{Cc}]/gu, '_');
@@ -35,7 +35,7 @@ export function sheetName(name: string, number: number): string {
 
 const plainFont = '<sz val="11"/><name val="Calibri"/><family val="2"/>';
 
-/** The three looks of a cell: plain, a date with its time of day, a heading. */
+/** Three styles of a cell: plain, a time, a heading. */
 const stylesPart = [
   `<styleSheet xmlns="${mainNamespace}">`,
   '<numFmts count="1"><numFmt numFmtId="164" formatCode="yyyy\\-mm\\-dd\\ hh:mm:ss"/></numFmts>',
@@ -52,17 +52,17 @@ const stylesPart = [
 const timeStyle = 1;
 const headingStyle = 2;
 
-/** Every part but the sheets, by its path; for so many sheets of that name. */
+/** Returns every part of the workbook except for the sheets, by path. */
 function workbookParts(name: string, sheets: number): Readonly<Record<string, string>> {
   const numbers = Array.from({ length: sheets }, (_, index) => index + 1);
-  const listed = numbers.map(
+  const sheetList = numbers.map(
     (number) =>
       `<sheet name="${escaped(sheetName(name, number)).replaceAll('"', '&quot;')}" sheetId="${number}" r:id="rId${number}"/>`,
   );
   const related = numbers.map((number) => relationship(`rId${number}`, 'worksheet', `worksheets/sheet${number}.xml`));
   const typed = numbers.map((number) => override(`/${sheetPath(number)}`, 'worksheet'));
   return {
-    'xl/workbook.xml': `<workbook xmlns="${mainNamespace}" xmlns:r="${office}"><bookViews><workbookView/></bookViews><sheets>${listed.join('')}</sheets></workbook>`,
+    'xl/workbook.xml': `<workbook xmlns="${mainNamespace}" xmlns:r="${office}"><bookViews><workbookView/></bookViews><sheets>${sheetList.join('')}</sheets></workbook>`,
     'xl/_rels/workbook.xml.rels': relationships([...related, relationship(`rId${sheets + 1}`, 'styles', 'styles.xml')]),
     '_rels/.rels': relationships([relationship('rId1', 'officeDocument', 'xl/workbook.xml')]),
     '[Content_Types].xml': `<Types xmlns="${packaging}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/>${override('/xl/workbook.xml', 'sheet.main')}${typed.join('')}${override('/xl/styles.xml', 'styles')}</Types>`,
@@ -82,23 +82,26 @@ function relationships(entries: readonly string[]): string {
   return `<Relationships xmlns="${packaging}/relationships">${entries.join('')}</Relationships>`;
 }
 
-/** Of a ZIP's members: the same rows give the same bytes, whenever. The first day that a ZIP can name. */
+/** The first day of ZIP's calendar: a fixed one, so that the same rows always give the same bytes. */
 const mtime = new Date(1980, 0, 1);
 
-/** The quickest compression: the XML of a million users, 850 MB, comes to a seventh by it. */
+/** The fastest compression already shrinks the XML of a million users, 850 MB, to a seventh. */
 const options = { mtime, forceDosTimestamp: true, compressionLevel: 1 };
 
-/** @param sheetRows rows of a sheet, at most; what is more goes on to another sheet */
+/** What Excel allows, without the heading. */
+const mostSheetRows = 1_048_575;
+
+/** @param sheetRows the most rows of a sheet; the others go to further sheets */
 export async function* xlsxChunks(
   source: RowSource,
   run: FileRun,
-  sheetRows = rowsOfSheet,
+  sheetRows = mostSheetRows,
 ): AsyncGenerator<Uint8Array> {
   const zip = new ZipFile();
   const output = zip.outputStream as Readable;
   const stop = new AbortController();
   const feeding = feed(zip, source, run, sheetRows, stop.signal);
-  // A failure ends what is read below, which throws it.
+  // Makes the loop below throw the error.
   feeding.catch((error: unknown) => output.destroy(error instanceof Error ? error : new Error(String(error))));
   try {
     for await (const chunk of output) yield chunk as Uint8Array;
@@ -122,7 +125,7 @@ async function feed(
   let widths: readonly number[] | undefined;
   const make = (rows: readonly Row[]): Uint8Array => {
     widths ??= widthsOf(columns, types, rows);
-    // After the heading.
+    // Rows are numbered from 1, and the heading is the first.
     const xml = xmlOf(rows, (read % sheetRows) + 2);
     read += rows.length;
     run.onRows(rows.length);
@@ -148,7 +151,7 @@ async function feed(
       sheets += 1;
       const xml = Readable.from(sheet());
       zip.addReadStream(xml, sheetPath(sheets), options);
-      // The next begins where this one ended.
+      // Both sheets read from `pieces`, so the next must wait for the end of this one.
       await finished(xml, { signal });
     } while (next.done !== true);
     for (const [path, xml] of Object.entries(workbookParts(source.name, sheets))) {
@@ -161,11 +164,11 @@ async function feed(
   if (cut === 0) return;
   const most = longestText.toLocaleString('en');
   run.onWarning(
-    `${counted(cut, 'cell')} of ${source.name} held more than the ${most} characters that a sheet takes; what is over was cut off`,
+    `${counted(cut, 'cell')} of ${source.name} held more than the ${most} characters that fit into a cell; the rest was cut off`,
   );
 }
 
-/** What stands before the rows: the heading stays in sight, and the columns are as wide as what is in them. */
+/** The XML before the rows, with the heading, which is frozen, and the widths of the columns. */
 function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[]): string {
   const cols = widths.map(
     (width, index) => `<col min="${index + 1}" max="${index + 1}" width="${width}" customWidth="1"/>`,
@@ -182,62 +185,63 @@ function sheetBegin(columns: readonly ResultColumn[], widths: readonly number[])
 
 const sheetEnd = '</sheetData></worksheet>';
 
-/** Characters that one cell may hold, in UTF-16 units as the format counts them. */
+/** Excel's limit for a cell, in UTF-16 units. */
 const longestText = 32_767;
 
-// What XML cannot hold, or would not give back (a carriage return), and what looks like the sign for it.
-// oxlint-disable-next-line no-control-regex -- they are what is looked for
+// Characters that XML cannot hold or would change (a carriage return), and text that looks like their escape.
+// oxlint-disable-next-line no-control-regex -- control characters are what it searches for
 const unwritable = /[\0-\x08\v\f\r\x0E-\x1F\uFFFE\uFFFF]|_(?=x[0-9A-Fa-f]{4}_)/;
 const everyUnwritable = new RegExp(unwritable, 'g');
 const special = new RegExp(`[&<>]|${unwritable.source}`);
 
-function sign(character: string): string {
+/** The escape of the format: `_x000D_`. */
+function hexEscape(character: string): string {
   return `_x${character.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}_`;
 }
 
 function escaped(text: string): string {
   if (!special.test(text)) return text;
   return text
-    .replaceAll(everyUnwritable, sign)
+    .replaceAll(everyUnwritable, hexEscape)
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;');
 }
 
-/** The text, cut where it is too long; never between the two halves of a character. */
+/** Cuts the text if it is too long, never between the two halves of a surrogate pair. */
 function fitting(text: string): string {
   if (text.length <= longestText) return text;
   const isHalf = text.codePointAt(longestText - 1) !== text.charCodeAt(longestText - 1);
   return text.slice(0, isHalf ? longestText - 1 : longestText);
 }
 
-// Blanks at an end, two in a row and line breaks would be joined into one without the mark to keep them.
-const blanks = /^\s|\s$|\s\s|[\t\n]/;
+// Readers collapse this white space unless xml:space says otherwise.
+const collapsible = /^\s|\s$|\s\s|[\t\n]/;
 
-/** Whole numbers of more digits are text: a spreadsheet shows 15, and puts zeros in the place of the others. */
+/** Whole numbers with more than 15 digits become text: a spreadsheet replaces the other digits by zeros. */
 const endOfDigits = 10n ** 15n;
 
 const daySeconds = 86_400;
-/** Days of a spreadsheet up to 1970. */
+/** 1970-01-01 as a day of a spreadsheet. */
 const epochDay = 25_569;
-/** 1900-03-01: before it, spreadsheets disagree, for 1900 has a February 29th in some. */
+/** 1900-03-01. Spreadsheets disagree about earlier days, because some have a February 29th in 1900. */
 const firstDay = 61;
 
-/** The time as a day of a spreadsheet, its time of day as the fraction; undefined of what is no time, or too early. */
+/** Returns the time as a spreadsheet's day, with the time of day as the fraction; undefined if it is no time, or too early. */
 function serialOf(text: string): number | undefined {
   const seconds = wholeSeconds(text);
   if (Number.isNaN(seconds)) return undefined;
-  // A day has not enough digits for more than milliseconds, and rounding up would make it another day.
+  // The number has digits enough for milliseconds only, and rounding up could give the next day.
   const serial = (seconds + Math.floor(microseconds(text) / 1000) / 1000) / daySeconds + epochDay;
   return serial >= firstDay ? serial : undefined;
 }
 
 function textCell(at: string, text: string, style = ''): string {
-  const space = blanks.test(text) ? ' xml:space="preserve"' : '';
+  const space = collapsible.test(text) ? ' xml:space="preserve"' : '';
   return `<c r="${at}"${style} t="inlineStr"><is><t${space}>${escaped(text)}</t></is></c>`;
 }
 
-/** The cell as XML; nothing for null. @param mayBeTime whether text may stand for a time @param onCut called for text that was too long */
+/** Returns the cell as XML; nothing for null. @param mayBeTime writes text that is a time as such @param onCut called for text that was cut */
 function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => void): string {
   if (cell === null) return '';
   if (typeof cell === 'bigint' && cell < endOfDigits && cell > -endOfDigits) return `<c r="${at}"><v>${cell}</v></c>`;
@@ -252,19 +256,17 @@ function cellElement(at: string, cell: Cell, mayBeTime: boolean, onCut: () => vo
   return textCell(at, text);
 }
 
-const rowsOfSheet = 1_048_575;
-
-/** The column as spreadsheets name it: A, B, … Z, AA. */
+/** Returns the spreadsheet's name of the column: A, B, … Z, AA. */
 function columnLetters(index: number): string {
   const last = String.fromCharCode(65 + (index % 26));
   return index < 26 ? last : columnLetters(Math.floor(index / 26) - 1) + last;
 }
 
-/** Rows of the beginning that the widths of the columns are taken from. */
+/** The widths of the columns come from the first rows. */
 const measuredRows = 100;
 const widest = 60;
 const narrowest = 8;
-/** `2026-03-11 10:00:00`, however many digits the API writes. */
+/** `2026-03-11 10:00:00`, whatever the API writes. */
 const timeWidth = 19;
 
 function widthsOf(
@@ -283,10 +285,10 @@ function widthsOf(
   });
 }
 
-/** A function that writes rows as XML, the first of them at that place of its sheet. */
+/** Returns a function that writes rows as XML; `first` is the number of the first one in its sheet. */
 function rowWriter({ columns, types }: RowSource, onCut: () => void): (rows: readonly Row[], first: number) => string {
   const letters = columns.map((_, index) => columnLetters(index));
-  // Text of a record is text; what is computed of it, or taken out of its JSON, may be a time.
+  // Text of a declared column is what its type says. A computed one, such as a value taken out of JSON, may be a time.
   const mayBeTime = columns.map(({ table }, index) => types[index] === 'time' || table === null);
   return (rows, first) => {
     let text = '';

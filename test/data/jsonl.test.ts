@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { distinct } from '../../src/data/column-type.ts';
+import { distinctColumns } from '../../src/data/column-type.ts';
 import { jsonLines } from '../../src/data/text-lines.ts';
 import type { Cell, ResultColumn } from '../../src/store/reading-types.ts';
 
@@ -51,5 +51,5 @@ describe('a JSON line', () => {
 });
 
 test('two columns of one name are refused, because an object can hold only one', () => {
-  expect(() => distinct([column('id'), column('name'), column('id')])).toThrow('two columns are called "id"');
+  expect(() => distinctColumns([column('id'), column('name'), column('id')])).toThrow('two columns are called "id"');
 });

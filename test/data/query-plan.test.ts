@@ -20,9 +20,9 @@ describe('the plan of a query', () => {
       "SELECT users.id FROM coupons JOIN users ON users.id = coupons.notes WHERE discount_type = 'x' ORDER BY expires_at";
     expect(await plan(sql)).toBe(`├─ SCAN coupons (reads every row)
 ├─ SEARCH users USING INTEGER PRIMARY KEY (rowid=?)
-└─ USE TEMP B-TREE FOR ORDER BY (sorts, and gives nothing before all is read)
+└─ USE TEMP B-TREE FOR ORDER BY (sorts, so no row comes before all are read)
 
-Every row is read of: coupons.
+Reads every row of: coupons.
 `);
   });
 

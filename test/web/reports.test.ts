@@ -115,7 +115,7 @@ describe('a statement', () => {
     const { browser } = await startConsole();
     const { get } = await browser('ann', ['analyst']);
     expect(await textOf(await get(sqlPath('SELECT * FROM users', { do: 'plan' })))).toContain(
-      'Every row is read of: users.',
+      'Reads every row of: users.',
     );
     const counts = 'SELECT status, count(*) AS users FROM users GROUP BY status';
     expect(await (await get(sqlPath(counts, { do: 'picture' }))).text()).toContain('src="/sql/picture?sql=SELECT');

@@ -129,13 +129,13 @@ function fieldsTag(
 }
 
 function relatedTag(
-  { relation, by, columns, rows, hasMore }: RelatedRecords,
+  { relation, parentColumn, columns, rows, hasMore }: RelatedRecords,
   id: RecordKey,
   relations: readonly Relation[],
   visit: Visit,
 ): Html {
   const types = declaredTypes(columns, relations, { relation });
-  const all = `${visit.link(dataPath(relation))}?${new URLSearchParams({ field: by, is: 'is', value: String(id) }).toString()}`;
+  const all = `${visit.link(dataPath(relation))}?${new URLSearchParams({ field: parentColumn, is: 'is', value: String(id) }).toString()}`;
   return html`<h2>${relation}</h2>
     ${tableTag<Row>(
       `Related records: ${relation}`,

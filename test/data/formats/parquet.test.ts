@@ -114,9 +114,9 @@ describe('a Parquet file, read by DuckDB', () => {
     const { types, rows } = await readBack(path);
     expect(types[column]).toBe(type);
     expect(rows[2]).toEqual([3n, null, `{"n":9007199254740993,"${column}":${JSON.stringify(value)}}`]);
-    expect(warnings).toEqual([expect.stringMatching(new RegExp(`${warning}.*; they stand whole in _extra`))]);
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`${warning}.*; the original values are in _extra`))]);
     const without = await exportFile(mirror, { format: 'parquet' }, { ...request, columns: ['id', column] });
-    expect(without.warnings).toEqual([expect.stringContaining('with --meta, they stand whole in _extra')]);
+    expect(without.warnings).toEqual([expect.stringContaining('with --meta, the original values are in _extra')]);
   });
 
   test('has the same types whatever the values are, for every table and view', async () => {

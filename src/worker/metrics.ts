@@ -4,15 +4,15 @@ import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
 import { type Freshness } from './problems.ts';
-import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
 interface Snapshot {
   /** undefined where the worker's file could not be read. */
   readonly view: WorkerView | undefined;
-  readonly mirror: Look<MirrorHealth>;
-  readonly journal: Look<JournalHealth>;
+  readonly mirror: Check<MirrorHealth>;
+  readonly journal: Check<JournalHealth>;
   readonly freshness: Freshness;
   readonly alerts: readonly Alert[];
 }
@@ -138,7 +138,7 @@ function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
   };
 }
 
-function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness: Freshness) => void {
+function mirrorGauges(gauge: MakeGauge): (mirror: Check<MirrorHealth>, freshness: Freshness) => void {
   const fresh = gauge('fresh', 'Whether the mirror is as fresh as it must be: 1, else 0.');
   const limit = gauge('max_staleness_seconds', 'How old the mirror may be.');
   const stale = gauge('staleness_seconds', 'How old what is known of the resource is.', ['resource']);
@@ -164,7 +164,7 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness:
 
 const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
 
-function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {
+function journalGauges(gauge: MakeGauge): (journal: Check<JournalHealth>) => void {
   const batches = gauge('batches', 'Batches by state.', ['state']);
   const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
   return (journal) => {

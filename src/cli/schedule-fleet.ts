@@ -6,8 +6,8 @@ import type { Log } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { minuteMs, systemClock } from '../model/time.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import { type FleetEvent, type FleetPlace, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
-import { openFleetPlace } from '../worker/open-store.ts';
+import { type FleetEvent, type Membership, type FleetPorts, type MirrorState, workInFleet } from '../worker/fleet.ts';
+import { openFleetMembership } from '../worker/open-store.ts';
 import { sleepFor } from '../worker/sleep.ts';
 
 interface Member extends Pick<Surroundings, 'settings' | 'log' | 'signal'> {
@@ -70,13 +70,13 @@ export async function workAsMember(
     log.info({ published_at: at, mirror: found }, `the mirror was restored from what was published at ${at}`);
   }
 
-  const portsAt = (place: FleetPlace): FleetPorts => ({
-    place,
+  const portsOf = (membership: Membership): FleetPorts => ({
+    membership,
     clock: systemClock,
     mirror,
     remember: async (head, hasStep) => {
       if (!existsSync(file)) return;
-      await withMemory(file, (memory) => rememberShared(memory, head, hasStep, place.clock));
+      await withMemory(file, (memory) => rememberShared(memory, head, hasStep, membership.clock));
     },
     work: () => work(prepare),
     sleep: sleepFor,
@@ -87,7 +87,7 @@ export async function workAsMember(
     },
   });
   await withReleases(async (releases) => {
-    await workInFleet(portsAt(await openFleetPlace(settings, id, systemClock, releases)));
+    await workInFleet(portsOf(await openFleetMembership(settings, id, systemClock, releases)));
   });
 }
 

@@ -11,7 +11,7 @@ import { isSameWord } from '../model/secret.ts';
 import { openPeople } from '../people/open.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { ServerReading, Surroundings } from '../settings/settings.ts';
-import { ByHand } from '../worker/by-hand.ts';
+import { ConsoleRuns } from '../worker/console-runs.ts';
 import { commandRunner } from '../worker/command.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
@@ -51,7 +51,7 @@ export async function openConsole(
   const uploads = releases.add(await new Uploads(surroundings, planning).open());
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
-    byHand: openByHand(surroundings, commands, releases),
+    consoleRuns: openByHand(surroundings, commands, releases),
     status: openWholeStatus(settings, clock),
     servers: statesOf(servers, clock),
     settings,
@@ -92,11 +92,11 @@ function openByHand(
   { settings, clock, log, signal }: Surroundings,
   commands: ConsoleOptions['commands'],
   releases: Releases,
-): ByHand {
+): ConsoleRuns {
   // Below it on the stack: the store is closed after the last run is on record.
   const opened = releases.add(new Releases());
   const openStore = () => openWorkerStore(settings, clock, opened);
-  return releases.add(new ByHand({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
+  return releases.add(new ConsoleRuns({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
 }
 
 /** The link by which the first admin is made, once. */

@@ -8,7 +8,7 @@ import { type Day, parseDay, secondMs } from '../model/time.ts';
 import type { People } from '../people/people.ts';
 import type { Session, Sessions } from '../people/sessions.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import type { ByHand } from '../worker/by-hand.ts';
+import type { ConsoleRuns } from '../worker/console-runs.ts';
 import type { ServerState, WholeStatus } from '../worker/open-status.ts';
 import type { FirstAccount } from './open.ts';
 import type { Html } from './html.ts';
@@ -28,7 +28,7 @@ export interface ConsolePorts extends Surroundings {
   readonly sessions: Sessions;
   readonly journal: Journal;
   /** Syncs and comparisons that people start. */
-  readonly byHand: ByHand;
+  readonly consoleRuns: ConsoleRuns;
   /** The state of everything for the first page, read once for all who ask within a second. */
   readonly status: () => Promise<WholeStatus>;
   /** Of every server of the config file, the worst first. */

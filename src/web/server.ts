@@ -14,7 +14,7 @@ import { OperatorError, stackOf, UsageError } from '../model/errors.ts';
 import { explainFileError, readRegularFile, systemError } from '../model/files.ts';
 import { hostInUrl, isLoopback } from '../model/address.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import { cannotListen, keepRoom } from '../worker/health-server.ts';
+import { listenError, limitConnections } from '../worker/health-server.ts';
 import { anchor, documentOf, type Frame, loadAssets, html, problemTag, refusalStatus, refusalTag } from './html.ts';
 import {
   type Caller,
@@ -122,7 +122,7 @@ function newApp(address: ConsoleAddress): FastifyInstance {
       ...(address.tls !== null && pemOf(address.tls)),
     },
   } as object) as FastifyInstance;
-  keepRoom(app.server, limits.connections);
+  limitConnections(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
   // Nobody who shows a page expects anything of us before it; what is expected is left aside, and the request handled.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
@@ -487,7 +487,7 @@ async function listen(app: FastifyInstance, { host, port, tls }: ConsoleAddress)
   } catch (error) {
     await app.close();
     const what = `the console cannot listen on ${host}:${port}`;
-    throw cannotListen(what, error as NodeJS.ErrnoException, 'Name another address with --listen.');
+    throw listenError(what, error as NodeJS.ErrnoException, 'Name another address with --listen.');
   }
   const { port: bound } = app.server.address() as AddressInfo;
   return { url: `${tls === null ? 'http' : 'https'}://${hostInUrl(host)}:${bound}`, close: () => app.close() };

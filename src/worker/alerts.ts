@@ -1,6 +1,6 @@
 /**
- * The worker's alerts: looks at what is wrong, keeps what is to be sent in the store, and delivers it in order. Only deliveries wait
- * for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
+ * The worker's alerts: compares the present problems with the known ones, stores the messages, and delivers them in order. Only the
+ * deliveries wait for a receiver, and no failure here ends the worker. docs/worker.md, "Alerts", explains every field of a message.
  */
 import { randomUUID } from 'node:crypto';
 import pLimit from 'p-limit';
@@ -20,12 +20,12 @@ import {
 import type { Alert, AlertBook, Channel, Message, Problem } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
-/** Gives why it could not be delivered, without secrets; null where it was. Never rejects. */
+/** Returns why the message could not be delivered, without secrets; null if it was delivered. Never rejects. */
 type Deliver = (payload: AlertPayload, signal: AbortSignal) => Promise<string | null>;
 export type Channels = Readonly<Partial<Record<Channel, Deliver>>>;
 
-/** An undelivered message that is older is of no use. */
-const longestMs = 7 * dayMs;
+/** An older message is dropped: it is of no use any more. */
+const maxAgeMs = 7 * dayMs;
 
 export interface Delivery {
   readonly result: 'delivered' | 'failed' | 'dropped';
@@ -37,10 +37,10 @@ interface AlertPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly sender: Sender;
-  /** What is wrong now; those that are open are given, since some of it may not be known right now. */
+  /** Returns what is wrong now. A problem that cannot be judged now is returned as in `known`. */
   readonly problems: (known: readonly Problem[]) => Promise<readonly Problem[]>;
   readonly channels: () => Channels;
-  /** The newest step of the journal, which is witnessed by whoever receives it; null where there is none that can be read. */
+  /** The newest step of the journal, for which the receiver is a witness; null if it cannot be read or there is none. */
   readonly head: () => Promise<Head | null>;
   readonly onDelivery: (delivery: Delivery) => void;
   readonly signal: AbortSignal;
@@ -48,24 +48,24 @@ interface AlertPorts {
 
 const channelNames: readonly Channel[] = ['webhook', 'command'];
 
-/** The alerts that are open, and what is to be delivered; nothing is looked at or sent before `look`. */
+/** The open alerts and the undelivered messages. Nothing happens before `update`. */
 export class Alerts {
   readonly #ports: AlertPorts;
-  readonly #underWay = new Map<Channel, Promise<void>>();
+  readonly #deliveries = new Map<Channel, Promise<void>>();
   #book: AlertBook;
   #isSaved = true;
   #isClosed = false;
-  /** One step after the other: each changes the book and saves it before the next one does. */
-  readonly #alone = pLimit(1);
+  /** Runs steps one after the other: each one changes and saves the book before the next begins. */
+  readonly #serially = pLimit(1);
 
   constructor(ports: AlertPorts, book: AlertBook) {
     this.#ports = ports;
     this.#book = book;
   }
 
-  /** Looks at what is wrong, and begins to deliver what is due. Never throws for what an operator can mend. */
-  look(): Promise<void> {
-    return this.#alone(async () => {
+  /** Compares the problems with the open alerts, and begins the deliveries that are due. Never throws an OperatorError. */
+  update(): Promise<void> {
+    return this.#serially(async () => {
       const { problems, clock, head: headOf } = this.#ports;
       const { alerts } = this.#book;
       const steps = decideAlerts(alerts, await problems(alerts), clock.now());
@@ -75,13 +75,13 @@ export class Alerts {
         const messages = [...this.#book.messages, ...steps.flatMap((step) => this.#messagesOf(step, head))];
         this.#change({ alerts: alertsAfter(alerts, steps), messages });
       }
-      // Before anything is sent: the next worker must not send it again.
+      // Saved before anything is sent: the next worker must not send it again.
       await this.#save();
       for (const channel of channelNames) this.#deliver(channel);
     });
   }
 
-  /** Whether the book is on the disk as it is known here. */
+  /** Whether the store has the present state. */
   isSaved(): boolean {
     return this.#isSaved;
   }
@@ -90,19 +90,19 @@ export class Alerts {
     return this.#book.alerts;
   }
 
-  /** Begins no delivery any more. */
+  /** Begins no more deliveries. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /** Resolves when nothing is on its way any more. */
+  /** Resolves when no delivery is under way. */
   async settled(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
+    while (this.#deliveries.size > 0) await Promise.all(this.#deliveries.values());
   }
 
-  /** When a message that is not on its way is to be tried, ms since 1970; undefined where none waits. */
+  /** When the next delivery is due, ms since 1970; undefined if no message waits. */
   nextTry(): number | undefined {
-    const idle = channelNames.filter((name) => !this.#underWay.has(name));
+    const idle = channelNames.filter((name) => !this.#deliveries.has(name));
     const firsts = idle.flatMap((name) => this.#book.messages.find(({ channel }) => channel === name) ?? []);
     return firsts.length === 0 ? undefined : Math.min(...firsts.map(({ notBefore }) => parseInstant(notBefore) ?? 0));
   }
@@ -115,9 +115,9 @@ export class Alerts {
   #messagesOf(step: AlertStep, head: Head | null): Message[] {
     const { channels, clock, sender } = this.#ports;
     const at = timestampOf(clock.now());
-    const wanted = channels();
+    const configured = channels();
     return channelNames
-      .filter((channel) => wanted[channel] !== undefined)
+      .filter((channel) => configured[channel] !== undefined)
       .map((channel) => {
         const id = randomUUID();
         const payload = JSON.stringify(payloadOf(step, id, at, sender, head));
@@ -132,7 +132,7 @@ export class Alerts {
     else log.error({ ...fields, advice: alert.next }, `alert: ${alert.text}`);
   }
 
-  /** Where it cannot be written, it is tried again at the next look; until then it is known here alone. */
+  /** If the book cannot be saved, the next update tries again. */
   async #save(): Promise<void> {
     if (this.#isSaved) return;
     try {
@@ -140,31 +140,31 @@ export class Alerts {
       this.#isSaved = true;
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      // Another worker has them now, and sends them.
+      // Another worker has taken over, and sends them.
       if (error instanceof LockHeldError) this.close();
-      this.#ports.log.error({ advice: error.advice }, `the alerts are not on record: ${error.message}`);
+      this.#ports.log.error({ advice: error.advice }, `the alerts could not be recorded: ${error.message}`);
     }
   }
 
-  /** The oldest of the channel, where it may be tried now. The others wait behind it: an end never comes first. */
+  /** Begins to deliver the channel's oldest message, if it is due. The others wait behind it, so that an end never arrives first. */
   #deliver(channel: Channel): void {
-    if (this.#underWay.has(channel) || this.#isClosed || this.#ports.signal.aborted) return;
+    if (this.#deliveries.has(channel) || this.#isClosed || this.#ports.signal.aborted) return;
     const message = this.#book.messages.find((each) => each.channel === channel);
     if (message === undefined || (parseInstant(message.notBefore) ?? 0) > this.#ports.clock.now()) return;
-    this.#underWay.set(channel, this.#deliverInTurn(message));
+    this.#deliveries.set(channel, this.#deliverInTurn(message));
   }
 
   async #deliverInTurn(message: Message): Promise<void> {
     const { channel } = message;
     await this.#deliverOnce(message);
-    // The next of the channel, once it is on record; one that failed is not due.
-    await this.#alone(async () => {
-      this.#underWay.delete(channel);
+    // Continues with the next message of the channel. After a failure, it is not due yet.
+    await this.#serially(async () => {
+      this.#deliveries.delete(channel);
       this.#deliver(channel);
     });
   }
 
-  /** Tries the message once, or drops it where its channel is gone. Never rejects; stopped, it leaves it as it was. */
+  /** Tries once to deliver the message; drops it if it is too old or its channel is gone. An abort leaves it as it was. Never rejects. */
   async #deliverOnce(message: Message): Promise<void> {
     const { channels, clock, log, signal } = this.#ports;
     const { channel } = message;
@@ -172,9 +172,9 @@ export class Alerts {
     const payload = JSON.parse(message.payload) as AlertPayload;
     const fields = { alert: message.id, problem: payload.problem, channel };
     const age = clock.now() - (parseInstant(message.at) ?? 0);
-    if (deliver === undefined || age > longestMs) {
-      const why = deliver === undefined ? `there is no alerts.${channel} any more` : 'it is a week old';
-      log.warn(fields, `an alert is given up: ${why}`);
+    if (deliver === undefined || age > maxAgeMs) {
+      const why = deliver === undefined ? `alerts.${channel} is no longer set` : 'it is a week old';
+      log.warn(fields, `an alert was dropped: ${why}`);
       await this.#record(message, { result: 'dropped', channel });
       return;
     }
@@ -184,24 +184,25 @@ export class Alerts {
       await this.#record(message, { result: 'delivered', channel });
     } else if (!signal.aborted) {
       const attempts = message.attempts + 1;
-      const pause = pauseAfter(attempts);
+      const pause = retryDelay(attempts);
       log.error({ ...fields, attempts, again_in_ms: pause }, `the alert could not be delivered: ${problem}`);
-      const later = { ...message, attempts, notBefore: timestampOf(clock.now() + pause) };
-      await this.#record(message, { result: 'failed', channel }, later);
+      const again = { ...message, attempts, notBefore: timestampOf(clock.now() + pause) };
+      await this.#record(message, { result: 'failed', channel }, again);
     }
   }
 
-  #record({ id }: Message, delivery: Delivery, ...later: readonly Message[]): Promise<void> {
-    return this.#alone(async () => {
+  /** Replaces the message with the one to send again, or removes it. */
+  #record({ id }: Message, delivery: Delivery, ...again: readonly Message[]): Promise<void> {
+    return this.#serially(async () => {
       const { messages, alerts } = this.#book;
-      this.#change({ alerts, messages: messages.flatMap((each) => (each.id === id ? later : [each])) });
+      this.#change({ alerts, messages: messages.flatMap((each) => (each.id === id ? again : [each])) });
       await this.#save();
       this.#ports.onDelivery(delivery);
     });
   }
 }
 
-/** One that lasts is sent again after this time: an alert of a week ago has been forgotten, or was overlooked. */
+/** A problem that lasts is sent again after this time, since people forget or overlook an old alert. */
 const reminderMs = dayMs;
 
 interface AlertStep {
@@ -209,7 +210,7 @@ interface AlertStep {
   readonly alert: Alert;
 }
 
-/** What is to be sent (pure): each problem when it begins, again each day while it lasts, and when it ends. */
+/** Decides what to send (pure): each problem when it begins, again each day while it lasts, and when it ends. */
 export function decideAlerts(open: readonly Alert[], problems: readonly Problem[], now: number): readonly AlertStep[] {
   const before = new Map(open.map((alert) => [alert.problem, alert]));
   const present = new Set(problems.map(({ problem }) => problem));
@@ -218,8 +219,8 @@ export function decideAlerts(open: readonly Alert[], problems: readonly Problem[
     ...problems.flatMap((problem): AlertStep[] => {
       const alert = before.get(problem.problem);
       if (alert === undefined) return [{ kind: 'begins', alert: { ...problem, since: sentAt, sentAt } }];
-      // What it says may have changed meanwhile: a sync that was partial for another resource.
-      // A clock that was set back must not put it off.
+      // Uses the present text, which may have changed: the sync may be partial for another resource now.
+      // Absolute, so that a clock that was set back does not delay the reminder.
       const isDue = Math.abs(now - (parseInstant(alert.sentAt) ?? 0)) >= reminderMs;
       return isDue ? [{ kind: 'lasts', alert: { ...problem, since: alert.since, sentAt } }] : [];
     }),
@@ -240,7 +241,7 @@ export interface Sender {
   readonly host: string;
   readonly profile: string | null;
   readonly version: string;
-  /** Makes commands in a text such that they can be pasted there. */
+  /** Turns the commands in a text into ones that can be pasted on this machine. */
   readonly pasteable?: (text: string) => string;
 }
 
@@ -277,10 +278,10 @@ export function payloadOf(
   };
 }
 
-/** A receiver that is down is tried again soon; one that stays down is not tried every minute. */
-const pauses: readonly number[] = [5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs];
+/** Retries soon at first, then less often: a receiver that stays down is not tried every minute. */
+const retryDelays: readonly number[] = [5 * secondMs, 30 * secondMs, 2 * minuteMs, 10 * minuteMs, 30 * minuteMs];
 
-/** How long to wait after so many tries that failed, ms. */
-export function pauseAfter(attempts: number): number {
-  return pauses[attempts - 1] ?? hourMs;
+/** Returns how long to wait after this many failed attempts, ms. */
+export function retryDelay(failedAttempts: number): number {
+  return retryDelays[failedAttempts - 1] ?? hourMs;
 }

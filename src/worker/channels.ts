@@ -1,12 +1,12 @@
-/** Where alerts go: a webhook, and the operator's own program; and the ping after each complete sync. */
+/** The channels of alerts, a webhook and the operator's own program; and the ping after each complete sync. */
 import { spawn } from 'node:child_process';
 import { request } from 'undici';
 import { type Network, openDispatcher } from '../api/network.ts';
 import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import { endGroup } from './command.ts';
-import { type AlertPayload, type Channels, pauseAfter } from './alerts.ts';
+import { killGroup } from './command.ts';
+import { type AlertPayload, type Channels, retryDelay } from './alerts.ts';
 import type { Sleep } from './sleep.ts';
 import { messageOf } from '../model/errors.ts';
 
@@ -19,7 +19,7 @@ export interface ChannelSettings {
 export interface ChannelPorts {
   readonly userAgent: string;
   readonly log: Log;
-  /** For the command: its working folder, and its environment, without any secret of ours. */
+  /** Working folder and environment of the alert command; the environment contains none of our secrets. */
   readonly folder: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
@@ -47,8 +47,8 @@ interface SentRequest {
 }
 
 /**
- * Sends one request, bounded in time, to an address that must not be named: an Error names the host alone, since the transport's own
- * messages may have the address in them. Resolves where the status is 2xx; follows no redirect.
+ * Sends one request, with a time limit, to a secret address. Errors name only the host, since the messages of the transport may
+ * contain the address. Resolves if the status is 2xx; follows no redirect.
  */
 export async function sendRequest(
   address: SecretAddress,
@@ -65,13 +65,13 @@ export async function sendRequest(
       body: body ?? null,
       headers: { 'user-agent': userAgent, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
       signal: AbortSignal.any([signal, limit]),
-      // Alerts are days apart: a connection kept alive would be closed by then.
+      // Alerts are days apart, so keeping the connection is useless.
       reset: true,
     });
     await response.body.dump({ limit: 65_536, signal: limit }).catch(() => {});
     status = response.statusCode;
   } catch (error) {
-    // The cause is left out: it may have the address in it, and a logged error has its cause with it.
+    // Without the cause, which may contain the address: a logged error is logged with its cause.
     // oxlint-disable-next-line preserve-caught-error
     if (limit.aborted) throw new Error(`${address.host} gave no response within ${requestLimitMs / secondMs} s`);
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
@@ -85,14 +85,14 @@ export async function sendRequest(
 
 const commandLimitMs = minuteMs;
 
-const longestOutput = 4_096;
+const maxOutputLength = 4_096;
 
 interface CommandPorts extends Omit<ChannelPorts, 'userAgent'> {
-  /** One minute where it is left out. */
+  /** One minute by default. */
   readonly limitMs?: number;
 }
 
-/** Runs the program, without a shell. Rejects where it does not end with 0. It is ended when it takes too long, or at the signal. */
+/** Runs the program without a shell. Kills it after the limit or when the signal is aborted. Rejects unless it ends with 0. */
 export function runAlertCommand(
   [program = '', ...words]: readonly string[],
   payload: AlertPayload,
@@ -104,17 +104,17 @@ export function runAlertCommand(
       cwd: folder,
       env: { ...environment, ...variablesOf(payload) },
       stdio: 'pipe',
-      // A group of its own, so that what it has started ends with it.
+      // Its own process group, so that everything that it starts can be killed with it.
       detached: true,
     });
     let output = '';
-    // First of all: where it could not be started for want of descriptors, it has no streams either.
+    // Registered before the streams are used: without free file descriptors, the child has no streams.
     child.once('error', (error: NodeJS.ErrnoException) =>
       settle(`the alert command ${program} could not be run (${error.code ?? 'unknown'})`),
     );
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => {
-        output = `${output}${text}`.slice(0, longestOutput);
+        output = `${output}${text}`.slice(0, maxOutputLength);
       });
     }
     function settle(problem: string | undefined): void {
@@ -125,8 +125,8 @@ export function runAlertCommand(
       else reject(new Error(problem));
     }
     const end = (): void => {
-      endGroup(child);
-      // What it left behind in a group of its own may hold them for ever.
+      killGroup(child);
+      // A process that it moved into another group may keep the streams open for ever.
       for (const stream of [child.stdout, child.stderr]) stream.destroy();
     };
     let isTooLong = false;
@@ -141,23 +141,23 @@ export function runAlertCommand(
       else if (isTooLong) settle(`the alert command took longer than ${limitMs / secondMs} s`);
       else settle(`the alert command ended with ${code ?? 'a signal'}`);
     });
-    // It need not read.
+    // The program does not have to read its input.
     child.stdin.on('error', () => {});
     child.stdin.end(`${JSON.stringify(payload)}\n`);
   });
 }
 
-const given = ['id', 'problem', 'kind', 'resolved', 'text', 'job', 'run', 'outcome', 'exit_code'] as const;
+const variableFields = ['id', 'problem', 'kind', 'resolved', 'text', 'job', 'run', 'outcome', 'exit_code'] as const;
 
-/** `ALERT_EXIT_CODE` and so on; yes is 1, no is 0, and nothing is empty. */
+/** Returns `ALERT_EXIT_CODE` and so on: 1 for true, 0 for false, and an empty text for null. */
 function variablesOf(payload: AlertPayload): Readonly<Record<string, string>> {
   const textOf = (value: string | number | boolean | null) =>
     String(typeof value === 'boolean' ? Number(value) : (value ?? ''));
-  return Object.fromEntries(given.map((name) => [`ALERT_${name.toUpperCase()}`, textOf(payload[name])]));
+  return Object.fromEntries(variableFields.map((name) => [`ALERT_${name.toUpperCase()}`, textOf(payload[name])]));
 }
 
-/** The next complete sync pings again; until then, a receiver that is down for a quarter of an hour is not reported. */
-const mostAttempts = 5;
+/** With the pauses, about a quarter of an hour. After that, the next complete sync pings again. */
+const maxPings = 5;
 
 interface PingPorts {
   readonly network?: Network;
@@ -167,7 +167,7 @@ interface PingPorts {
   readonly signal: AbortSignal;
 }
 
-/** Sends it until the address takes it, or often enough. Never rejects. */
+/** Pings the address until it responds with 2xx, or gives up. Never rejects. */
 export async function ping(
   address: SecretAddress,
   { network = {}, userAgent, sleep, log, signal }: PingPorts,
@@ -175,9 +175,9 @@ export async function ping(
   for (let attempt = 1; !signal.aborted; attempt += 1) {
     const problem = await problemOf(sendRequest(address, { method: 'GET', userAgent, network }, signal));
     if (problem === null || signal.aborted) return;
-    const isLast = attempt === mostAttempts;
-    log.warn({ attempt }, `the ping was not taken: ${problem}${isLast ? '; the next complete sync pings again' : ''}`);
+    const isLast = attempt === maxPings;
+    log.warn({ attempt }, `the ping failed: ${problem}${isLast ? '; the next complete sync pings again' : ''}`);
     if (isLast) return;
-    await sleep(pauseAfter(attempt), signal);
+    await sleep(retryDelay(attempt), signal);
   }
 }

@@ -1,4 +1,4 @@
-/** A command of this program as a child process: how the worker runs its jobs, and the console what people start. */
+/** Commands of this program as child processes: the jobs of the worker, and the runs that people start in the console. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -8,48 +8,51 @@ import { secondMs } from '../model/time.ts';
 import { commandFile } from '../model/program.ts';
 import type { RunOutcome } from './store/port.ts';
 
-/** The worker itself ends within ten seconds. */
-const usualPatienceMs = 9 * secondMs;
+/** Less than the ten seconds in which the worker itself must end. */
+const defaultGraceMs = 9 * secondMs;
 
 interface ChildOptions {
   readonly folder: string;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** `pipe`: the caller reads what it prints; `inherit`: it prints where this process does. */
+  /** `pipe`: the caller reads the output; `inherit`: it goes where the output of this process goes. */
   readonly output: 'pipe' | 'inherit';
   readonly signal: AbortSignal;
-  /** How long it may take to stop in order, ms. */
-  readonly patienceMs?: number;
+  /** How long the child may take to stop after its signal, before it is killed. */
+  readonly graceMs?: number;
 }
 
-/** Once the signal is aborted it gets a signal, and is ended in time; where this process is killed, it stops. */
+/**
+ * Starts a command. When the signal is aborted, the child gets SIGTERM (SIGINT for an interrupt) and is killed after the grace
+ * period. If this process dies, the child stops by itself.
+ */
 export function startChild(
   argv: readonly string[],
-  { folder, environment, output, signal, patienceMs = usualPatienceMs }: ChildOptions,
+  { folder, environment, output, signal, graceMs = defaultGraceMs }: ChildOptions,
 ): ChildProcess {
   const child = spawn(process.execPath, [commandFile, ...argv], {
     cwd: folder,
     env: environment,
-    // The channel says nothing. It breaks when this process is killed, and the child stops by itself.
+    // Nothing is sent over the channel. It breaks when this process is killed, and then the child stops.
     stdio: ['ignore', output, output, 'ipc'],
-    // In a process group of its own: Ctrl+C reaches it once, through us. A second signal would end it at once.
+    // With its own process group, the child gets Ctrl+C once, through us. A second signal would kill it.
     detached: true,
   });
-  let impatient: NodeJS.Timeout | undefined;
+  let killTimer: NodeJS.Timeout | undefined;
   const stop = (): void => {
     const { reason } = signal as { readonly reason: unknown };
     child.kill(reason instanceof OperatorError && reason.exitCode === 130 ? 'SIGINT' : 'SIGTERM');
-    impatient = setTimeout(endGroup, patienceMs, child);
+    killTimer = setTimeout(killGroup, graceMs, child);
   };
   if (signal.aborted) stop();
   else signal.addEventListener('abort', stop, { once: true });
-  // A second signal ends this process at once, and them.
-  if (children.size === 0) process.on('exit', endAll);
+  // A second signal ends this process at once: its children must not outlive it.
+  if (children.size === 0) process.on('exit', killAll);
   children.add(child);
   const settle = (): void => {
-    clearTimeout(impatient);
+    clearTimeout(killTimer);
     signal.removeEventListener('abort', stop);
     children.delete(child);
-    if (children.size === 0) process.off('exit', endAll);
+    if (children.size === 0) process.off('exit', killAll);
   };
   child.once('close', settle).once('error', settle);
   return child;
@@ -57,24 +60,24 @@ export function startChild(
 
 const children = new Set<ChildProcess>();
 
-function endAll(): void {
-  for (const child of children) endGroup(child);
+function killAll(): void {
+  for (const child of children) killGroup(child);
 }
 
-/** Ends the process, which has a group of its own, with all that it has started. */
-export function endGroup({ pid }: ChildProcess): void {
+/** Kills the child, which must have its own process group, with everything that it has started. */
+export function killGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 }
 
 export interface CommandEnd {
-  /** null where a signal ended it. */
+  /** null if a signal ended it. */
   readonly exitCode: number | null;
-  /** What it printed under --json; null where that was no JSON. */
+  /** What it printed with --json; null if that was not JSON. */
   readonly report: unknown;
   readonly problem: string | null;
 }
@@ -86,7 +89,7 @@ const outcomes: Readonly<Record<number, RunOutcome>> = {
   143: 'interrupted',
 };
 
-/** What an exit code means for the job; docs/commands.md, "Exit codes", has them. */
+/** Returns what an exit code (docs/commands.md, "Exit codes") means for the job. */
 export function outcomeOf(
   exitCode: number | null,
   { timedOut = false, stopped = false }: { readonly timedOut?: boolean; readonly stopped?: boolean } = {},
@@ -97,14 +100,14 @@ export function outcomeOf(
   return outcomes[exitCode ?? 1] ?? 'failed';
 }
 
-/** The end of one that could not be run. */
-export function notRun(error: unknown) {
+/** The end of a run whose command could not be started. */
+export function couldNotRun(error: unknown) {
   const problem = `the command could not be run: ${messageOf(error)}`;
   return { outcome: 'failed', exitCode: null, problem, report: null } as const;
 }
 
-/** A report is a few KiB; what is longer is none. */
-const longestResponse = 1 << 20;
+/** A report has a few KiB. Longer output is not a report. */
+const maxReportLength = 1 << 20;
 
 interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
   /** Given to every command before its own arguments. */
@@ -113,11 +116,11 @@ interface CommandPorts extends Pick<ChildOptions, 'folder' | 'environment'> {
 }
 
 interface CommandUse {
-  /** Of the environment, besides what this process has. */
+  /** Added to the environment. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Stand in each line of the log that it writes. */
+  /** Added to each line that it writes to the log. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Called with each line of its log, beside its going into ours. */
+  /** Called with each line of its log, which also goes into ours. */
   readonly onLine?: (line: LogLine) => void;
 }
 
@@ -126,7 +129,7 @@ export interface LogLine {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** Runs each command as a child process, with --json. Once the signal is aborted, it ends in order within ten seconds. */
+/** Returns a function that runs a command as a child process with --json. Once the signal is aborted, it ends within ten seconds. */
 export function commandRunner({ folder, environment, globalFlags, log }: CommandPorts) {
   return async (
     commandLine: readonly string[],
@@ -135,22 +138,21 @@ export function commandRunner({ folder, environment, globalFlags, log }: Command
   ): Promise<CommandEnd> => {
     const argv = [...globalFlags(), ...commandLine, '--json'];
     const child = startChild(argv, { folder, environment: { ...environment, ...variables }, output: 'pipe', signal });
-    const complaints: string[] = [];
-    let response = '';
+    const messages: string[] = [];
+    let output = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      if (response.length <= longestResponse) response += text;
+      if (output.length <= maxReportLength) output += text;
     });
     const lines = child.stderr === null ? undefined : createInterface({ input: child.stderr });
     lines?.on('line', (line) => {
       if (line.trim() === '') return;
-      const reported = reportedIn(line);
-      if (reported === undefined) complaints.push(line);
-      else onLine?.(reported);
-      log[reported?.level ?? 'warn']({ ...fields, ...reported?.fields }, reported?.message ?? line);
+      const logged = logLineOf(line);
+      if (logged === undefined) messages.push(line);
+      else onLine?.(logged);
+      log[logged?.level ?? 'warn']({ ...fields, ...logged?.fields }, logged?.message ?? line);
     });
     const [code, endedBy] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-    const report = parsed(response);
-    return { exitCode: code, report: report ?? null, problem: problemOf(complaints, code, endedBy) };
+    return { exitCode: code, report: parsed(output) ?? null, problem: problemOf(messages, code, endedBy) };
   };
 }
 
@@ -158,11 +160,11 @@ export type CommandRunner = ReturnType<typeof commandRunner>;
 
 const levels: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies (keyof Log)[];
 
-/** A line of the command's own log; undefined where it is one for people. */
-function reportedIn(line: string) {
-  const reported = parsed(line);
-  if (typeof reported !== 'object' || reported === null) return undefined;
-  const { level, msg, time: _time, ...fields } = reported as Readonly<Record<string, unknown>>;
+/** Parses a line of the command's log; returns undefined for a message to people. */
+function logLineOf(line: string) {
+  const entry = parsed(line);
+  if (typeof entry !== 'object' || entry === null) return undefined;
+  const { level, msg, time: _time, ...fields } = entry as Readonly<Record<string, unknown>>;
   if (typeof level !== 'string' || typeof msg !== 'string') return undefined;
   return { level: (levels.includes(level) ? level : 'error') as keyof Log, message: msg, fields };
 }
@@ -175,10 +177,10 @@ function parsed(text: string): unknown {
   }
 }
 
-/** What the command called an error, without the advice for a person. */
-function problemOf(complaints: readonly string[], code: number | null, endedBy: NodeJS.Signals | null): string | null {
+/** Returns the error that the command printed, without its advice. */
+function problemOf(messages: readonly string[], code: number | null, endedBy: NodeJS.Signals | null): string | null {
   if (code === 0) return null;
-  const error = complaints.findLast((line) => line.startsWith('error: '));
+  const error = messages.findLast((line) => line.startsWith('error: '));
   if (error !== undefined) return error.slice('error: '.length);
-  return endedBy === null ? (complaints.at(-1) ?? null) : `it was ended by ${endedBy}`;
+  return endedBy === null ? (messages.at(-1) ?? null) : `it was ended by ${endedBy}`;
 }

@@ -1,4 +1,4 @@
-/** What is to be done now (pure). src/worker/worker.ts does it, records it, and asks again. */
+/** Decides what the worker must do now (pure). src/worker/worker.ts does it, records it, and calls `decide` again. */
 import { crc32 } from 'node:zlib';
 import { clockChange, type CronTimes, cronTimes, instantOf, instantsOf, type Job, wallTimeAt } from '../model/job.ts';
 import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
@@ -13,29 +13,29 @@ export interface JobState extends JobProgress {
   readonly isRunning: boolean;
 }
 
-interface Taken {
+interface DueJob {
   readonly job: Job;
-  /** The time of the job that this is about. */
+  /** The scheduled time, without jitter; ms since 1970. */
   readonly occurrence: number;
-  /** Earlier occurrences that are skipped with it and were never reported; counted up to a thousand. */
+  /** How many earlier occurrences this one stands for, at most 1,000. Nobody has reported them yet. */
   readonly skippedBefore: number;
 }
 
 export type Decision =
-  | (Taken & { readonly kind: 'run'; readonly late: boolean; readonly attempt: number })
-  | (Taken & { readonly kind: 'skip'; readonly outcome: 'skipped' | 'overlapped' | 'missed'; readonly why: string })
-  /** The occurrence dealt with last lies so far ahead that the clock must have been wrong then. */
+  | (DueJob & { readonly kind: 'run'; readonly late: boolean; readonly attempt: number })
+  | (DueJob & { readonly kind: 'skip'; readonly outcome: 'skipped' | 'overlapped' | 'missed'; readonly why: string })
+  /** The last handled occurrence lies so far in the future that the clock must have been wrong. */
   | { readonly kind: 'forget'; readonly job: Job; readonly until: number };
 
-/** A run that begins later than this after its time is late: the machine slept, or the worker was down. */
+/** A run that begins more than this after its time is late: the machine slept, or the worker was down. */
 const onTimeMs = 5 * minuteMs;
 
-/** A clock that is set back further was wrong before; what was dealt with under it says nothing about the days to come. */
+/** If the clock is set back by more than this, it was wrong before, and what was handled under it does not count. */
 const longestSetBackMs = dayMs;
 
-const mostCounted = 1_000;
+const maxCounted = 1_000;
 
-/** What to do now, in order. `states` knows each job. @param jobs in any order; each `after` names one of them */
+/** Returns what to do now, in order. @param jobs in any order; each `after` names one of them @param states one for each job */
 export function decide(
   jobs: readonly ScheduledJob[],
   states: ReadonlyMap<string, JobState>,
@@ -50,40 +50,40 @@ export function decide(
     const decision = decideOne(scheduled, state, { jobs, known, now });
     if (decision === undefined) continue;
     decisions.push(decision);
-    // Those that come after it wait until that is on record.
+    // Jobs that depend on this one wait until the decision is on record.
     if (decision.kind !== 'forget') known.set(name, { ...state, isRunning: true });
   }
   return decisions;
 }
 
-interface World {
+interface Inputs {
   readonly jobs: readonly ScheduledJob[];
   readonly known: ReadonlyMap<string, JobState>;
   readonly now: number;
 }
 
-function decideOne({ job, occurrences }: ScheduledJob, state: JobState, world: World): Decision | undefined {
-  const { now } = world;
+function decideOne({ job, occurrences }: ScheduledJob, state: JobState, inputs: Inputs): Decision | undefined {
+  const { now } = inputs;
   if (state.handledUntil > now + longestSetBackMs) return { kind: 'forget', job, until: now };
   const due = dueOccurrence(job, occurrences, state.handledUntil, now);
-  if (due === undefined) return state.isRunning ? undefined : again(job, state);
+  if (due === undefined) return state.isRunning ? undefined : retryInterrupted(job, state);
   if (state.isRunning) {
     return { kind: 'skip', job, ...due, outcome: 'overlapped', why: 'the run before is still going on' };
   }
-  const before = job.after.map((name) => precedingOf(name, due.occurrence, world));
-  if (before.some(({ isDone }) => !isDone)) return undefined;
-  const failed = before.find(({ run }) => run?.outcome !== 'complete');
+  const dependencies = job.after.map((name) => dependencyOf(name, due.occurrence, inputs));
+  if (dependencies.some(({ isDone }) => !isDone)) return undefined;
+  const failed = dependencies.find(({ run }) => run?.outcome !== 'complete');
   if (job.requireComplete && failed !== undefined) {
-    return { kind: 'skip', job, ...due, outcome: 'skipped', why: incompleteWords(failed) };
+    return { kind: 'skip', job, ...due, outcome: 'skipped', why: incompleteText(failed) };
   }
-  const late = now - expectedAt(job, due.occurrence, before) > onTimeMs;
+  const late = now - expectedAt(job, due.occurrence, dependencies) > onTimeMs;
   if (late && !job.catchUp) {
     return { kind: 'skip', job, ...due, outcome: 'missed', why: 'no worker was running at its time' };
   }
   return { kind: 'run', job, ...due, late, attempt: 1 };
 }
 
-/** The last occurrence whose time, jitter included, has come. */
+/** Returns the last occurrence whose time, including jitter, has come. */
 function dueOccurrence(
   job: Job,
   { upTo }: Occurrences,
@@ -93,15 +93,15 @@ function dueOccurrence(
   let occurrence: number | undefined;
   let skippedBefore = 0;
   for (const each of upTo(now)) {
-    if (each <= handledUntil || skippedBefore >= mostCounted) break;
+    if (each <= handledUntil || skippedBefore >= maxCounted) break;
     if (occurrence !== undefined) skippedBefore += 1;
     else if (each + jitterOf(job, each) <= now) occurrence = each;
   }
   return occurrence === undefined ? undefined : { occurrence, skippedBefore };
 }
 
-/** A run that ended with the worker and not by itself is taken up once more. */
-function again(job: Job, { latest }: JobState): Decision | undefined {
+/** A run that ended only because the worker did is run once more. */
+function retryInterrupted(job: Job, { latest }: JobState): Decision | undefined {
   if (latest === undefined || latest.occurrence === null || latest.attempt > 1 || !job.catchUp) return undefined;
   if (latest.outcome !== 'stopped' && latest.outcome !== 'killed') return undefined;
   return { kind: 'run', job, occurrence: latest.occurrence, skippedBefore: 0, late: true, attempt: 2 };
@@ -109,16 +109,17 @@ function again(job: Job, { latest }: JobState): Decision | undefined {
 
 const timeOf = (time: string | null): number => parseInstant(time) ?? 0;
 
-interface Preceding {
+/** A job of `after`, as the job that names it sees it. */
+interface Dependency {
   readonly name: string;
-  /** Whether nothing more will become of its occurrence. */
+  /** Whether its occurrence has ended or was skipped. */
   readonly isDone: boolean;
-  /** What became of it; undefined where it never ran since. */
+  /** How that ended; undefined if the job has not run since. */
   readonly run: JobRun | undefined;
 }
 
-/** The last occurrence of that job that is not later: that of the same night. */
-function precedingOf(name: string, occurrence: number, { jobs, known }: World): Preceding {
+/** Looks at the last occurrence of the job at or before `occurrence`: usually the one of the same night. */
+function dependencyOf(name: string, occurrence: number, { jobs, known }: Inputs): Dependency {
   const state = known.get(name);
   const other = jobs.find(({ job }) => job.name === name);
   const at = other?.occurrences.upTo(occurrence).next().value;
@@ -128,21 +129,21 @@ function precedingOf(name: string, occurrence: number, { jobs, known }: World): 
   return { name, isDone: !state.isRunning && state.handledUntil >= at, run: since ? latest : undefined };
 }
 
-/** When it should have begun; one that waited for another was not late, if the other was on its way in time. */
-function expectedAt(job: Job, occurrence: number, before: readonly Preceding[]): number {
+/** When the job should have begun. If it waited for a dependency that began in time, it was not late. */
+function expectedAt(job: Job, occurrence: number, dependencies: readonly Dependency[]): number {
   const time = occurrence + jitterOf(job, occurrence);
-  const ends = before.flatMap(({ run }) =>
+  const ends = dependencies.flatMap(({ run }) =>
     run === undefined || timeOf(run.startedAt) > time + onTimeMs ? [] : [timeOf(run.finishedAt)],
   );
   return Math.max(time, ...ends);
 }
 
-function incompleteWords({ name, run }: Preceding): string {
+function incompleteText({ name, run }: Dependency): string {
   if (run === undefined) return `${name} has not run since its last time`;
   return `${name} was not complete: ${run.outcome}${run.problem === null ? '' : `, ${run.problem}`}`;
 }
 
-/** Each job behind those that it comes after. */
+/** Sorts the jobs so that each one follows its dependencies. */
 function inOrder(jobs: readonly ScheduledJob[]): readonly ScheduledJob[] {
   const ordered = new Set<ScheduledJob>();
   function place(scheduled: ScheduledJob): void {
@@ -156,7 +157,7 @@ function inOrder(jobs: readonly ScheduledJob[]): readonly ScheduledJob[] {
   return [...ordered];
 }
 
-/** When the job's time comes next, jitter included; undefined where it never does. */
+/** Returns the next time of the job, including jitter; undefined if there is none. */
 export function nextTime({ job, occurrences }: ScheduledJob, handledUntil: number, now: number): number | undefined {
   let next: number | undefined;
   for (const each of occurrences.after(Math.max(handledUntil, now - job.jitterMs))) {
@@ -168,36 +169,36 @@ export function nextTime({ job, occurrences }: ScheduledJob, handledUntil: numbe
   return next;
 }
 
-/** The delay of one occurrence in ms, from 0 up to the job's jitter: drawn by lot, and always the same for the same one. */
+/** The delay of one occurrence in ms, from 0 up to the job's jitter: pseudo-random, and the same at every call. */
 export function jitterOf(
   { name, jitterMs, profile = '' }: Pick<Job, 'name' | 'jitterMs' | 'profile'>,
   occurrence: number,
 ): number {
-  const lot = crc32(`${profile}${name} ${occurrence}`) / 2 ** 32;
-  return Math.floor(lot * jitterMs);
+  const fraction = crc32(`${profile}${name} ${occurrence}`) / 2 ** 32;
+  return Math.floor(fraction * jitterMs);
 }
 
 /**
- * When a job's time comes: a cron expression on the clock of a time zone, as instants. Pure, for any moment.
+ * The occurrences of a job: a cron expression on the clock of a time zone, as instants.
  *
- * A time on the clock comes once on each of its days. Where the clock is set forward over it, it comes when it would have
- * come otherwise; where the clock is set back over it, it comes the first time. An expression that names each hour means
- * every hour that passes, and follows the clock through both.
+ * A time on the clock comes once on each of its days. If the clock is set forward over it, it comes when it would have come
+ * without the change. If the clock is set back over it, it comes the first time. An expression that names every hour means
+ * every hour that passes, through both changes.
  */
 interface Occurrences {
-  /** Those after the instant, in order. */
+  /** Occurrences after the instant, in order. */
   readonly after: (instant: number) => Generator<number, undefined>;
-  /** Those at or before the instant, the last one first. */
+  /** Occurrences at or before the instant, the last one first. */
   readonly upTo: (instant: number) => Generator<number, undefined>;
 }
 
-/** The occurrences of the job; the cron expression must be valid. */
+/** Returns the occurrences of the job, whose cron expression must be valid. */
 export function occurrencesOf({ cron, timezone }: Pick<Job, 'cron' | 'timezone'>): Occurrences {
   const times = cronTimes(cron);
   return {
     *after(instant) {
       let last = instant;
-      // What a clock was set forward over comes later than the clock says.
+      // Times that the clock was set forward over come later than the clock says.
       const start = wallTimeAt(instant, timezone) - clockChange(instant, timezone);
       for (const next of instantsFrom(times, start, timezone, false)) {
         if (next <= last) continue;
@@ -219,10 +220,10 @@ export function occurrencesOf({ cron, timezone }: Pick<Job, 'cron' | 'timezone'>
   };
 }
 
-/** What a clock is set over lies within one of these stretches of a day, wherever clocks are set. */
+/** The day is cut into stretches of this length. Every change of clocks in the inputs lies within one of them. */
 const stretchMs = 4 * hourMs;
 
-/** The instants of the times, in order: around a change of clocks, times in order are not, so they are put so by stretches. */
+/** Yields the instants of the times, in order. Around a change of clocks, wall times and instants are ordered differently: sorts them there. */
 function* instantsFrom({ from, everyHour }: CronTimes, start: number, timezone: string, back: boolean) {
   const inOrder = (instants: readonly number[]) => [...instants].sort((a, b) => (back ? b - a : a - b));
   let stretch = NaN;

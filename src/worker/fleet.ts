@@ -1,9 +1,9 @@
-/** Several workers for one mirror: PostgreSQL decides who works, and here is when to try (docs/fleet.md, "Several workers"). */
+/** Several workers for one mirror: PostgreSQL decides who works, this file decides when to try (docs/fleet.md, "Several workers"). */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { type Clock, clockDifference, minuteMs } from '../model/time.ts';
 import type { Sleep } from './sleep.ts';
 
-/** How the mirror of this machine stands to what was published: nothing newer is there, something is, or there is no mirror. */
+/** The mirror of this machine compared with the published one. `current`: nothing newer is published. `absent`: there is no mirror. */
 export type MirrorState = 'current' | 'behind' | 'absent';
 
 /** The newest step of the journal. */
@@ -13,48 +13,54 @@ interface JournalHead {
   readonly hash: string;
 }
 
-export interface FleetLook {
-  /** How long nobody has been working for the mirror, ms; undefined while somebody does. */
+export interface FleetState {
+  /** How long no worker has been working, ms; undefined while one does. */
   readonly freeForMs: number | undefined;
-  /** Whether another worker is there, and lately was, whose mirror is current. */
+  /** Whether another worker whose mirror is current was there recently. */
   readonly isBetterWaiting: boolean;
 }
 
-export interface FleetPlace {
+/** This worker as one of several. */
+export interface Membership {
   /** How long a worker may be silent before another one takes over. */
   readonly leaseMs: number;
-  /** By which every worker goes. */
+  /** The clock that all workers use. */
   readonly clock: Clock;
-  /** Says that this worker is there, and how its mirror is. */
-  look(mirror: MirrorState): Promise<FleetLook>;
-  /** Undefined where there is no journal yet. */
+  /** Tells the others that this worker is there, and the state of its mirror. Returns what the others do. */
+  heartbeat(mirror: MirrorState): Promise<FleetState>;
+  /** Undefined if there is no journal yet. */
   head(): Promise<JournalHead | undefined>;
   hasStep(step: Pick<JournalHead, 'step' | 'hash'>): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A look is so small a part of a lease: with the usual one, 3 seconds; and while this worker works, 10. */
-const lookPart = 1 / 15;
-const workingPart = 2 / 9;
-/** How long a worker leaves a free place to one with a better mirror, as a part of a lease: 10 seconds. */
-const courtesyPart = 2 / 9;
-/** Before a worker that could not begin tries again; another one may do better meanwhile. */
-const againMs = minuteMs;
+/** Intervals as parts of a lease, which usually lasts 45 seconds. */
+const parts = {
+  /** Between two heartbeats of a worker that waits: 3 seconds. */
+  waiting: 1 / 15,
+  /** Between two heartbeats of the worker that works: 10 seconds. */
+  working: 2 / 9,
+  /** How long a worker leaves its turn to one with a better mirror: 10 seconds. */
+  courtesy: 2 / 9,
+} as const;
 
-/** Whether a worker tries to take over now. One that must restore its mirror first leaves it to others for a moment. */
-export function mayTake({ freeForMs, isBetterWaiting }: FleetLook, mirror: MirrorState, leaseMs: number): boolean {
+/** Pause after a worker could not start. Another one may succeed meanwhile. */
+const retryMs = minuteMs;
+
+/** Whether a worker may try to take over now. One that must restore its mirror first gives the others a moment. */
+export function mayTake({ freeForMs, isBetterWaiting }: FleetState, mirror: MirrorState, leaseMs: number): boolean {
   if (freeForMs === undefined) return false;
-  return mirror === 'current' || !isBetterWaiting || freeForMs >= leaseMs * courtesyPart;
+  return mirror === 'current' || !isBetterWaiting || freeForMs >= leaseMs * parts.courtesy;
 }
 
 export interface FleetPorts {
-  readonly place: FleetPlace;
-  /** That of this machine. */
+  readonly membership: Membership;
+  /** The clock of this machine. */
   readonly clock: Clock;
   readonly mirror: (isWorking: boolean) => Promise<MirrorState>;
-  /** Keeps it on this machine, so that a journal that was put back from a copy is known here, too. */
-  readonly remember: (head: JournalHead, hasStep: FleetPlace['hasStep']) => Promise<void>;
-  /** Works until the signal is aborted. Throws LockHeldError where another worker is at it, or has taken over. */
+  /** Keeps the head on this machine, so that this machine also notices if an older journal is restored. */
+  readonly remember: (head: JournalHead, hasStep: Membership['hasStep']) => Promise<void>;
+  /** Works until the signal is aborted. Throws LockHeldError if another worker works, or has taken over. */
   readonly work: () => Promise<void>;
   readonly sleep: Sleep;
   readonly signal: AbortSignal;
@@ -64,16 +70,16 @@ export interface FleetPorts {
 export type FleetEvent =
   /** Another worker works. */
   | { readonly kind: 'waiting' }
-  /** It was this worker's turn, and is no longer. */
+  /** This worker lost its turn. */
   | { readonly kind: 'replaced'; readonly error: LockHeldError }
-  /** The clock of this machine differs from that of the others by more than a minute, or, with null, no longer. */
+  /** The clock of this machine differs from the common one by more than a minute; null: no longer. */
   | { readonly kind: 'clock'; readonly difference: string | null }
   | { readonly kind: 'trouble'; readonly error: OperatorError };
 
 /** Waits for its turn and works, again and again, until the signal is aborted. */
 export async function workInFleet(ports: FleetPorts): Promise<void> {
-  const { place, clock, sleep, signal, emit } = ports;
-  const { leaseMs } = place;
+  const { membership, clock, sleep, signal, emit } = ports;
+  const { leaseMs } = membership;
   let problem: string | undefined;
   let remembered: JournalHead | undefined;
   let isWaiting = false;
@@ -86,61 +92,67 @@ export async function workInFleet(ports: FleetPorts): Promise<void> {
     isWaiting = false;
   };
 
-  /** Nothing goes by the clock of this machine, so nothing else would show that it is wrong. */
-  function lookAtClock(): void {
-    const difference = clockDifference(clock.now() - place.clock.now());
+  /** Nothing uses the clock of this machine, so nothing else would show that it is wrong. */
+  function compareClocks(): void {
+    const difference = clockDifference(clock.now() - membership.clock.now());
     if ((difference !== null) === isClockWrong) return;
     isClockWrong = difference !== null;
     emit({ kind: 'clock', difference });
   }
 
-  /** Undefined where the store is away. */
-  async function look(
+  /** Returns undefined if the store cannot be reached. */
+  async function heartbeat(
     isWorking: boolean,
-  ): Promise<{ readonly found: FleetLook; readonly mirror: MirrorState } | undefined> {
+  ): Promise<{ readonly fleet: FleetState; readonly mirror: MirrorState } | undefined> {
     try {
       const mirror = await ports.mirror(isWorking);
-      const found = await place.look(mirror);
-      lookAtClock();
-      const head = await place.head();
-      if (head !== undefined && head.hash !== remembered?.hash)
-        await ports.remember(head, (step) => place.hasStep(step));
+      const fleet = await membership.heartbeat(mirror);
+      compareClocks();
+      const head = await membership.head();
+      if (head !== undefined && head.hash !== remembered?.hash) {
+        await ports.remember(head, (step) => membership.hasStep(step));
+      }
       remembered = head;
-      return { found, mirror };
+      return { fleet, mirror };
     } catch (error) {
       trouble(error);
       return undefined;
     }
   }
 
-  async function lookWhileWorking(ended: AbortSignal): Promise<void> {
+  async function heartbeatsUntil(ended: AbortSignal): Promise<void> {
     while (!ended.aborted) {
-      await look(true);
-      await sleep(leaseMs * workingPart, ended);
+      await heartbeat(true);
+      await sleep(leaseMs * parts.working, ended);
     }
   }
 
-  while (!signal.aborted) {
-    let rest = leaseMs * lookPart;
-    const looked = await look(false);
-    if (looked !== undefined && mayTake(looked.found, looked.mirror, leaseMs)) {
-      isWaiting = false;
-      const ended = new AbortController();
-      const looking = lookWhileWorking(ended.signal);
-      try {
-        await ports.work();
-        problem = undefined;
-      } catch (error) {
-        if (error instanceof LockHeldError) emit({ kind: 'replaced', error });
-        else {
-          trouble(error);
-          rest = againMs;
-        }
-      } finally {
-        ended.abort();
-        await looking;
+  /** Works while it is this worker's turn; returns how long to sleep then, ms. */
+  async function takeTurn(): Promise<number> {
+    isWaiting = false;
+    const ended = new AbortController();
+    const heartbeats = heartbeatsUntil(ended.signal);
+    try {
+      await ports.work();
+      problem = undefined;
+    } catch (error) {
+      if (!(error instanceof LockHeldError)) {
+        trouble(error);
+        return retryMs;
       }
-    } else if (looked !== undefined && !isWaiting) {
+      emit({ kind: 'replaced', error });
+    } finally {
+      ended.abort();
+      await heartbeats;
+    }
+    return leaseMs * parts.waiting;
+  }
+
+  while (!signal.aborted) {
+    let rest = leaseMs * parts.waiting;
+    const found = await heartbeat(false);
+    if (found !== undefined && mayTake(found.fleet, found.mirror, leaseMs)) rest = await takeTurn();
+    else if (found !== undefined && !isWaiting) {
       isWaiting = true;
       problem = undefined;
       emit({ kind: 'waiting' });

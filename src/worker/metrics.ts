@@ -1,18 +1,18 @@
-/** The worker's metrics for Prometheus; docs/worker.md lists them. Counters count from its start; gauges are set at each request. */
+/** The worker's metrics for Prometheus; docs/worker.md lists them. Counters start with the worker; gauges are set at each request. */
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
 import { type Freshness } from './problems.ts';
-import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
 interface Snapshot {
-  /** undefined where the worker's file could not be read. */
+  /** undefined if the worker's file could not be read. */
   readonly view: WorkerView | undefined;
-  readonly mirror: Look<MirrorHealth>;
-  readonly journal: Look<JournalHealth>;
+  readonly mirror: Check<MirrorHealth>;
+  readonly journal: Check<JournalHealth>;
   readonly freshness: Freshness;
   readonly alerts: readonly Alert[];
 }
@@ -21,7 +21,7 @@ const prefix = 'admin_mirror_';
 
 export type Metrics = ReturnType<typeof openMetrics>;
 
-/** @param profile a label of each metric where there are workers for several servers; the process is left out then */
+/** @param profile the label of each metric if the process has several workers; the metrics of the process are left out then */
 export function openMetrics(version: string, profile?: string) {
   const registry = new Registry();
   if (profile === undefined) collectDefaultMetrics({ register: registry });
@@ -32,31 +32,24 @@ export function openMetrics(version: string, profile?: string) {
     new Counter({ name: prefix + name, help, labelNames, registers: [registry] });
 
   gauge('build_info', 'The version that runs; always 1.', ['version']).set({ version }, 1);
-  const runs = counter('job_runs_total', 'Runs of jobs that ended, or did not come to be, by outcome.', [
-    'job',
-    'outcome',
+  const runs = counter('job_runs_total', 'Runs of jobs that ended or were skipped, by outcome.', ['job', 'outcome']);
+  const requests = counter('requests_total', 'Requests of the sync jobs by HTTP status; none: no complete response.', [
+    'status',
   ]);
-  const requests = counter(
-    'requests_total',
-    'Requests of the sync jobs by HTTP status; none: no whole response came.',
-    ['status'],
-  );
-  const retries = counter('retries_total', 'Requests of the sync jobs that were tries after a failure.', []);
-  const records = counter('records_total', 'Records that the sync jobs received, and what came of them.', [
+  const retries = counter('retries_total', 'Requests of the sync jobs that were retries.', []);
+  const records = counter('records_total', 'Records that the sync jobs received, and what changed.', [
     'resource',
     'change',
   ]);
-  const deliveries = counter('alert_deliveries_total', 'Tries to deliver an alert, by what became of them.', [
+  const deliveries = counter('alert_deliveries_total', 'Attempts to deliver an alert, by result.', [
     'channel',
     'result',
   ]);
   const ofJobs = jobGauges(gauge);
   const ofMirror = mirrorGauges(gauge);
   const ofJournal = journalGauges(gauge);
-  const alertsOpen = gauge('alerts_open', 'Problems that were sent and are not over, by kind.', ['kind']);
-  const readable = gauge('file_readable', 'Whether the file could be read just now, or is not there: 1; else 0.', [
-    'file',
-  ]);
+  const alertsOpen = gauge('alerts_open', 'Problems that were reported and are not over, by kind.', ['kind']);
+  const readable = gauge('file_readable', '1 if the file could be read just now or does not exist, else 0.', ['file']);
 
   function onRunEnd(run: JobRun): void {
     runs.inc({ job: run.job, outcome: run.outcome ?? 'unknown' });
@@ -82,7 +75,7 @@ export function openMetrics(version: string, profile?: string) {
       else if (event.kind === 'not_run') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
     },
     onDelivery: ({ channel, result }: Delivery) => deliveries.inc({ channel, result }),
-    /** All of them, with what the snapshot says. */
+    /** Sets all gauges from the snapshot. */
     set: ({ view, mirror, journal, freshness, alerts }: Snapshot) => {
       readable.set({ file: 'worker' }, Number(view !== undefined));
       readable.set({ file: 'mirror' }, Number(!('problem' in mirror)));
@@ -97,7 +90,7 @@ export function openMetrics(version: string, profile?: string) {
   };
 }
 
-/** Gives the text of the metrics of all workers of this process, and of the process itself. */
+/** Returns a function that renders the metrics of all workers of this process, and of the process itself. */
 export function openMetricsOfAll(): (each: readonly Registry[]) => Promise<string> {
   const ofProcess = new Registry();
   collectDefaultMetrics({ register: ofProcess });
@@ -138,14 +131,18 @@ function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
   };
 }
 
-function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness: Freshness) => void {
+function mirrorGauges(gauge: MakeGauge): (mirror: Check<MirrorHealth>, freshness: Freshness) => void {
   const fresh = gauge('fresh', 'Whether the mirror is as fresh as it must be: 1, else 0.');
   const limit = gauge('max_staleness_seconds', 'How old the mirror may be.');
-  const stale = gauge('staleness_seconds', 'How old what is known of the resource is.', ['resource']);
+  const stale = gauge('staleness_seconds', 'Age of what the mirror knows of the resource.', ['resource']);
   const live = gauge('records', 'Rows at the end of the last sync.', ['resource']);
   const total = gauge('server_records', 'Records that the server counted in the last sync.', ['resource']);
   const windows = gauge('windows', 'Windows of creation time by state.', ['resource', 'state']);
-  const heldBack = gauge('windows_held_back', 'Windows in which too many rows would go at once.', ['resource']);
+  const heldBack = gauge(
+    'windows_held_back',
+    'Windows whose removals were refused, because too many rows would go at once.',
+    ['resource'],
+  );
   const all = [stale, live, total, windows, heldBack];
   return (mirror, freshness) => {
     for (const each of all) each.reset();
@@ -162,16 +159,16 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Look<MirrorHealth>, freshness:
   };
 }
 
-const nothing: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
+const emptyJournal: JournalHealth = { batches: { planned: 0, applying: 0, stopped: 0, done: 0 }, open: [], head: null };
 
-function journalGauges(gauge: MakeGauge): (journal: Look<JournalHealth>) => void {
+function journalGauges(gauge: MakeGauge): (journal: Check<JournalHealth>) => void {
   const batches = gauge('batches', 'Batches by state.', ['state']);
   const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
   return (journal) => {
     batches.reset();
     rows.reset();
     if ('problem' in journal) return;
-    const { batches: counts, open } = 'found' in journal ? journal.found : nothing;
+    const { batches: counts, open } = 'found' in journal ? journal.found : emptyJournal;
     for (const [state, count] of Object.entries(counts)) batches.set({ state }, count);
     for (const state of ['sending', 'acknowledged', 'unknown', 'needs_human'] as const) {
       rows.set(

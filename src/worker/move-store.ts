@@ -1,6 +1,6 @@
 /**
- * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. The source is marked first, then all is
- * copied and compared in one transaction of the target: never are both in use. Whatever ends it, running it again goes on from there.
+ * Moves journal, accounts, jobs and alerts from their files to the shared store, or back. Marks the source first; then copies and
+ * compares everything in one transaction of the target, so that both are never in use. After a crash, run it again to continue.
  * Section "The shared store" of docs/architecture.md.
  */
 import { type Kysely, sql } from 'kysely';
@@ -20,10 +20,10 @@ export interface StoreSide {
   /** `the journal data/journal.db`, for messages. */
   readonly name: string;
   readonly journal: Database;
-  /** The same one where the tables of the worker are beside those of the journal; undefined where there are none. */
+  /** The same as `journal` if one database holds all tables; undefined if the worker has no tables. */
   readonly worker: Database | undefined;
   readonly owners: () => Promise<LockOwner[]>;
-  /** Lets the numbers that the database gives go on after those that are there. */
+  /** Makes the database continue its generated numbers after the highest one of the column. */
   readonly continueNumbers: (connection: Database, table: string, column: string) => Promise<void>;
   readonly close: () => Promise<void>;
 }
@@ -32,7 +32,7 @@ interface MoveReport {
   readonly from: string;
   readonly to: string;
   readonly journal: string;
-  /** The newest step, the same in both. */
+  /** The newest step. */
   readonly head: Head;
   readonly steps: number;
   readonly rows: Readonly<Record<string, number>>;
@@ -41,11 +41,11 @@ interface MoveReport {
 interface Table {
   readonly name: string;
   readonly key: readonly string[];
-  /** The database gives it where nobody says it. */
+  /** The database generates the key. */
   readonly isNumbered?: true;
 }
 
-/** In an order in which each row finds what it refers to. */
+/** In this order, every row is copied after the rows that it refers to. */
 const journalTables: readonly Table[] = [
   { name: 'journal_batches', key: ['batch'] },
   { name: 'journal_intents', key: ['batch', 'row'] },
@@ -68,10 +68,13 @@ function databaseOf({ name }: Table, { journal, worker }: StoreSide): Database |
   return name.startsWith('worker_') ? worker : journal;
 }
 
-/** SQLite binds so many values at once, and some more. */
-const mostValues = 10_000;
+/** Values for one INSERT: safely below the limit of SQLite (32,766). */
+const maxValues = 10_000;
 
-/** Throws an OperatorError where it may not be, or cannot be done; then the source is in use as before, or says how to go on. */
+/**
+ * Moves everything. Throws an OperatorError if that is not allowed or fails; then the source stays in use, or its next user is told how
+ * to continue the move.
+ */
 export async function moveStore(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<MoveReport> {
   const id = (await checkSource(source, target)) ?? (await mark(source, target, actor, clock));
   try {
@@ -79,13 +82,13 @@ export async function moveStore(source: StoreSide, target: StoreSide, actor: Act
     await setIdentity(source.journal, { moved: 'moved', id, to: target.name });
     return report;
   } catch (error) {
-    // Where it is certain that nothing came there, and nobody else is at it, the source is in use as before.
+    // If the target is certainly empty and nobody else continues the move, the source can be used again.
     await unmark(source, target, id).catch(() => {});
     throw error;
   }
 }
 
-/** Lets the source be used again, where a move was begun and nothing came to the target. Throws an OperatorError. */
+/** Makes the source usable again if a move was begun and the target has nothing of it. Throws an OperatorError. */
 export async function cancelMove(source: StoreSide, target: StoreSide): Promise<void> {
   const found = movedTo(await identityOf(journalOf(source.journal)));
   if (found?.moved !== 'moving') throw notMoving(source);
@@ -98,7 +101,7 @@ function notMoving({ name }: StoreSide): UsageError {
 
 const journalOf = (db: Database): Kysely<JournalTables> => db;
 
-/** The id of the journal where its move was begun before; undefined where this is the first time. */
+/** Returns the id of the journal if its move was begun before; otherwise checks both sides and returns undefined. */
 async function checkSource(source: StoreSide, target: StoreSide): Promise<string | undefined> {
   const begun = await begunIn(source, target, source.journal);
   if (begun !== undefined) return begun;
@@ -106,24 +109,23 @@ async function checkSource(source: StoreSide, target: StoreSide): Promise<string
   const db = journalOf(source.journal);
   const { status, problems } = await db.transaction().execute((each) => verifyChain(each));
   if (status === 'whole') return undefined;
-  throw new FileError(`${source.name} was altered past this program, and is left where it is: ${problems[0] ?? ''}`, {
-    advice: '`admin-mirror audit --verify` shows what was.',
+  throw new FileError(`${source.name} was changed by other means, so it was not moved: ${problems[0] ?? ''}`, {
+    advice: '`admin-mirror audit --verify` shows what was changed.',
   });
 }
 
 async function begunIn(source: StoreSide, target: StoreSide, db: Database): Promise<string | undefined> {
   const found = movedTo(await identityOf(journalOf(db)));
   if (found === undefined) return undefined;
-  if (found.moved === 'moved') throw new UsageError(`${source.name} was moved to ${found.to} already`);
+  if (found.moved === 'moved') throw new UsageError(`${source.name} was already moved to ${found.to}`);
   if (found.to === target.name) return found.id;
-  throw new UsageError(`${source.name} is being moved to ${found.to}, and not to ${target.name}`, {
-    advice: 'Run `admin-mirror store copy` with the settings with which it was begun, or with --cancel.',
+  throw new UsageError(`${source.name} is being moved to ${found.to}, not to ${target.name}`, {
+    advice: 'Run `admin-mirror store copy` with the settings with which the move was begun, or with --cancel.',
   });
 }
 
 async function checkEmpty(target: StoreSide, tables: readonly Table[]): Promise<void> {
-  const advice =
-    'Only a store that nothing was ever written to is copied into. Move away what is there, if nobody needs it.';
+  const advice = 'The target must be a store that was never used. If nobody needs what it holds, move that away.';
   for (const table of tables) {
     const first = databaseOf(table, target)
       ?.selectFrom(table.name)
@@ -136,16 +138,16 @@ async function checkEmpty(target: StoreSide, tables: readonly Table[]): Promise<
   if (found !== undefined) throw new UsageError(`${target.name} was moved to ${found.to}: move it away first`);
 }
 
-/** The last step there, and the mark, in one transaction: from here on nobody writes there. Gives the id of before. */
+/** Writes the last step and the mark in one transaction: from now on, nobody writes to the source. Returns the journal's id. */
 function mark(source: StoreSide, target: StoreSide, actor: Actor, clock: Clock): Promise<string> {
   return source.journal.transaction().execute(async (connection) => {
     const [owner] = await source.owners();
     if (owner !== undefined) {
       throw new LockHeldError(`${source.name} is in use: ${ownerWords(owner)}`, {
-        advice: 'Stop the worker, and let what is being sent come to its end; then run it again.',
+        advice: 'Stop the worker, and wait until everything is sent. Then run this again.',
       });
     }
-    // By another copy, since this one has looked.
+    // Another process may have begun the move since the check.
     const begun = await begunIn(source, target, connection);
     if (begun !== undefined) return begun;
     const id = await identityOf(journalOf(connection));
@@ -164,22 +166,22 @@ async function setIdentity(
   await db.updateTable('journal_identity').set({ id: text }).execute();
 }
 
-/** In a transaction of the target: a copy that is under way there, or whose commit is, comes to its end before. */
+/** Removes the mark in a transaction of the target, which waits for a copy or commit that is still under way there. */
 async function unmark(source: StoreSide, target: StoreSide, id: string): Promise<void> {
   await target.journal.transaction().execute(async (to) => {
     if ((await identityOf(journalOf(to))) === id) {
-      throw new UsageError(`all of ${source.name} is in ${target.name} already: the move cannot be cancelled`, {
-        advice: 'Run `admin-mirror store copy` again: it ends what was begun.',
+      throw new UsageError(`${target.name} already has all of ${source.name}: the move cannot be cancelled`, {
+        advice: 'Run `admin-mirror store copy` again to finish the move.',
       });
     }
     if (movedTo(await identityOf(journalOf(source.journal)))?.moved !== 'moving') throw notMoving(source);
-    if (isApart(target)) await emptyWorker(target.worker);
+    if (hasOwnWorkerFile(target)) await emptyWorker(target.worker);
     await setIdentity(source.journal, id);
   });
 }
 
-/** Whether the tables of the worker are in a file of their own, which is committed before that of the journal. */
-function isApart(target: StoreSide): target is StoreSide & { readonly worker: Database } {
+/** Whether the worker's tables are in a separate file, which is committed before the journal. */
+function hasOwnWorkerFile(target: StoreSide): target is StoreSide & { readonly worker: Database } {
   return target.worker !== undefined && target.worker !== target.journal;
 }
 
@@ -187,22 +189,22 @@ async function emptyWorker(worker: Database): Promise<void> {
   for (const { name } of workerTables) await worker.deleteFrom(name).execute();
 }
 
-/** What came there whole, before a run of before was killed, is compared once more. */
+/** Copies and compares everything. If an earlier run copied everything and was killed then, only compares. */
 async function moveInto(source: StoreSide, side: StoreSide, to: Database, id: string): Promise<MoveReport> {
-  const target = { ...side, journal: to, worker: isApart(side) ? side.worker : to };
-  if ((await identityOf(journalOf(to))) === id) return compareLeft(source, target, id);
+  const target = { ...side, journal: to, worker: hasOwnWorkerFile(side) ? side.worker : to };
+  if ((await identityOf(journalOf(to))) === id) return compareEarlierCopy(source, target, id);
   if ((await begunIn(source, side, source.journal)) === undefined) {
     throw new UsageError(`the move of ${source.name} was cancelled meanwhile; nothing was copied`);
   }
-  await checkEmpty(target, isApart(side) ? journalTables : allTables);
-  if (isApart(side)) {
+  await checkEmpty(target, hasOwnWorkerFile(side) ? journalTables : allTables);
+  if (hasOwnWorkerFile(side)) {
     await side.worker.transaction().execute(async (worker) => {
-      // Of a copy that was killed in the middle.
+      // It may hold rows of a copy that was killed.
       await emptyWorker(worker);
       if (source.worker !== undefined) await copyTables(source.worker, target, worker, workerTables);
     });
   } else if (source.worker !== undefined) await copyTables(source.worker, target, to, workerTables);
-  // The journal last, by its id: where that is there, all of it is.
+  // The id of the journal comes last: if the target has it, it has everything.
   await copyTables(source.journal, target, to, journalTables);
   await setIdentity(to, id);
   return compare(source, target, id);
@@ -211,7 +213,7 @@ async function moveInto(source: StoreSide, side: StoreSide, to: Database, id: st
 async function copyTables(from: Database, target: StoreSide, to: Database, tables: readonly Table[]): Promise<void> {
   for (const table of tables) {
     for await (const rows of chunksOf<Record<string, unknown>>(from, table.name, table.key)) {
-      const atOnce = Math.max(1, Math.floor(mostValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
+      const atOnce = Math.max(1, Math.floor(maxValues / Math.max(1, Object.keys(rows[0] ?? {}).length)));
       for (let at = 0; at < rows.length; at += atOnce) {
         await to
           .insertInto(table.name)
@@ -232,13 +234,22 @@ async function compare(source: StoreSide, target: StoreSide, id: string): Promis
     rows[name] = 0;
     const there = chunksOf<Record<string, unknown>>(to, name, key);
     for await (const each of chunksOf<Record<string, unknown>>(from, name, key)) {
-      // Side by side: a database that waits long for the next statement ends the transaction.
+      // Reads both sides in turn: a database ends a transaction that waits too long for its next statement.
       const { value = [] } = await there.next();
       if (textOf(each) !== textOf(value)) throw differs(source, target, name);
       rows[name] += each.length;
     }
     if ((await there.next()).done !== true) throw differs(source, target, name);
   }
+  return reportOf(source, target, id, rows);
+}
+
+async function reportOf(
+  source: StoreSide,
+  target: StoreSide,
+  id: string,
+  rows: Readonly<Record<string, number>>,
+): Promise<MoveReport> {
   return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
 }
 
@@ -247,13 +258,16 @@ function textOf(rows: readonly Record<string, unknown>[]): string {
 }
 
 const differs = (source: StoreSide, target: StoreSide, table: string): FileError =>
-  copyFailed(`${table} of ${target.name} is not what it is in ${source.name}`);
+  copyFailed(`${table} in ${target.name} differs from ${source.name}`);
 
 const copyFailed = (message: string): FileError =>
-  new FileError(message, { advice: 'Look at the disk and at the database, and run it again.' });
+  new FileError(message, { advice: 'Check the disk and the database, then run this again.' });
 
-/** What came there whole, in a run that was killed then. Where others have gone on with it there, its chain says that it is the same. */
-async function compareLeft(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
+/**
+ * Checks what an earlier run copied completely before it was killed. If the target was used since, its rows differ, and only the chain
+ * can prove that it continues the source.
+ */
+async function compareEarlierCopy(source: StoreSide, target: StoreSide, id: string): Promise<MoveReport> {
   const [before, now] = [await headOf(journalOf(source.journal)), await headOf(journalOf(target.journal))];
   if (before?.hash === now?.hash) return compare(source, target, id);
   const rows: Record<string, number> = {};
@@ -263,13 +277,15 @@ async function compareLeft(source: StoreSide, target: StoreSide, id: string): Pr
       .select(({ fn }) => fn.countAll<number>().as('rows'));
     rows[table.name] = (await count?.executeTakeFirst())?.rows ?? 0;
   }
-  return { from: source.name, to: target.name, journal: id, ...(await checkChain(source, target)), rows };
+  return reportOf(source, target, id, rows);
 }
 
-/** The chain as it came to the target: whole, and with the head of the source. */
+/** Checks that the chain in the target is whole and contains the newest step of the source. Throws a FileError. */
 async function checkChain(source: StoreSide, target: StoreSide): Promise<{ head: Head; steps: number }> {
-  const wanted = (await headOf(journalOf(source.journal)))?.hash;
-  const { status, problems, steps, head } = await verifyChain(journalOf(target.journal), wanted);
+  const expectedHash = (await headOf(journalOf(source.journal)))?.hash;
+  const { status, problems, steps, head } = await verifyChain(journalOf(target.journal), expectedHash);
   if (status === 'whole' && head !== null) return { head, steps };
-  throw copyFailed(`what came to ${target.name} is not what was read: ${problems[0] ?? 'its newest step is another'}`);
+  throw copyFailed(
+    `the copy in ${target.name} differs from the source: ${problems[0] ?? 'its newest step is different'}`,
+  );
 }

@@ -1,4 +1,4 @@
-/** The two places of a move, as the settings name them. */
+/** Opens the two sides of a move from the settings. */
 import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
 import { openBackend } from '../journal/sqlite.ts';
@@ -18,27 +18,28 @@ import { openWorkerBackend, workerKind } from './store/sqlite.ts';
 
 export type MoveDirection = 'shared' | 'files';
 
-/** Opens both; each is made where it is not there. Throws an OperatorError. */
+/** Opens both sides; creates what does not exist. Throws an OperatorError. */
 export async function openMove(settings: Settings, to: MoveDirection, clock: Clock, releases: Releases) {
   const store = sharedStoreOf(settings);
   if (store === undefined) {
-    throw new UsageError('store.shared is not set: there is no shared store to copy to, or from', {
-      advice: 'Name the database in the config file: docs/fleet.md.',
+    throw new UsageError('store.shared is not set: there is no shared store to copy to or from', {
+      advice: 'Set the address of the database in the config file, as docs/fleet.md shows.',
     });
   }
   const { journal } = settings.store;
-  if (to === 'shared' && !existsSync(journal))
+  if (to === 'shared' && !existsSync(journal)) {
     throw new UsageError(`there is nothing to move: no journal at ${journal}`);
+  }
   const shared = releases.add(await openSharedSide(store, clock));
   const files = releases.add(openFiles(settings, to === 'files', clock));
   return to === 'shared' ? { source: files, target: shared } : { source: shared, target: files };
 }
 
-/** @param isMade whether a file of the worker is made where there is none */
-function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide {
+/** @param createsWorker whether to create the worker's file if it does not exist */
+function openFiles(settings: Settings, createsWorker: boolean, clock: Clock): StoreSide {
   const file = workerFileOf(settings.store.mirror);
   const backend = openBackend(settings.store.journal, clock);
-  const worker = isMade || existsSync(file) ? openWorkerBackend(file, clock) : undefined;
+  const worker = createsWorker || existsSync(file) ? openWorkerBackend(file, clock) : undefined;
   const journal = tablesOver<StoreTables>(backend.dialect);
   const workerDb = worker && tablesOver<StoreTables>(worker.dialect);
   return {
@@ -47,12 +48,12 @@ function openFiles(settings: Settings, isMade: boolean, clock: Clock): StoreSide
     worker: workerDb,
     owners: async () => {
       const owners: (LockOwner | undefined)[] = [];
-      // Not by the connection of the journal, which a transaction has: the kernel says who lives.
+      // `owner` ignores the connection, which is busy with a transaction here.
       for (const name of backend.lockNames()) owners.push(await backend.locks.owner(journal, name));
       for (const name of worker?.lockNames() ?? []) owners.push(await worker?.locks.owner(journal, name));
       return owners.filter((each) => each !== undefined);
     },
-    // SQLite goes on after the highest.
+    // SQLite always continues after the highest number.
     continueNumbers: async () => {},
     close: async () => {
       await backend.close();

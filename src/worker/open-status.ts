@@ -1,4 +1,4 @@
-/** What `status` shows besides the mirror's own: the worker and its jobs, whether the mirror is fresh enough, what is open. */
+/** What `status` shows besides the state of the mirror: the worker and its jobs, freshness, alerts, open batches. */
 import { statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
@@ -10,13 +10,13 @@ import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { checkCode, freshnessOf, type StatusProblem, statusProblems } from './problems.ts';
-import { openHealthOf, openWorkerStoreToLook, workerFileOf } from './open-store.ts';
+import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
 export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
 
-/** What there is to show of the worker of this mirror, whether one runs or not. Throws a FileError. */
+/** Reads the state of this mirror's worker, whether it runs or not. Throws a FileError. */
 export async function openWorkerStatus(settings: Settings, clock: Clock, releases: Releases) {
   const { jobs, worker: limits, store } = settings;
   const health = releases.add(openHealthOf(settings, clock));
@@ -24,11 +24,11 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
   const now = (record.clock ?? clock).now();
   const journal = problem === null ? await health.journal() : null;
   return {
-    /** Null where none runs. */
+    /** Null if no worker runs. */
     worker: record.worker,
-    /** Every worker of a shared store, those that wait and those that are gone too; none where there is no such store. */
+    /** Every worker of a shared store, including those that wait or are gone; empty without a shared store. */
     fleet: record.fleet,
-    /** None where nobody knows what became of them, since the shared store is away. */
+    /** Empty if the shared store cannot be reached: their state is not known then. */
     jobs: (problem === null ? jobs : []).map((job) =>
       jobStatus(
         job,
@@ -42,24 +42,24 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
       ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
     ),
-    /** Where journal, jobs and alerts are, and why it cannot be used; null where they are in files. */
+    /** The store of journal, jobs and alerts, and why it cannot be used; null if they are in files. */
     shared_store:
       store.shared === undefined
         ? null
         : {
             address: databaseText(store.shared),
             problem,
-            /** By how much its clock, by which jobs and batches go, is ahead of this machine's; null before anything is there. */
+            /** How far its clock, which jobs and batches use, is ahead of this machine's; null if the store is empty. */
             clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
           },
   };
 }
 
-/** What is on record of the jobs. A shared store that is away does not hide the mirror. */
+/** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */
 async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
   const newest = new Map<string, JobRun | undefined>();
   try {
-    const store = await openWorkerStoreToLook(settings, clock, releases);
+    const store = await openWorkerStoreIfMade(settings, clock, releases);
     for (const { name } of settings.jobs) newest.set(name, (await store?.runs(1, name))?.[0]);
     return {
       worker: (await store?.scheduler()) ?? null,
@@ -77,19 +77,19 @@ async function recordOf(settings: Settings, clock: Clock, releases: Releases) {
   }
 }
 
-/** A run of a job, or by hand, as it is on record; undefined where there is none of that name. Throws a FileError. */
+/** Reads one run, of a job or by hand; undefined if there is none of that name. Throws a FileError. */
 export async function openJobRun(settings: Settings, run: string, clock: Clock, releases: Releases) {
-  const store = await openWorkerStoreToLook(settings, clock, releases);
+  const store = await openWorkerStoreIfMade(settings, clock, releases);
   return store?.run(run);
 }
 
-/** The last runs of jobs and by hand, newest first. Throws a FileError. */
+/** Reads the last runs, of jobs and by hand, newest first. Throws a FileError. */
 export async function openJobRuns(settings: Settings, limit: number, clock: Clock, releases: Releases) {
-  const store = await openWorkerStoreToLook(settings, clock, releases);
+  const store = await openWorkerStoreIfMade(settings, clock, releases);
   return (await store?.runs(limit)) ?? [];
 }
 
-/** @param now undefined where no worker is there to begin it */
+/** @param now undefined if no worker runs */
 function jobStatus(
   job: Job,
   { handledUntil, latest }: Partial<JobProgress> = {},
@@ -100,7 +100,7 @@ function jobStatus(
   const next = now === undefined ? undefined : nextTime(scheduled, handledUntil ?? now, now);
   return {
     job: job.name,
-    /** Null where it does not run; a run of a worker that died is shown until the next worker starts. */
+    /** Null if it is not running. The run of a worker that died is shown until the next worker starts. */
     running_since: newest?.outcome === null ? newest.startedAt : null,
     last:
       latest === undefined
@@ -112,12 +112,12 @@ function jobStatus(
             finished_at: latest.finishedAt,
             problem: latest.problem,
           },
-    /** Null where nothing will begin it: no worker runs, or its time never comes. */
+    /** Null if it will not begin: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
   };
 }
 
-/** The state of mirror, worker and journal as one look shows it. */
+/** The state of mirror, worker and journal, read together. */
 export type WholeStatus =
   | {
       readonly mirror: MirrorStatus;
@@ -125,25 +125,25 @@ export type WholeStatus =
       /** The worst first. */
       readonly problems: readonly StatusProblem[];
     }
-  /** There is no mirror that can be read, and why. */
+  /** Why the mirror cannot be read. */
   | { readonly mirror: FileError; readonly worker: WorkerStatus };
 
-/** Counting a million rows for each of twenty readers is what it saves; nobody sees a second. */
+/** For so long all callers share one reading. Otherwise twenty readers would each count a million rows. */
 const sharedMs = secondMs;
 
 interface Reading {
   readonly at: number;
-  /** By the clock of the machine, which nobody sets. */
+  /** From the monotonic clock. */
   readonly since: number;
-  readonly mark: string;
+  readonly fingerprint: string;
   readonly status: Promise<WholeStatus>;
   isWriting: boolean;
   isDone: boolean;
 }
 
 /**
- * Gives the state; one reading serves all calls of a second. Where no sync goes on, what was written since is seen at once: a page
- * after a click shows what the click did. @param elapsed milliseconds of a time that nobody sets
+ * Returns a function that reads the state; all calls within a second share one reading. Unless a sync is running, a change of the
+ * files ends the reading at once, so that a page shows what the click before it did. @param elapsed monotonic time, ms
  */
 export function openWholeStatus(
   settings: Settings,
@@ -154,11 +154,11 @@ export function openWholeStatus(
   const { mirror, journal, shared } = settings.store;
   const files = [mirror, journal, workerFileOf(mirror)].flatMap((file) => [file, `${file}-wal`]);
 
-  function isCurrent({ at, since, mark, isWriting, isDone }: Reading, now: number): boolean {
-    // The clock of the console may be set, and then ages are others.
+  function isCurrent({ at, since, fingerprint, isWriting, isDone }: Reading, now: number): boolean {
+    // If the clock was set, all ages in the reading are wrong.
     if (elapsed() - since > sharedMs || Math.abs(now - at) > sharedMs) return false;
-    // What others write into a shared store, no file shows.
-    return isWriting || (shared === undefined ? mark === markOf(files) : !isDone);
+    // Files do not show what others write into a shared store.
+    return isWriting || (shared === undefined ? fingerprint === fingerprintOf(files) : !isDone);
   }
 
   return () => {
@@ -168,7 +168,7 @@ export function openWholeStatus(
     const reading: Reading = {
       at: now,
       since: elapsed(),
-      mark: markOf(files),
+      fingerprint: fingerprintOf(files),
       status,
       isWriting: false,
       isDone: false,
@@ -176,14 +176,14 @@ export function openWholeStatus(
     last = reading;
     void status
       .then(({ mirror: found }) => (reading.isWriting = !(found instanceof FileError) && found.running !== null))
-      // A failure is for those who wait for it, and for nobody after them.
+      // Those who wait for a reading get its failure; later callers read again.
       .catch(() => (last = last === reading ? undefined : last))
       .finally(() => (reading.isDone = true));
     return status;
   };
 }
 
-function markOf(files: readonly string[]): string {
+function fingerprintOf(files: readonly string[]): string {
   return files
     .map((file) => statSync(file, { throwIfNoEntry: false }))
     .map((found) => (found === undefined ? '' : `${found.ino} ${found.size} ${found.mtimeMs}`))
@@ -201,15 +201,15 @@ async function readStatus(settings: Settings, clock: Clock): Promise<WholeStatus
   }
 }
 
-/** How a server of the config file is, in a few words. */
+/** The state of one server of the config file. */
 export type ServerState = Readonly<Awaited<ReturnType<typeof stateOf>>>;
 
-/** The state of each, the worst first, then the stalest. One after the other: the files of one are open at a time. */
+/** Reads the state of each server; sorts by severity, then by age. Opens the files of one server at a time. */
 export async function openServerStates(all: readonly ServerReading[], clock: Clock): Promise<ServerState[]> {
   const states: ServerState[] = [];
   for (const each of all) {
     states.push(await stateOf(each, clock));
-    // A console serves others meanwhile.
+    // Lets a console serve other requests meanwhile.
     await setImmediate();
   }
   return states.sort(
@@ -217,7 +217,7 @@ export async function openServerStates(all: readonly ServerReading[], clock: Clo
   );
 }
 
-/** Its profile is null outside of the profiles; `check` is what `status --check` ends with for it alone. */
+/** `profile` is null for the settings outside of the profiles. `check` is the exit code of `status --check` for this server. */
 async function stateOf({ profile, reading: { settings, problems } }: ServerReading, clock: Clock) {
   const none = { profile, check: 2, fresh_as_of: null, is_running: false, has_worker: false } as const;
   if (settings === undefined) return { ...none, problems: problems.map((error) => problemOf('settings', error)) };

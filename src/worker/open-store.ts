@@ -1,11 +1,11 @@
-/** What the worker keeps, and how mirror and journal are: in files, or in the store that several machines share. */
+/** Opens the worker's store and the health of mirror and journal: in files, or in the store that several machines share. */
 import { existsSync } from 'node:fs';
 import { refuseMovedFile } from '../journal/open.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Clock } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/server.ts';
-import type { FleetPlace } from './fleet.ts';
+import type { Membership } from './fleet.ts';
 import { type HealthStore, openHealthStore } from './store/health.ts';
 import type { WorkerStore } from './store/store.ts';
 
@@ -14,7 +14,7 @@ export function workerFileOf(mirror: string): string {
   return `${mirror.replace(/\.db$/, '')}.worker.db`;
 }
 
-/** What the worker of this mirror keeps, made where there is nothing yet. Throws a FileError. */
+/** Opens the store of this mirror's worker; creates it if it does not exist. Throws a FileError. */
 export async function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStore> {
   const store = sharedStoreOf(settings);
   if (store === undefined) {
@@ -26,21 +26,21 @@ export async function openWorkerStore(settings: Settings, clock: Clock, releases
   return releases.add(await openSharedWorkerStore(store, clock));
 }
 
-/** The place of this worker among those of other machines. Only with a shared store. Throws a FileError. */
-export async function openFleetPlace(
+/** Adds this worker to those of the shared store, which must be set. Throws a FileError. */
+export async function openFleetMembership(
   settings: Settings,
   worker: string,
   clock: Clock,
   releases: Releases,
-): Promise<FleetPlace> {
+): Promise<Membership> {
   const store = sharedStoreOf(settings);
   if (store === undefined) throw new Error('without a shared store there is one worker');
-  const { openFleetPlace: open } = await import('./store/postgres.ts');
-  return releases.add(await open(store, worker, clock));
+  const { openMembership } = await import('./store/postgres.ts');
+  return releases.add(await openMembership(store, worker, clock));
 }
 
-/** Undefined where no worker has run for this mirror: then nothing of a database is loaded either. Throws a FileError. */
-export async function openWorkerStoreToLook(
+/** Opens the worker's store for reading; undefined, without loading any database code, if no worker has run. Throws a FileError. */
+export async function openWorkerStoreIfMade(
   settings: Settings,
   clock: Clock,
   releases: Releases,
@@ -57,10 +57,10 @@ export async function openWorkerStoreToLook(
   return opened && releases.add(opened);
 }
 
-/** The health of the files and of the shared store that the settings name; none has to exist. The caller closes it. */
+/** Opens the health of the files and the shared store of the settings. None of them has to exist. The caller closes it. */
 export function openHealthOf(settings: Settings, clock: Clock): HealthStore {
   const store = sharedStoreOf(settings);
   if (store === undefined) return openHealthStore(settings.store, clock);
-  const ofShared = async () => (await import('./store/postgres.ts')).sharedJournalLooks(store, clock);
+  const ofShared = async () => (await import('./store/postgres.ts')).sharedJournalCheck(store, clock);
   return openHealthStore(settings.store, clock, ofShared);
 }

@@ -1,4 +1,4 @@
-/** The worker of the settings, and the watch over it. */
+/** Opens the worker of the settings, the watch over it, and the server of its health. */
 import { Registry } from 'prom-client';
 import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/address.ts';
@@ -9,11 +9,11 @@ import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
 import { openMetricsOfAll } from './metrics.ts';
 import { openHealthOf, openWorkerStore } from './open-store.ts';
-import { restFor, sleepFor } from './sleep.ts';
+import { sleepByClock, sleepFor } from './sleep.ts';
 import { Watch, type WatchPorts, type WatchSettings } from './watch.ts';
 import { Worker, type WorkerPorts } from './worker.ts';
 
-/** What of the settings may change while the watch goes on. */
+/** The settings that the watch can take over while it runs. */
 export function watchSettingsOf(settings: Settings): WatchSettings {
   const { worker, alerts } = settings;
   return { maxStalenessMs: worker.maxStalenessMs, ...alerts, network: networkOf(settings) };
@@ -23,8 +23,8 @@ type Ports = Pick<WorkerPorts, 'runCommand' | 'emit' | 'inTurn' | 'id' | 'prepar
   Pick<WatchPorts, 'folder' | 'environment' | 'pasteable' | 'isOneOfMany'>;
 
 /**
- * The worker of the settings and the watch over it; they do nothing before `run`, but health is served from now on. Throws a
- * FileError, and a UsageError where the address cannot be listened on and no other worker is at this mirror.
+ * Opens the worker of the settings and the watch over it. Both do nothing before `run`, but the health is served from now on.
+ * Throws a FileError; throws a UsageError if it cannot listen on the address and no other worker runs for this mirror.
  */
 export async function openWorker(
   { settings, clock, log, signal }: Surroundings,
@@ -33,7 +33,7 @@ export async function openWorker(
 ): Promise<{ readonly worker: Worker; readonly watch: Watch }> {
   const store = await openWorkerStore(settings, clock, releases);
   const health = releases.add(openHealthOf(settings, clock));
-  const times = { clock: store.clock, sleep: sleepFor, rest: ports.sleep ?? restFor };
+  const times = { clock: store.clock, sleep: sleepFor, rest: ports.sleep ?? sleepByClock };
   const emit: WorkerPorts['emit'] = (event) => {
     ports.emit(event);
     watch.onEvent(event);
@@ -44,9 +44,9 @@ export async function openWorker(
     { ...times, ...ports, view: () => worker.view(), store, health, log, profile, version: version() },
     watchSettingsOf(settings),
   );
-  // Where another worker is at this mirror, this one ends by saying so, and not by saying that the port is taken.
-  const isAlone = ports.isOneOfMany !== true && (await store.scheduler()) === undefined;
-  if (isAlone) await serveHealth(settings, watch.pages, log, releases);
+  // If another worker runs for this mirror, `run` says so. Listening here would only say that the port is taken.
+  const servesHealth = ports.isOneOfMany !== true && (await store.scheduler()) === undefined;
+  if (servesHealth) await serveHealth(settings, watch.pages, log, releases);
   return { worker, watch };
 }
 
@@ -56,17 +56,20 @@ async function serveHealth({ worker }: Settings, pages: Pages, log: Log, release
   const { url } = releases.add(await openHealthServer(listen, pages, log, token));
   log.info({ url }, `health and metrics are at ${url}`);
   if (!isLoopback(listen.host)) {
-    log.warn({ url }, 'other machines can read the health of this worker: with the token, which they send in clear');
+    log.warn({ url }, 'other machines can read the health of this worker with the token, which they send unencrypted');
   }
 }
 
-/** By profile: the watches over workers that work, and why others cannot begin. */
+/** By profile: the watches over running workers, and why other workers cannot start. */
 export interface Watched {
   readonly watches: Map<string, Watch>;
   readonly troubles: Map<string, string>;
 }
 
-/** Each page is bad where one of theirs is. Throws a UsageError where the address cannot be listened on. */
+/**
+ * Serves the health of several workers together. A page is bad if that page of any worker is. Throws a UsageError if it cannot
+ * listen on the address.
+ */
 export async function openHealthOfAll(
   settings: Settings,
   { watches, troubles }: Watched,

@@ -1,11 +1,11 @@
 /**
- * What is wrong right now, how fresh the mirror is, and what to do next. Alerts are sent to others, so their words are ours alone, and
- * those of a server or a file stay in the log; `status` has the reasons.
+ * What is wrong right now, how fresh the mirror is, and what to do next. Alerts leave the machine, so they contain only texts of this
+ * program; the log and `status` also have the reasons in the words of the server or of a file.
  */
 import { counted } from '../model/text.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { durationText, parseInstant, secondMs, type Timestamp } from '../model/time.ts';
-import type { JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { JobRun, Problem, ProblemKind, RunOutcome } from './store/port.ts';
 import type { JobView } from './worker.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
@@ -13,24 +13,24 @@ import type { ExitCode } from '../model/errors.ts';
 import type { WorkerStatus } from './open-status.ts';
 
 export interface Facts {
-  /** undefined where the worker could not look at its file. */
+  /** undefined if the worker could not read its file. */
   readonly jobs: readonly JobView[] | undefined;
-  readonly mirror: Look<MirrorHealth>;
-  readonly journal: Look<JournalHealth>;
+  readonly mirror: Check<MirrorHealth>;
+  readonly journal: Check<JournalHealth>;
   readonly freshness: Freshness;
-  /** Why the worker cannot write its file; undefined where it can. */
+  /** Why the worker cannot write its file; undefined if it can. */
   readonly trouble: string | undefined;
 }
 
-/** The problems there are. What cannot be judged now stays as `known` has it: one is not over because the files cannot be read. */
+/** Returns the present problems. A problem that cannot be judged now stays as in `known`: an unreadable file ends none. */
 export function problemsOf(facts: Facts, known: readonly Problem[]): Problem[] {
-  const standing = new Map(known.map((each) => [each.problem, each]));
+  const open = new Map(known.map((each) => [each.problem, each]));
   const keep = (...kinds: readonly ProblemKind[]) => known.filter(({ kind }) => kinds.includes(kind));
   const { jobs, mirror, journal, freshness, trouble } = facts;
   return [
-    ...(jobs === undefined ? keep('job_failed', 'job_partial') : jobs.flatMap((job) => jobProblems(job, standing))),
+    ...(jobs === undefined ? keep('job_failed', 'job_partial') : jobs.flatMap((job) => jobProblems(job, open))),
     ...('problem' in mirror ? keep('stale', 'deletions_refused') : [...staleness(freshness), ...heldBack(mirror)]),
-    ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, standing)),
+    ...('problem' in journal ? keep('batch_unknown') : openBatches(journal, open)),
     ...(trouble === undefined
       ? []
       : [problem('worker_file', '', `the worker cannot write its own file: ${trouble}`, { next: steps.file })]),
@@ -42,23 +42,23 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
   return { ...none, problem: subject === '' ? kind : `${kind}:${subject}`, kind, text, ...more };
 }
 
-/** A job's problem is over with its next complete run. From partial it may become failed, and not the other way. */
-function jobProblems({ job: { name }, latest }: JobView, standing: ReadonlyMap<string, Problem>): Problem[] {
-  const partial = standing.get(`job_partial:${name}`);
-  const failed = standing.get(`job_failed:${name}`);
+/** A job's problem ends with its next complete run. A partial run may become a failed one, but not the reverse. */
+function jobProblems({ job: { name }, latest }: JobView, known: ReadonlyMap<string, Problem>): Problem[] {
+  const partial = known.get(`job_partial:${name}`);
+  const failed = known.get(`job_failed:${name}`);
   const before = [partial, failed].filter((each) => each !== undefined);
   if (latest === undefined || latest.outcome === null) return before;
   const { run, exitCode, outcome } = latest;
   if (outcome === 'complete') return [];
-  const end = outcome === 'failed' ? failureWords(exitCode) : ends[outcome];
-  // One without words is caught up, or what it waited for is a problem of its own.
+  const end = outcome === 'failed' ? failureText(exitCode) : ends[outcome];
+  // An outcome without a text is no problem: the job catches up, or the job that it waited for has its own problem.
   if (end === undefined || (outcome === 'partial' && failed !== undefined)) return before;
   const more = { job: name, run, outcome, exitCode, next: end.next };
   if (outcome === 'partial') return [problem('job_partial', name, `${name} ${end.text}${partsOf(latest)}`, more)];
   return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${end.text}`, more)];
 }
 
-/** `: users partial, emails failed`, where the response was that of a sync. */
+/** `: users partial, emails failed`; empty if the report is not that of a sync. */
 function partsOf({ report }: JobRun): string {
   const { resources } = (report ?? {}) as { readonly resources?: unknown };
   if (typeof resources !== 'object' || resources === null) return '';
@@ -73,12 +73,10 @@ function staleness({ is_fresh, resources, max_staleness_seconds }: Freshness): P
   const stale = Object.entries(resources).filter(([, each]) => !each.is_fresh);
   const names = stale.length === 0 ? 'there is no mirror' : `${stale.map(([name]) => name).join(', ')}: not fresh`;
   const limit = durationText(max_staleness_seconds * secondMs);
-  return [
-    problem('stale', '', `the mirror is older than the ${limit} that it may be (${names})`, { next: steps.status }),
-  ];
+  return [problem('stale', '', `the mirror is older than the allowed ${limit} (${names})`, { next: steps.status })];
 }
 
-function heldBack(mirror: Look<MirrorHealth>): Problem[] {
+function heldBack(mirror: Check<MirrorHealth>): Problem[] {
   const resources = 'found' in mirror ? mirror.found.resources : [];
   return resources
     .filter((each) => each.heldBack > 0)
@@ -86,17 +84,17 @@ function heldBack(mirror: Look<MirrorHealth>): Problem[] {
       problem(
         'deletions_refused',
         resource,
-        `many ${resource} are gone from the server at once, and were kept here (${counted(windows, 'window')})`,
+        `many ${resource} disappeared from the server at once, and were kept here (${counted(windows, 'window')})`,
         { next: steps.removals },
       ),
     );
 }
 
-/** Rows that may have happened, of a batch that no process is working on: one that works on it may still settle them. */
-function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string, Problem>): Problem[] {
+/** Reports open rows of batches that no process works on. A process that works on a batch may still settle its rows. */
+function openBatches(journal: Check<JournalHealth>, known: ReadonlyMap<string, Problem>): Problem[] {
   const open = 'found' in journal ? journal.found.open : [];
   return open.flatMap(({ batch, rows, isInHand }) => {
-    const before = standing.get(`batch_unknown:${batch}`);
+    const before = known.get(`batch_unknown:${batch}`);
     if (before !== undefined) return [before];
     if (isInHand) return [];
     const count = rows.sending + rows.acknowledged + rows.unknown + rows.needs_human;
@@ -107,7 +105,7 @@ function openBatches(journal: Look<JournalHealth>, standing: ReadonlyMap<string,
 
 interface ResourceFreshness {
   readonly fresh_as_of: Timestamp | null;
-  /** Since its `fresh_as_of`; where it has none, since the last that a run had proven, or since the first request for it. */
+  /** Counts from `fresh_as_of`; if there is none, from the last one that a run proved, or from the first request. */
   readonly staleness_seconds: number;
   readonly is_fresh: boolean;
 }
@@ -118,16 +116,16 @@ export interface Freshness {
   readonly staleness_seconds: number;
   readonly max_staleness_seconds: number;
   readonly resources: Readonly<Partial<Record<ResourceName, ResourceFreshness>>>;
-  /** Why the mirror could not be looked at; null where it could. */
+  /** Why the mirror could not be read; null if it could. */
   readonly problem: string | null;
 }
 
 /**
- * A mirror that was never complete has its time, too, from the first request for it: a first sync of hours is no alarm, and a new
- * worker does not put it off. Resources that no sync reads don't count. @param startedAt counts where there is no mirror at all
+ * Judges the age of the mirror. If it was never complete, the age counts from the first request, so a first sync of hours raises no
+ * alarm, and a restarted worker hides none. Resources that no sync reads don't count. @param startedAt used if there is no mirror
  */
 export function freshnessOf(
-  mirror: Look<MirrorHealth>,
+  mirror: Check<MirrorHealth>,
   times: { readonly startedAt: number; readonly now: number; readonly maxStalenessMs: number },
 ): Freshness {
   const { startedAt, now, maxStalenessMs } = times;
@@ -139,7 +137,7 @@ export function freshnessOf(
   const resources: Partial<Record<ResourceName, ResourceFreshness>> = {};
   let oldest = lines.length === 0 ? now - startedAt : 0;
   for (const { resource, freshAsOf, knownAt } of lines) {
-    // A clock that was set back makes nothing fresher than now.
+    // If the clock was set back, nothing may look fresher than now.
     const age = Math.max(0, now - (parseInstant(freshAsOf ?? knownAt) ?? 0));
     oldest = Math.max(oldest, age);
     resources[resource] = {
@@ -157,26 +155,26 @@ export function freshnessOf(
   };
 }
 
-/** What to do next, for alerts and for `status`: a command in backquotes, as one would type it. */
+/** What to do next, for alerts and `status`. Commands are in backquotes, as a person types them. */
 const steps = {
-  doctor: 'Next: `admin-mirror doctor` says what is wrong and where to set it',
-  status: 'Next: `admin-mirror status` says which part and why; then `admin-mirror sync`',
-  sync: 'Next: `admin-mirror sync` reads again what is open; where it stays, `admin-mirror doctor`',
-  verify: 'Next: `admin-mirror sync`, then `admin-mirror verify`; what stays is worth a report',
+  doctor: 'Next: `admin-mirror doctor` shows what is wrong and where to correct it',
+  status: 'Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
+  sync: 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`',
+  verify: 'Next: `admin-mirror sync`, then `admin-mirror verify`; please report a difference that stays',
   removals:
-    'Next: look at the server; where they are gone on purpose, `admin-mirror sync --allow-deletions` removes them here',
-  file: 'Next: make room, or mend the permissions, in the folder of the mirror',
+    'Next: look at the server; if they were deleted on purpose, `admin-mirror sync --allow-deletions` removes them here',
+  file: 'Next: free some space in the folder of the mirror, or correct its permissions',
   log: 'Next: read the log of that run; `admin-mirror schedule --once NAME` runs a job now',
   batch: (batch: string) =>
-    `Next: \`admin-mirror bulk resume ${batch}\` looks again; do not send those rows by other means`,
+    `Next: \`admin-mirror bulk resume ${batch}\` looks for them again; do not send those rows in any other way`,
 } as const;
 
-interface EndWords {
+interface RunEndText {
   readonly text: string;
   readonly next: string;
 }
 
-const codes: Readonly<Record<number, EndWords>> = {
+const exitCodeTexts: Readonly<Record<number, RunEndText>> = {
   1: { text: 'failed because of a bug in admin-mirror', next: steps.log },
   2: { text: 'was refused: wrong settings or input, or a file that cannot be used', next: steps.doctor },
   3: { text: 'failed: the server refused the key', next: steps.doctor },
@@ -184,31 +182,31 @@ const codes: Readonly<Record<number, EndWords>> = {
   6: { text: 'found a difference between the mirror and the server', next: steps.verify },
   8: {
     text: 'sent something, and the outcome is unknown',
-    next: 'Next: `admin-mirror bulk status` names the batch; go on with `admin-mirror bulk resume`',
+    next: 'Next: `admin-mirror bulk status` names the batch; then run `admin-mirror bulk resume`',
   },
 };
 
-function failureWords(exitCode: number | null): EndWords {
+function failureText(exitCode: number | null): RunEndText {
   if (exitCode === null) return { text: 'was ended by a signal, or could not be run', next: steps.log };
-  const { text, next } = codes[exitCode] ?? { text: 'failed', next: steps.log };
+  const { text, next } = exitCodeTexts[exitCode] ?? { text: 'failed', next: steps.log };
   return { text: `${text} (exit code ${exitCode})`, next };
 }
 
-const restart = 'Next: see that the worker runs (`admin-mirror status`); the next run goes on where this one was';
+const restart = 'Next: check that the worker runs (`admin-mirror status`); the next run continues this one';
 
-/** What is to be read behind the name of a job that ended so, and what to do next. */
-const ends: Readonly<Partial<Record<RunOutcome, EndWords>>> = {
+/** For each outcome: the text behind the name of the job, and what to do next. */
+const ends: Readonly<Partial<Record<RunOutcome, RunEndText>>> = {
   partial: { text: 'was not complete', next: steps.status },
   locked: {
     text: 'did nothing: another run held the lock',
-    next: 'Next: wait for the other run, or see which it is with `admin-mirror status`',
+    next: 'Next: wait for the other run; `admin-mirror status` shows which one it is',
   },
   timed_out: {
     text: 'took longer than its timeout allows and was stopped',
-    next: 'Next: raise the timeout of the job; what was read is kept',
+    next: 'Next: raise the timeout of the job; everything that was read is kept',
   },
   interrupted: { text: 'was stopped by a signal', next: restart },
-  killed: { text: 'ended with the worker, which died', next: restart },
+  killed: { text: 'ended because the worker died', next: restart },
   missed: { text: 'did not run: no worker was running at its time', next: restart },
 };
 
@@ -224,11 +222,11 @@ export interface StatusProblem {
     | 'batch_unknown';
   /** What is wrong, and why. */
   readonly problem: string;
-  /** What to do, a command in backquotes in it. */
+  /** What to do. Commands are in backquotes. */
   readonly next: string;
 }
 
-/** Everything that needs a person, the worst first; nothing where all is well. */
+/** Returns everything that needs a person, the worst first. */
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
   return [
     ...(worker.shared_store?.problem ? [{ kind: 'shared_store', ...worker.shared_store.problem } as const] : []),
@@ -241,7 +239,7 @@ export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): Stat
   ];
 }
 
-/** What `status --check` ends with. */
+/** Returns the exit code of `status --check`. */
 export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
   if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store'].includes(kind))) return 2;
@@ -270,7 +268,7 @@ function staleMirror({ freshness }: WorkerStatus): StatusProblem[] {
   return [{ kind: 'stale', problem: problem ?? old, next: problem === null ? steps.sync : steps.doctor }];
 }
 
-/** What was never read whole, and has no window that says why. */
+/** Resources that were never read completely and have no window that says why. */
 function unread({ resources }: MirrorStatus): StatusProblem[] {
   const names = Object.entries(resources).flatMap(([name, { fresh_as_of, open_problems }]) =>
     fresh_as_of === null && open_problems.length === 0 ? [name] : [],
@@ -279,7 +277,7 @@ function unread({ resources }: MirrorStatus): StatusProblem[] {
   return [{ kind: 'not_settled', problem: `never read whole: ${names.join(', ')}`, next: steps.sync }];
 }
 
-/** One for each resource and reason: a wrong total may keep a hundred windows open. */
+/** One problem for each resource and reason: a wrong total may keep a hundred windows open. */
 function windows({ resources }: MirrorStatus): StatusProblem[] {
   return Object.entries(resources).flatMap(([resource, { open_problems }]) => {
     const reasons = Map.groupBy(
@@ -296,7 +294,7 @@ function windows({ resources }: MirrorStatus): StatusProblem[] {
   });
 }
 
-/** The reasons that no window tells already. */
+/** The last run, if it has reasons that no window names already. */
 function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
   if (last === undefined || last.status === 'complete' || last.finished_at === null) return [];
   const reported = new Set(
@@ -314,7 +312,7 @@ function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
   return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, ${ended}${why}`, next }];
 }
 
-/** What the worker has told and is not over; the rest of it is told above, as it is now. */
+/** Open alerts about jobs and the worker's file. The problems above cover all other kinds, as they are now. */
 function alerts({ alerts: open }: WorkerStatus): StatusProblem[] {
   const others = open.filter(({ kind }) => kind === 'job_failed' || kind === 'job_partial' || kind === 'worker_file');
   return others.map(({ text, since, next }) => ({

@@ -1,22 +1,22 @@
-/** Waiting that can be cut short: by a timer, and by looking at the clock. */
+/** Two ways to wait that a signal can cut short: with a timer, and by looking at the clock. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { schedule, type ScheduledTask } from 'node-cron';
 
-/** Resolves after so many ms, or as soon as the signal is aborted; never rejects. */
+/** Resolves after `ms`, or as soon as the signal is aborted. Never rejects. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>;
 
-/** `setTimeout` takes no more; a caller that waits longer looks at the time again. */
+/** The longest delay that `setTimeout` accepts. A caller that must wait longer looks at the time and sleeps again. */
 const longestMs = 2 ** 31 - 1;
 
 export const sleepFor: Sleep = (ms, signal) =>
   wait(Math.min(Math.max(0, ms), longestMs), undefined, { signal }).catch(() => {});
 
-/** The same, by node-cron, which looks at the clock each second: a timer would not notice that the machine slept. */
-export const restFor: Sleep = async (ms, signal) => {
+/** The same with node-cron, which looks at the clock each second. A timer would not notice that the machine slept. */
+export const sleepByClock: Sleep = async (ms, signal) => {
   if (signal.aborted) return;
   const { promise: rested, resolve: done } = Promise.withResolvers<void>();
   const end = Date.now() + ms;
-  // A clock that is set back meanwhile makes it no longer.
+  // Counts the seconds too: if the clock is set back meanwhile, the wait does not become longer.
   let left = Math.ceil(ms / 1_000) + 1;
   const stop = onSeconds(() => {
     left -= 1;
@@ -32,7 +32,7 @@ export const restFor: Sleep = async (ms, signal) => {
 const ticks = new Set<() => void>();
 let seconds: ScheduledTask | undefined;
 
-/** Calls it each second until what is given back is called. One clock for all: a hundred workers rest in one process. */
+/** Calls `tick` each second until the returned function is called. All callers share one timer: a process may hold a hundred workers. */
 function onSeconds(tick: () => void): () => void {
   const tickAll = () => [...ticks].forEach((each) => each());
   ticks.add(tick);

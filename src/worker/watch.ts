@@ -1,4 +1,4 @@
-/** Watches over the worker while it works: serves its health, sends alerts about problems, and pings. */
+/** Watches the worker while it works: provides its health pages, sends alerts about problems, and pings. */
 import { hostname } from 'node:os';
 import type { Registry } from 'prom-client';
 import { OperatorError, stackOf } from '../model/errors.ts';
@@ -10,12 +10,12 @@ import { jsonResponse, type Pages } from './health-server.ts';
 import { type Metrics, openMetrics } from './metrics.ts';
 import { type Freshness, freshnessOf, problemsOf } from './problems.ts';
 import type { Sleep } from './sleep.ts';
-import type { HealthStore, JournalHealth, Look, MirrorHealth } from './store/health.ts';
+import type { HealthStore, JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { AlertBook, Problem } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-/** What may change while it watches. */
+/** Settings that may change while it watches. */
 export interface WatchSettings extends ChannelSettings {
   readonly maxStalenessMs: number;
   readonly ping: SecretAddress | undefined;
@@ -31,21 +31,21 @@ export interface WatchPorts extends Omit<ChannelPorts, 'userAgent'>, Omit<Sender
   readonly isOneOfMany?: boolean;
 }
 
-/** How often it looks, at least: nothing happens when a mirror becomes too old, and files change by other hands. */
+/** The longest pause between two checks. No event says that a mirror became too old, or that another process changed the files. */
 const restMs = 30 * secondMs;
 
-/** What a delivery may still take when the worker ends; the whole has ten seconds. */
+/** How long a delivery may still take when the worker ends, which must end within ten seconds. */
 const graceMs = 3 * secondMs;
 
-/** Requests at one moment share one look at the files. */
-const sameLookMs = secondMs;
+/** For so long all requests share one check of the files. */
+const sharedCheckMs = secondMs;
 
 interface Files {
-  readonly mirror: Look<MirrorHealth>;
-  readonly journal: Look<JournalHealth>;
+  readonly mirror: Check<MirrorHealth>;
+  readonly journal: Check<JournalHealth>;
 }
 
-/** A watch over the worker; it does nothing before it is called. */
+/** A watch over the worker. It does nothing before `run`. */
 export class Watch {
   readonly #ports: WatchPorts;
   readonly #alerts: Alerts;
@@ -58,7 +58,7 @@ export class Watch {
   #wake = new AbortController();
   #hasStarted = false;
   #trouble: string | undefined;
-  #lastLook: { readonly at: number; readonly files: Promise<Files> } | undefined;
+  #lastCheck: { readonly at: number; readonly files: Promise<Files> } | undefined;
 
   private constructor(ports: WatchPorts, settings: WatchSettings, book: AlertBook) {
     this.#ports = ports;
@@ -87,7 +87,7 @@ export class Watch {
     this.#alerts = new Alerts(alertPorts, book);
   }
 
-  /** Throws a FileError where the store cannot be read. */
+  /** Throws a FileError if the store cannot be read. */
   static async open(ports: WatchPorts, settings: WatchSettings): Promise<Watch> {
     return new Watch(ports, settings, await ports.store.alerts());
   }
@@ -122,7 +122,7 @@ export class Watch {
       this.#pings.add(sent);
       void sent.finally(() => this.#pings.delete(sent));
     }
-    // Not here and now: the worker is in the middle of its round.
+    // Checks later: the worker is in the middle of its round.
     this.#wake.abort();
   }
 
@@ -131,36 +131,40 @@ export class Watch {
     this.#wake.abort();
   }
 
-  async look(): Promise<void> {
-    // Files may have changed since the last request.
-    this.#lastLook = undefined;
-    await this.#alerts.look();
+  /** Checks the files, and sends alerts about what is wrong. */
+  async check(): Promise<void> {
+    // The files may have changed since the last request.
+    this.#lastCheck = undefined;
+    await this.#alerts.update();
     if (this.#trouble === undefined || (await this.#view()) === undefined) return;
-    // Its problem is on record, so the file can be written again.
+    // If the alert about the worker's file could be saved, the file can be written again.
     if (this.#alerts.isSaved()) {
       this.#trouble = undefined;
-      await this.#alerts.look();
+      await this.#alerts.update();
     }
   }
 
-  /** Looks again and again once the worker has started. At the signal it gives what is on its way a moment; the rest is in the store. */
+  /**
+   * Checks again and again once the worker has started. When the signal is aborted, it waits a moment for deliveries; the next worker
+   * sends the rest.
+   */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, sleep, log } = this.#ports;
-    // Not by AbortSignal.any: what that makes of a signal that lives for months is given back late.
+    // AbortSignal.any would leave garbage behind at a signal that lives for months.
     const onStop = () => this.#wake.abort();
     signal.addEventListener('abort', onStop, { once: true });
     while (!signal.aborted) {
       try {
-        // Before, the mirror may be that of another worker.
-        if (this.#hasStarted) await this.look();
+        // Until then, another worker may own the mirror.
+        if (this.#hasStarted) await this.check();
       } catch (error) {
-        // Without a look there are no alerts: better one that fails now and then than none any more.
-        log.error({}, `the worker's health could not be looked at: ${stackOf(error)}`);
+        // A bug here must not end all alerts, so the next check tries again.
+        log.error({}, `the worker's health could not be checked: ${stackOf(error)}`);
       }
       const next = this.#alerts.nextTry() ?? Number.POSITIVE_INFINITY;
       const rest = Math.min(restMs, Math.max(secondMs, next - clock.now()));
       await sleep(rest, this.#wake.signal);
-      // Only now: whatever happened during the look ends the rest at once.
+      // Replaced only after the pause, so that an event during the check cuts the pause short.
       this.#wake = new AbortController();
     }
     signal.removeEventListener('abort', onStop);
@@ -171,7 +175,7 @@ export class Watch {
     this.#stop.abort();
   }
 
-  /** Resolves when nothing is on its way any more. */
+  /** Resolves when no delivery and no ping is under way. */
   async settled(): Promise<void> {
     await Promise.all([this.#alerts.settled(), ...this.#pings]);
   }
@@ -179,11 +183,11 @@ export class Watch {
   #files(): Promise<Files> {
     const { clock, health } = this.#ports;
     const now = clock.now();
-    if (this.#lastLook === undefined || Math.abs(now - this.#lastLook.at) >= sameLookMs) {
+    if (this.#lastCheck === undefined || Math.abs(now - this.#lastCheck.at) >= sharedCheckMs) {
       const read = async () => ({ mirror: await health.mirror(), journal: await health.journal() });
-      this.#lastLook = { at: now, files: read() };
+      this.#lastCheck = { at: now, files: read() };
     }
-    return this.#lastLook.files;
+    return this.#lastCheck.files;
   }
 
   async #freshness(): Promise<Freshness> {
@@ -204,10 +208,10 @@ export class Watch {
   async #notReady(): Promise<string | null> {
     try {
       const owner = await this.#ports.store.scheduler();
-      // Nothing is begun that cannot be recorded.
+      // The worker begins nothing that it cannot record.
       if (this.#trouble !== undefined) return this.#trouble;
       if (owner === undefined || owner.pid !== process.pid) return 'the worker does not hold the lock of the schedule';
-      if ((await this.#ports.view()).isStopping) return 'the worker stops';
+      if ((await this.#ports.view()).isStopping) return 'the worker is stopping';
     } catch (error) {
       if (error instanceof OperatorError) return error.message;
       throw error;

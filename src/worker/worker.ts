@@ -1,15 +1,15 @@
-/** The worker: runs the jobs of the settings at their times, each as a command of its own, until it is stopped. */
+/** The worker: runs the jobs of the settings at their times, each as a separate command, until it is stopped. */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
 import { commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
-import { type CommandEnd, notRun, outcomeOf } from './command.ts';
+import { type CommandEnd, couldNotRun, outcomeOf } from './command.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
-/** Runs `admin-mirror` with these arguments. Once the signal is aborted, it ends within ten seconds, or is ended. */
+/** Runs `admin-mirror` with these arguments. Once the signal is aborted, the command ends, or is killed, within ten seconds. */
 export type RunCommand = (
   commandLine: readonly string[],
   run: Pick<NewJobRun, 'run' | 'job'>,
@@ -20,15 +20,15 @@ interface RunPorts {
   readonly runCommand: RunCommand;
   readonly sleep: Sleep;
   readonly signal: AbortSignal;
-  /** Begins it when its turn comes, where it shares the machine or a limit of requests; at once where it is left out. */
+  /** Waits for the job's turn if it shares the machine or a request limit with others; without it, jobs begin at once. */
   readonly inTurn?: InTurn;
 }
 
 export type InTurn = <T>(job: Job, begin: () => Promise<T>) => Promise<T>;
 
-/** Runs the job. Never rejects: what cannot be run has failed. */
+/** Runs the job. Never rejects: a job that cannot be run has failed. */
 async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: RunPorts): Promise<JobRunEnd> {
-  // Stopped before its turn has come.
+  // The worker was stopped before the job's turn came.
   if (signal.aborted) return { outcome: 'stopped', exitCode: null, problem: null, report: null };
   const tooLong = new AbortController();
   const ended = new AbortController();
@@ -40,10 +40,10 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
   try {
     const end = await runCommand(job.commandLine, run, AbortSignal.any([signal, tooLong.signal]));
     const outcome = outcomeOf(end.exitCode, { timedOut: tooLong.signal.aborted, stopped: signal.aborted });
-    const tooLongWords = `it took longer than the ${durationText(job.timeoutMs ?? 0)} that its timeout allows`;
-    return { ...end, outcome, problem: outcome === 'timed_out' ? tooLongWords : end.problem };
+    const tooLongProblem = `it took longer than the ${durationText(job.timeoutMs ?? 0)} that its timeout allows`;
+    return { ...end, outcome, problem: outcome === 'timed_out' ? tooLongProblem : end.problem };
   } catch (error) {
-    return notRun(error);
+    return couldNotRun(error);
   } finally {
     ended.abort();
   }
@@ -52,23 +52,23 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
 export interface WorkerPorts extends RunPorts {
   readonly store: WorkerStore;
   readonly clock: Clock;
-  /** Waits between two looks at what is due; `sleep` unless given. */
+  /** Waits between two rounds; `sleep` by default. */
   readonly rest?: Sleep;
   readonly emit: (event: WorkerEvent) => void;
-  /** By what it is known among others; an id of its own unless given. */
+  /** Identifies this worker among others; a new id by default. */
   readonly id?: string;
-  /** What must be done before any job runs, once this is the worker of the mirror. What it throws ends the worker. */
+  /** Called once this is the worker of the mirror, before any job runs. An error that it throws ends the worker. */
   readonly prepare?: (signal: AbortSignal) => Promise<void>;
 }
 
 /** What happens in the worker, for logs, alerts and metrics. */
 export type WorkerEvent =
   | { readonly kind: 'started'; readonly jobs: readonly Job[] }
-  /** `skippedBefore`: so many earlier times of the job were skipped; this run catches up on all of them. */
+  /** `skippedBefore`: how many earlier times of the job were skipped; this run catches up on all of them. */
   | { readonly kind: 'run_started'; readonly run: NewJobRun; readonly skippedBefore: number }
-  /** With outcome, exit code and report; also of runs that a worker left running when it died. */
+  /** With outcome, exit code and report; also for the runs of a worker that died. */
   | { readonly kind: 'run_ended'; readonly run: JobRun }
-  /** A time of the job came and nothing was run; so did `skippedBefore` earlier ones. */
+  /** A time of the job came and nothing ran. The same holds for `skippedBefore` earlier ones. */
   | {
       readonly kind: 'not_run';
       readonly job: string;
@@ -77,21 +77,21 @@ export type WorkerEvent =
       readonly why: string;
       readonly skippedBefore: number;
     }
-  /** The clock was set back by more than a day: what the job has done until now says nothing about the days to come. */
+  /** The clock was set back by more than a day, so the job begins anew from now. */
   | { readonly kind: 'clock_set_back'; readonly job: string }
   | { readonly kind: 'reloaded'; readonly jobs: readonly Job[] }
-  /** The worker's own file cannot be written. Nothing is begun that cannot be recorded; it goes on trying. */
+  /** The worker cannot write its own file. It begins nothing that it cannot record, and keeps trying. */
   | { readonly kind: 'trouble'; readonly error: OperatorError }
   | { readonly kind: 'stopping'; readonly running: readonly string[] }
   | { readonly kind: 'stopped' };
 
 export interface JobView {
   readonly job: Job;
-  /** When it begins next, jitter included, ms since 1970; null where it never does. */
+  /** When it begins next, including jitter, ms since 1970; null if it never does. */
   readonly nextAt: number | null;
-  /** null where it does not run now. */
+  /** null if it is not running. */
   readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
-  /** The last that ended or did not come to be, overlapped ones apart; undefined where there was none. */
+  /** The last run that ended or was skipped, but not one that overlapped another; undefined if there is none. */
   readonly latest: JobRun | undefined;
 }
 
@@ -101,13 +101,13 @@ export interface WorkerView {
   readonly jobs: readonly JobView[];
 }
 
-/** The time is looked at this often at least: a machine that slept does not count its sleep, and clocks are set. */
+/** The longest pause between two rounds: a machine that slept does not count its sleep, and clocks are set. */
 const longestRestMs = 30 * secondMs;
 
 interface Running {
   readonly run: NewJobRun;
   readonly startedAt: number;
-  /** Set once it has ended, until that is on record. */
+  /** Set when the run has ended, until the end is on record. */
   end?: JobRunEnd;
 }
 
@@ -115,7 +115,7 @@ function scheduled(jobs: readonly Job[]): ScheduledJob[] {
   return jobs.map((job) => ({ job, occurrences: occurrencesOf(job) }));
 }
 
-/** A worker for some jobs; it does nothing before `run`. */
+/** A worker for the jobs. It does nothing before `run`. */
 export class Worker {
   readonly #ports: WorkerPorts;
   readonly #startedAt: number;
@@ -123,12 +123,12 @@ export class Worker {
   readonly #running = new Map<string, Running>();
   readonly #runs = new Set<Promise<void>>();
   #jobs: readonly ScheduledJob[];
-  /** What was known of each job after the last round. */
+  /** The state of each job after the last round. */
   #known: ReadonlyMap<string, JobState> = new Map();
-  /** Jobs that were read anew and are not in force yet. */
+  /** Jobs of a config file that was read again, until the next round takes them over. */
   #next: readonly Job[] | undefined;
   #wake = new AbortController();
-  /** Ends everything, also without the caller's signal: when the lock is lost. */
+  /** Stops everything if the lock is lost, as the caller's signal does. */
   readonly #stop = new AbortController();
   #trouble: string | undefined;
 
@@ -140,7 +140,7 @@ export class Worker {
     this.#jobs = scheduled(jobs);
   }
 
-  /** Until the signal is aborted and all has ended. Throws LockHeldError where another worker is there, or took over. */
+  /** Works until the signal is aborted and all jobs have ended. Throws LockHeldError if another worker runs, or took over. */
   async run(): Promise<void> {
     const { store, signal, emit, prepare } = this.#ports;
     const replaced = await store.acquireScheduler(this.#id);
@@ -152,10 +152,10 @@ export class Worker {
     try {
       await store.adoptJobs(this.#jobs.map(({ job }) => job));
       emit({ kind: 'started', jobs: this.#jobs.map(({ job }) => job) });
-      for (const left of await store.endLeftRuns()) emit({ kind: 'run_ended', run: left });
+      for (const orphan of await store.endOrphanedRuns()) emit({ kind: 'run_ended', run: orphan });
       await prepare?.(signal);
       while (!signal.aborted) {
-        // Whatever happens from here on ends the rest below.
+        // Whatever happens from here on cuts the pause below short.
         this.#wake = new AbortController();
         await this.#round();
         await this.#rest();
@@ -179,13 +179,13 @@ export class Worker {
     emit({ kind: 'stopped' });
   }
 
-  /** Other jobs from now on. What runs goes on, also where it is no job any more. */
+  /** Replaces the jobs. Runs go on, even those of jobs that are gone. */
   reload(jobs: readonly Job[]): void {
     this.#next = jobs;
     this.#wake.abort();
   }
 
-  /** Throws a FileError where the store cannot be read. */
+  /** Throws a FileError if the store cannot be read. */
   async view(): Promise<WorkerView> {
     const known = await this.#ports.store.progress();
     const now = this.#ports.clock.now();
@@ -204,10 +204,10 @@ export class Worker {
     };
   }
 
-  /** Does what is to be done now. */
+  /** Does everything that is due now. */
   #round(): Promise<void> {
     return this.#carefully(async () => {
-      // At once: found at the next time of a job, it would cost that run.
+      // Checked in every round: a lost lock that is noticed only when a job is due costs that run.
       await this.#ports.store.checkLocks();
       await this.#recordEnds();
       await this.#adopt();
@@ -258,7 +258,7 @@ export class Worker {
           await store.beginRun(run);
         } catch (error) {
           if (!(error instanceof LockHeldError) || (await store.scheduler())?.run !== this.#id) throw error;
-          // We still are the scheduler: it is the job that somebody runs by hand. That catches up on what was missed, too.
+          // This is still the scheduler, so somebody is running this job by hand. That run also catches up on missed times.
           if (attempt === 1) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
@@ -306,15 +306,15 @@ export class Worker {
     const next = scheduled(jobs);
     await this.#ports.store.adoptJobs(jobs);
     this.#jobs = next;
-    // Where it was read once more meanwhile, the next round has that.
+    // If the config file was read yet again meanwhile, the next round takes that over.
     if (this.#next === jobs) this.#next = undefined;
     this.#ports.emit({ kind: 'reloaded', jobs });
   }
 
-  /** A file that cannot be written is no reason to give up: the disk may have room again. It is reported once. */
-  async #carefully(doing: () => Promise<void>): Promise<void> {
+  /** Runs the step, and reports an OperatorError once instead of giving up: the disk may have room again later. */
+  async #carefully(step: () => Promise<void>): Promise<void> {
     try {
-      await doing();
+      await step();
     } catch (error) {
       if (error instanceof LockHeldError) {
         if (this.#stop.signal.aborted) return;

@@ -92,11 +92,11 @@ export async function startWatch({
     end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
       latest = runOf(outcome, exitCode, time.now, report);
       watch.onEvent({ kind: 'run_ended', run: latest });
-      await watch.look();
+      await watch.check();
       await watch.settled();
     },
     look: async () => {
-      await watch.look();
+      await watch.check();
       await watch.settled();
     },
   };

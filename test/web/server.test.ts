@@ -60,7 +60,7 @@ describe('serve', () => {
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
     const taken = await invoke(['serve', '--listen', `127.0.0.1:${port}`]);
-    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('something else listens there') });
+    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('another program already listens there') });
     const open = await invoke(['serve', '--listen', '0.0.0.0:0']);
     expect(open).toMatchObject({ code: 2, stderr: expect.stringContaining('without TLS') });
     const half = await invoke(['serve'], { environment: { ADMIN_MIRROR_SERVE_TLS_KEY: 'console.key' } });

@@ -125,7 +125,7 @@ describe('a webhook', () => {
     receiver.answer = 200;
     await look();
     expect(receiver.told()).not.toContain('job_failed:sync');
-    expect(lines.some((line) => line.startsWith('an alert is given up: it is a week old'))).toBe(true);
+    expect(lines.some((line) => line.startsWith('an alert was dropped: it is a week old'))).toBe(true);
   });
 
   test('that hangs keeps nobody from anything, and is left alone when the worker stops', { tags: 'full' }, async () => {
@@ -133,7 +133,7 @@ describe('a webhook', () => {
     receiver.answer = 'hang';
     void end('failed', 4);
     watch().onEvent({ kind: 'started', jobs: [] });
-    await watch().look();
+    await watch().check();
     const stop = new AbortController();
     stop.abort();
     const begin = performance.now();
@@ -255,7 +255,7 @@ describe('a command', () => {
     await end('complete', 0);
     const got = readFileSync(`${files}/got`, 'utf8').trim().split('\n');
     expect(got.map((line) => (JSON.parse(line) as AlertPayload).text.split(' [')[0])).toEqual([
-      'sync was not complete: users partial. Next: `admin-mirror status` says which part and why; then `admin-mirror sync`',
+      'sync was not complete: users partial. Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
       'over: sync was not complete: users partial',
     ]);
     expect(lines.join('\n')).toContain('the alert command printed: thanks');

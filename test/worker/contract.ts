@@ -158,10 +158,10 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       const other = await again();
       await other.beginRun(newRun('r1'));
       await store.beginRun(newRun('r2', null, 'users'));
-      expect(await store.endLeftRuns()).toEqual([]);
+      expect(await store.endOrphanedRuns()).toEqual([]);
       await other.close();
-      expect(await store.endLeftRuns()).toMatchObject([{ run: 'r1', outcome: 'killed', exitCode: null }]);
-      expect(await store.endLeftRuns()).toEqual([]);
+      expect(await store.endOrphanedRuns()).toMatchObject([{ run: 'r1', outcome: 'killed', exitCode: null }]);
+      expect(await store.endOrphanedRuns()).toEqual([]);
       expect(await outcomesOf(store)).toEqual([null, 'killed']);
     });
 

@@ -81,7 +81,7 @@ describe('/readyz', () => {
     expect(await get('/readyz')).toMatchObject({ status: 200 });
     watch().onEvent({ kind: 'trouble', error: new FileError('could not write: the disk is full') });
     expect(await get('/readyz')).toMatchObject({ status: 503, body: expect.stringContaining('the disk is full') });
-    await watch().look();
+    await watch().check();
     expect(await get('/readyz')).toMatchObject({ status: 200 });
     mkdirSync(`${files}/mirror.db`);
     pass(2_000);
@@ -193,7 +193,7 @@ describe('the server', () => {
     const { port } = taken.address() as AddressInfo;
     await expect(openHealthServer({ host: '127.0.0.1', port }, {}, silentLog)).rejects.toMatchObject({
       exitCode: 2,
-      message: `the worker cannot listen on 127.0.0.1:${port} (worker.listen): something else listens there`,
+      message: `the worker cannot listen on 127.0.0.1:${port} (worker.listen): another program already listens there`,
       advice: expect.stringContaining('ADMIN_MIRROR_WORKER_LISTEN'),
     });
   });

@@ -174,7 +174,7 @@ test('a command that does not stop in time is ended', async () => {
     environment: process.env,
     output: 'pipe',
     signal: stop.signal,
-    patienceMs: 100,
+    graceMs: 100,
   });
   // From then on it would stop in order.
   await once(child.stdout ?? child, 'data');

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { restFor } from '../../src/worker/sleep.ts';
+import { sleepByClock } from '../../src/worker/sleep.ts';
 
 test('The worker rests up to the second in which its time comes, and not a moment once it is woken', async () => {
   const stop = new AbortController();
-  const asleep = restFor(3_600_000, stop.signal);
+  const asleep = sleepByClock(3_600_000, stop.signal);
   const end = Date.now() + 10;
-  await restFor(10, new AbortController().signal);
+  await sleepByClock(10, new AbortController().signal);
   expect(Date.now()).toBeGreaterThanOrEqual(end);
   stop.abort();
   await expect(asleep).resolves.toBeUndefined();
-  await expect(restFor(3_600_000, stop.signal)).resolves.toBeUndefined();
+  await expect(sleepByClock(3_600_000, stop.signal)).resolves.toBeUndefined();
 });

@@ -1,12 +1,12 @@
 /** Whose turn it is among several workers: pure, in time that is passed in. */
 import { describe, expect, test } from 'vitest';
-import { type FleetEvent, type FleetLook, type FleetPlace, mayTake, workInFleet } from '../../src/worker/fleet.ts';
+import { type FleetEvent, type FleetState, type Membership, mayTake, workInFleet } from '../../src/worker/fleet.ts';
 import { LockHeldError, UsageError } from '../../src/model/errors.ts';
 import { minuteMs, secondMs } from '../../src/model/time.ts';
 
 const leaseMs = 45_000;
 
-test.each<[string, FleetLook, Parameters<typeof mayTake>[1], boolean]>([
+test.each<[string, FleetState, Parameters<typeof mayTake>[1], boolean]>([
   ['somebody works', { freeForMs: undefined, isBetterWaiting: false }, 'current', false],
   ['the place is free', { freeForMs: 0, isBetterWaiting: true }, 'current', true],
   ['nobody else has a better mirror', { freeForMs: 0, isBetterWaiting: false }, 'behind', true],
@@ -17,16 +17,16 @@ test.each<[string, FleetLook, Parameters<typeof mayTake>[1], boolean]>([
   expect(mayTake(look, mirror, leaseMs)).toBe(takes);
 });
 
-/** A place whose looks are given; time passes by the rests. */
-function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>, aheadMs: readonly number[] = []) {
+/** A membership with the given heartbeats. Time passes only while the worker sleeps. */
+function fleet(looks: readonly (FleetState | Error)[], work: () => Promise<void>, aheadMs: readonly number[] = []) {
   const stop = new AbortController();
   const rests: number[] = [];
   const events: FleetEvent['kind'][] = [];
   let at = 0;
-  const place: FleetPlace = {
+  const membership: Membership = {
     leaseMs,
     clock: { now: () => 0 },
-    look: async () => {
+    heartbeat: async () => {
       const found = looks[at++];
       if (found === undefined) stop.abort();
       if (found instanceof Error) throw found;
@@ -37,7 +37,7 @@ function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>,
     close: async () => {},
   };
   const done = workInFleet({
-    place,
+    membership,
     clock: { now: () => aheadMs[at - 1] ?? 0 },
     mirror: async () => 'current',
     remember: async () => {},
@@ -49,8 +49,8 @@ function fleet(looks: readonly (FleetLook | Error)[], work: () => Promise<void>,
   return { done, rests, events, stop };
 }
 
-const taken: FleetLook = { freeForMs: undefined, isBetterWaiting: false };
-const free: FleetLook = { freeForMs: 1, isBetterWaiting: false };
+const taken: FleetState = { freeForMs: undefined, isBetterWaiting: false };
+const free: FleetState = { freeForMs: 1, isBetterWaiting: false };
 
 describe('a worker among others', () => {
   test('looks each fifteenth of a lease while another works, and says so once', async () => {

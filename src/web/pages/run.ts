@@ -28,7 +28,7 @@ import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from 
 
 export async function stopRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { run = '' } = visit.params;
-  ports.byHand.stop(run, actorOf(visit, ports));
+  ports.consoleRuns.stop(run, actorOf(visit, ports));
   return redirect(visit.link(`/runs/${run}`));
 }
 
@@ -60,7 +60,7 @@ export async function runPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   const { run = '' } = visit.params;
   const found = await findRun(ports, run);
   const { job, sync } = found;
-  const isOurs = ports.byHand.isRunning(run);
+  const isOurs = ports.consoleRuns.isRunning(run);
   const goesOn = isGoingOn(found, isOurs);
   const body = html`${goesOn ? [progressTag(visit, ports, found, run), isOurs ? stopTag(visit, run) : elsewhereTag(found)] : null}
     ${job === null ? null : jobTag(job)} ${sync === null ? null : syncTag(sync.detail, goesOn)}
@@ -162,8 +162,8 @@ function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
 }
 
 /** A comparison writes nothing that others could look at: it is followed by its log. */
-function comparisonWords({ byHand, clock }: ConsolePorts, job: JobRun | null, run: string) {
-  const lines = byHand.lastLines(run);
+function comparisonWords({ consoleRuns, clock }: ConsolePorts, job: JobRun | null, run: string) {
+  const lines = consoleRuns.lastLines(run);
   const sum = (field: string) =>
     lines
       .filter(({ message }) => message === 'progress')
@@ -211,7 +211,7 @@ export async function runEvents({ params, signal }: Visit, ports: ConsolePorts):
     kind: 'events',
     events: everySecond(signal, async () => {
       const found = await findRun(ports, run);
-      return isGoingOn(found, ports.byHand.isRunning(run)) ? progressWords(ports, found, run) : null;
+      return isGoingOn(found, ports.consoleRuns.isRunning(run)) ? progressWords(ports, found, run) : null;
     }),
   };
 }

@@ -8,7 +8,7 @@ import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
 import type { LockOwner } from '../../store/lock.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
-import { isStartable, type Order, orderOf, type Startable } from '../../worker/by-hand.ts';
+import { isStartable, type NewConsoleRun, consoleRunOf, type Startable } from '../../worker/console-runs.ts';
 import { openJobRuns } from '../../worker/open-status.ts';
 import type { JobRun } from '../../worker/store/port.ts';
 import {
@@ -231,10 +231,10 @@ function ownerWords({ command, pid, host, acquiredAt }: LockOwner): string {
 
 export async function startRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { what, resources } = requestIn(visit.form);
-  return begin(visit, ports, orderOf(what, resources));
+  return begin(visit, ports, consoleRunOf(what, resources));
 }
 
 /** Begins it, and leads to its page. */
-export async function begin(visit: Visit, ports: ConsolePorts, order: Order): Promise<Reply> {
-  return redirect(visit.link(`/runs/${await ports.byHand.begin(order, actorOf(visit, ports))}`));
+export async function begin(visit: Visit, ports: ConsolePorts, order: NewConsoleRun): Promise<Reply> {
+  return redirect(visit.link(`/runs/${await ports.consoleRuns.begin(order, actorOf(visit, ports))}`));
 }

@@ -1,4 +1,4 @@
-/** The health of mirror and journal: a few indexed queries for each request. */
+/** Reads the health of mirror and journal, with a few indexed queries for each request. */
 import { statSync } from 'node:fs';
 import type { Database } from 'better-sqlite3';
 import type { Kysely } from 'kysely';
@@ -18,21 +18,21 @@ import type { WindowState } from '../../store/mirror-types.ts';
 
 export interface ResourceHealth {
   readonly resource: ResourceName;
-  /** null where a part of it was never read whole. */
+  /** null if a part of it was never read completely. */
   readonly freshAsOf: Timestamp | null;
-  /** The latest time that any run has proven; where none has, of the first request for it. */
+  /** The latest `fresh_as_of` that any run proved; if there is none, the time of the first request for it. */
   readonly knownAt: Timestamp;
   readonly windows: Readonly<Record<WindowState, number>>;
   /** Rows at the end of its last run; null before the first has ended. */
   readonly live: number | null;
-  /** Records that the server counted then; null where it gave no count. */
+  /** Records that the server counted then; null if it gave no count. */
   readonly serverTotal: number | null;
-  /** Windows in which rows are kept that the server no longer seems to have, because they would be too many. */
+  /** Windows that keep rows which the server no longer seems to have, because removing so many at once was refused. */
   readonly heldBack: number;
 }
 
 export interface MirrorHealth {
-  /** Those that any sync has read, in the order of the reference. */
+  /** The resources that any sync has read, in the order of the API's reference. */
   readonly resources: readonly ResourceHealth[];
 }
 
@@ -42,7 +42,7 @@ type OpenState = 'sending' | 'acknowledged' | 'unknown' | 'needs_human';
 export interface OpenBatch {
   readonly batch: string;
   readonly rows: Readonly<Record<OpenState, number>>;
-  /** Whether a living process is at it. */
+  /** Whether a living process is working on it. */
   readonly isInHand: boolean;
 }
 
@@ -50,40 +50,40 @@ export interface JournalHealth {
   readonly batches: Readonly<Record<BatchState, number>>;
   /** Batches with rows whose outcome is open, by name. */
   readonly open: readonly OpenBatch[];
-  /** The newest step; null where there is none. */
+  /** The newest step; null if there is none. */
   readonly head: Head | null;
 }
 
-/** What a look at a file came to: `absent` where there is none, and else why it could not be read. */
-export type Look<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
+/** The result of a check: what was found, that there is no file, or why it could not be read. */
+export type Check<T> = { readonly found: T } | { readonly absent: true } | { readonly problem: string };
 
-export interface JournalLooks {
-  look(): Promise<Look<JournalHealth>>;
+export interface JournalCheck {
+  check(): Promise<Check<JournalHealth>>;
   close(): Promise<void>;
 }
 
-/** Callers look again soon, so they need not wait for a file that is locked. */
-const patienceMs = 250;
+/** How long to wait for a locked file: not long, since callers check again soon. */
+const busyMs = 250;
 
-/** Looks at the files as they are at that moment, also where they were replaced; does not wait, and never throws. */
+/** Checks the files as they are at that moment, even if they were replaced. Hardly waits, and never throws. */
 export type HealthStore = ReturnType<typeof openHealthStore>;
 
-/** None of the files has to exist. The caller closes it. @param shared where the journal is in no file */
+/** None of the files has to exist. The caller closes the store. @param shared given if the journal is in a shared store */
 export function openHealthStore(
   { mirror, journal }: { readonly mirror: string; readonly journal: string },
   clock: Clock,
-  shared?: () => Promise<JournalLooks>,
+  shared?: () => Promise<JournalCheck>,
 ) {
-  const ofMirror = lookAt(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
-  const ofJournal = lookAt(journalKind, journal, (database) => {
+  const ofMirror = fileCheck(mirrorKind, mirror, (database) => database.transaction(mirrorHealth(database)));
+  const ofJournal = fileCheck(journalKind, journal, (database) => {
     const db = tablesOver<JournalTables>(sqliteDialect(database));
     const locks = storeLocks(batchLocks(database, clock));
     return () => journalHealth(db, locks);
   });
-  let ofShared: Promise<JournalLooks> | undefined;
+  let ofShared: Promise<JournalCheck> | undefined;
   return {
-    mirror: ofMirror.look,
-    journal: async () => (shared === undefined ? ofJournal.look() : (await (ofShared ??= shared())).look()),
+    mirror: ofMirror.check,
+    journal: async () => (shared === undefined ? ofJournal.check() : (await (ofShared ??= shared())).check()),
     close: async () => {
       ofMirror.close();
       ofJournal.close();
@@ -92,22 +92,22 @@ export function openHealthStore(
   };
 }
 
-/** Stays open between two looks, without a transaction: opening it each time would leave some hundred MB of garbage for days. */
-function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T | Promise<T>) {
-  let open: { readonly mark: string; readonly database: Database; readonly read: () => T | Promise<T> } | undefined;
+/** Keeps the file open between two checks, without a transaction. Opening it each time leaves some hundred MB of garbage for days. */
+function fileCheck<T>(kind: FileKind, file: string, prepare: (database: Database) => () => T | Promise<T>) {
+  let open: { readonly inode: string; readonly database: Database; readonly read: () => T | Promise<T> } | undefined;
 
   function close(): void {
     open?.database.close();
     open = undefined;
   }
 
-  function opened(mark: string): () => T | Promise<T> {
-    if (open?.mark !== mark) close();
+  function readerOf(inode: string): () => T | Promise<T> {
+    if (open?.inode !== inode) close();
     if (open === undefined) {
       const empty = new FileError(`the ${kind.name} ${file} is empty`);
-      const database = openForReading(kind, file, empty, empty, patienceMs);
+      const database = openForReading(kind, file, empty, empty, busyMs);
       try {
-        open = { mark, database, read: prepare(database) };
+        open = { inode, database, read: prepare(database) };
       } catch (error) {
         database.close();
         throw error;
@@ -116,23 +116,22 @@ function lookAt<T>(kind: FileKind, file: string, prepare: (database: Database) =
     return open.read;
   }
 
-  async function look(): Promise<Look<T>> {
+  async function check(): Promise<Check<T>> {
     const { dev, ino } = statSync(file, { throwIfNoEntry: false }) ?? {};
     if (ino === undefined) {
       close();
       return { absent: true };
     }
     try {
-      return { found: await opened(`${dev} ${ino}`)() };
+      return { found: await readerOf(`${dev} ${ino}`)() };
     } catch (error) {
       close();
       if (error instanceof OperatorError) return { problem: error.message };
-      const why = messageOf(error);
-      return { problem: `the ${kind.name} ${file} cannot be read: ${why}` };
+      return { problem: `the ${kind.name} ${file} cannot be read: ${messageOf(error)}` };
     }
   }
 
-  return { look, close };
+  return { check, close };
 }
 
 interface ResourceRow {
@@ -159,7 +158,7 @@ function mirrorHealth(database: Database): () => MirrorHealth {
   const windows = database.prepare<[string], { state: WindowState; windows: number }>(
     'SELECT state, count(*) AS windows FROM mirror_windows WHERE resource = ? GROUP BY state',
   );
-  // A window that was settled after the refusal is fresher than it, whatever it is in now.
+  // If a window was settled after the refusal, its fresh_as_of is later than the refusal, whatever its state is now.
   const heldBack = database
     .prepare<[string], number>(
       `SELECT count(*) FROM mirror_windows AS held WHERE resource = ? AND state <> 'settled' AND EXISTS (
@@ -171,7 +170,7 @@ function mirrorHealth(database: Database): () => MirrorHealth {
        )`,
     )
     .pluck();
-  const lineOf = (resource: ResourceName): ResourceHealth[] => {
+  const healthOf = (resource: ResourceName): ResourceHealth[] => {
     const row = one.get({ resource });
     if (row === undefined) return [];
     const counted = { pending: 0, walking: 0, settled: 0, unsettled: 0 };
@@ -188,12 +187,12 @@ function mirrorHealth(database: Database): () => MirrorHealth {
       },
     ];
   };
-  return () => ({ resources: resourceNames.flatMap(lineOf) });
+  return () => ({ resources: resourceNames.flatMap(healthOf) });
 }
 
-/** Of a journal, whatever holds it. */
+/** Reads the health of a journal in any database. */
 export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Promise<JournalHealth> {
-  // The numbers belong together.
+  // One transaction, so that the numbers fit together.
   const moment = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
   return moment.execute(async (each) => {
     const batches = { planned: 0, applying: 0, stopped: 0, done: 0 };
@@ -203,7 +202,7 @@ export function journalHealth(db: Kysely<JournalTables>, locks: StoreLocks): Pro
       .selectFrom('journal_intents')
       .select((eb) => ['batch', 'state', eb.fn.countAll<number>().as('count')])
       .where(isOpen)
-      // By it SQLite finds the index of open rows: the rows of all batches may be millions.
+      // With this condition SQLite uses the index of open rows: there may be millions of rows.
       .where('subject', '>', '')
       .groupBy(['batch', 'state'])
       .orderBy('batch')

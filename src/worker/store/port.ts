@@ -1,14 +1,14 @@
-/** What the worker keeps from one start to the next: runs of jobs, and alerts. */
+/** What the worker stores: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
 import type { CommandEnd } from '../command.ts';
 import type { MirrorState } from '../fleet.ts';
 
 /**
- * How a run ended, or why there was none. `complete`: with 0. `partial`: with 5. `locked`: with 7. `failed`: with anything else.
- * `timed_out`: it took longer than its job allows. `interrupted`: a person, or the system, sent it a signal. `stopped`: the
- * worker was. `killed`: the worker died. `skipped`: a job that it comes after was not complete. `overlapped`: the one before was
- * still running. `missed`: no worker was running at its time, and the job does not catch up.
+ * How a run ended, or why there was none. `complete`, `partial`, `locked`: with exit code 0, 5, 7. `failed`: with any other.
+ * `timed_out`: it took longer than its job allows. `interrupted`: a person or the system sent it a signal. `stopped`: the worker
+ * was stopped. `killed`: the worker died. `skipped`: a job of `after` was not complete. `overlapped`: the previous run had not
+ * ended. `missed`: no worker was running at its time, and the job does not catch up.
  */
 export type RunOutcome =
   | 'complete'
@@ -23,20 +23,20 @@ export type RunOutcome =
   | 'overlapped'
   | 'missed';
 
-/** Why a run was begun. `caught_up`: its time had passed unnoticed. `by_hand`: `schedule --once`, or in the console. */
+/** Why a run was begun. `caught_up`: its time had been missed. `by_hand`: with `schedule --once`, or in the console. */
 type RunCause = 'scheduled' | 'caught_up' | 'by_hand';
 
 export interface NewJobRun {
   readonly run: string;
   readonly job: string;
   readonly cause: RunCause;
-  /** The time of the job that it is for, ms since 1970; null where it is by hand. */
+  /** The scheduled time, ms since 1970; null for a run by hand. */
   readonly occurrence: number | null;
-  /** 2 where the worker was stopped, or died, in the first. */
+  /** 2 if the worker was stopped, or died, during the first attempt. */
   readonly attempt: number;
   /** As a person would type it. */
   readonly command: string;
-  /** Who began it by hand in the console; not there of any other. */
+  /** Who began it in the console; absent for all other runs. */
   readonly actor?: Actor;
 }
 
@@ -44,7 +44,7 @@ export interface JobRunEnd extends CommandEnd {
   readonly outcome: RunOutcome;
 }
 
-/** One run, or one that did not come to be: then it began and ended when that was noted. */
+/** One run. If the run was skipped, both times say when that was recorded. */
 export interface JobRun extends NewJobRun, CommandEnd {
   readonly startedAt: Timestamp;
   /** null while it runs. */
@@ -54,16 +54,16 @@ export interface JobRun extends NewJobRun, CommandEnd {
 }
 
 export interface JobProgress {
-  /** Occurrences up to here are dealt with, ms since 1970. */
+  /** All occurrences up to this time have run or were skipped; ms since 1970. */
   readonly handledUntil: number;
-  /** The last that ended or did not come to be, overlapped ones apart. */
+  /** The last run that ended or was skipped, but not one that overlapped another. */
   readonly latest: JobRun | undefined;
 }
 
 /**
- * `job_failed`: a job ended otherwise than complete or partial, or did not run at its time. `job_partial`: a part of it
- * failed. `stale`: the mirror is older than it may be. `deletions_refused`: too many rows would go at once.
- * `batch_unknown`: the outcome of a row is unknown. `worker_file`: the worker cannot write its own file. `test`: none.
+ * `job_failed`: a job ended neither complete nor partial, or did not run at its time. `job_partial`: a part of a job failed.
+ * `stale`: the mirror is older than allowed. `deletions_refused`: too many rows would have been removed at once.
+ * `batch_unknown`: the outcome of a row is unknown. `worker_file`: the worker cannot write its own file. `test`: a test alert.
  */
 export type ProblemKind =
   | 'job_failed'
@@ -74,14 +74,14 @@ export type ProblemKind =
   | 'worker_file'
   | 'test';
 
-/** Something that is wrong. Holds nothing of any person and nothing secret: it is sent to others. */
+/** Something that is wrong. It leaves the machine, so it contains no personal data and no secrets. */
 export interface Problem {
-  /** The same as long as it is the same one: `job_failed:sync`. */
+  /** Identifies the problem while it lasts: `job_failed:sync`. */
   readonly problem: string;
   readonly kind: ProblemKind;
   /** One line for a person: what is wrong, and the reason. */
   readonly text: string;
-  /** What to do next, a command in backquotes in it; null where nothing is to be done. */
+  /** What to do next, with commands in backquotes; null if there is nothing to do. */
   readonly next: string | null;
   readonly job: string | null;
   readonly run: string | null;
@@ -89,36 +89,36 @@ export interface Problem {
   readonly exitCode: number | null;
 }
 
-/** A problem that is open and was sent. */
+/** An open problem that was sent. */
 export interface Alert extends Problem {
   readonly since: Timestamp;
-  /** When it was sent last. */
+  /** When it was last sent. */
   readonly sentAt: Timestamp;
 }
 
 export type Channel = 'webhook' | 'command';
 
-/** One thing to be delivered by one channel. */
+/** One message for one channel. */
 export interface Message {
-  /** The receiver sees it: two deliveries of the same message have the same. */
+  /** Sent along: a message that is delivered twice has the same id both times. */
   readonly id: string;
   readonly channel: Channel;
   /** JSON text. */
   readonly payload: string;
   readonly at: Timestamp;
-  /** Tries that failed. */
+  /** How many deliveries failed. */
   readonly attempts: number;
-  /** Not to be tried before. */
+  /** The earliest time of the next delivery. */
   readonly notBefore: Timestamp;
 }
 
 export interface AlertBook {
   readonly alerts: readonly Alert[];
-  /** Undelivered ones, the oldest first. */
+  /** Undelivered messages, the oldest first. */
   readonly messages: readonly Message[];
 }
 
-/** One of several workers. `gone`: it has not been heard of for longer than a lease lasts. */
+/** One of several workers. `gone`: it has been silent for longer than a lease lasts. */
 export interface FleetMember {
   readonly worker: string;
   readonly host: string;
@@ -126,6 +126,6 @@ export interface FleetMember {
   readonly since: Timestamp;
   readonly seen_at: Timestamp;
   readonly state: 'works' | 'waits' | 'gone';
-  /** Of its machine, compared with what is published. */
+  /** The mirror of its machine, compared with the published one. */
   readonly mirror: MirrorState;
 }

@@ -1,11 +1,11 @@
-/** In a PostgreSQL database: the worker's store, the workers of other machines, and the health of the journal. */
+/** The worker's store, the workers of all machines and the health of the journal in a PostgreSQL database. */
 import { hostname } from 'node:os';
 import type { Kysely } from 'kysely';
 import { type JournalBackend, movedProblem } from '../../journal/database.ts';
 import { openSharedBackendIfMade, sharedHasStep, sharedHead } from '../../journal/postgres.ts';
 import type { JournalTables } from '../../journal/tables.ts';
 import { OperatorError } from '../../model/errors.ts';
-import { journalHealth, type JournalLooks } from './health.ts';
+import { journalHealth, type JournalCheck } from './health.ts';
 import type { SharedStore } from '../../model/address.ts';
 import type { Clock } from '../../model/time.ts';
 import { tablesOver } from '../../store/kysely-sqlite.ts';
@@ -14,10 +14,10 @@ import type { SharedDatabase } from '../../store/postgres.ts';
 import { hasTable, openShared, openSharedIfMade } from '../../store/postgres-schema.ts';
 import type { FleetMember } from './port.ts';
 import { workerKind } from './sqlite.ts';
-import type { FleetPlace } from '../fleet.ts';
+import type { Membership } from '../fleet.ts';
 import { openWorkerStoreOver, schedulerLock, workerLockWords, type WorkerStore } from './store.ts';
 
-/** Opens the worker's store there, and makes it where there is none. Throws a FileError. The caller closes it. */
+/** Opens the worker's store; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
   const database = await openShared(store, workerKind, clock);
   try {
@@ -29,7 +29,7 @@ export async function openSharedWorkerStore(store: SharedStore, clock: Clock): P
   }
 }
 
-/** What belongs to a journal that was moved into files is gone on with there. */
+/** Throws an OperatorError if the journal was moved into files: the worker's store went with it. */
 async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<void> {
   if (!(await hasTable({ query, schema }, 'journal_identity'))) return;
   const [found] = await query<{ id: string }>(`select id from ${schema}.journal_identity`);
@@ -37,7 +37,7 @@ async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<voi
   if (moved !== null) throw moved;
 }
 
-/** The same where there is one; undefined where no worker has run. */
+/** Opens an existing worker's store; undefined if no worker has run. */
 export async function openSharedWorkerStoreIfMade(store: SharedStore, clock: Clock): Promise<WorkerStore | undefined> {
   const database = await openSharedIfMade(store, workerKind, clock);
   return database && openOver(database, clock);
@@ -46,14 +46,14 @@ export async function openSharedWorkerStoreIfMade(store: SharedStore, clock: Clo
 function openOver(database: SharedDatabase, clock: Clock): WorkerStore {
   const { dialect, close } = database;
   const locks = openLeases(database, { prefix: '', ...workerLockWords });
-  // What fails is explained by the driver, whatever the statement.
   const fleet = () => fleetIn(database);
-  const goesBy = database.clockFor(clock);
-  return openWorkerStoreOver({ dialect, explained: (error) => error, locks, clock: goesBy, fleet, close });
+  // The errors of `database` are already explained.
+  const explain = (error: unknown) => error;
+  return openWorkerStoreOver({ dialect, explain, locks, clock: database.clockFor(clock), fleet, close });
 }
 
-/** Stays connected between two looks; what fails is said, and tried anew at the next. */
-export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLooks {
+/** Stays connected between two checks. Connects again after a failure. */
+export function sharedJournalCheck(store: SharedStore, clock: Clock): JournalCheck {
   let backend: JournalBackend | undefined;
   let db: Kysely<JournalTables> | undefined;
   const close = async () => {
@@ -63,7 +63,7 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
     await open?.close();
   };
   return {
-    look: async () => {
+    check: async () => {
       try {
         backend ??= await openSharedBackendIfMade(store, clock);
         if (backend === undefined) return { absent: true };
@@ -79,18 +79,19 @@ export function sharedJournalLooks(store: SharedStore, clock: Clock): JournalLoo
   };
 }
 
-const shownFor = '7 days';
+/** How long a worker that is gone stays in the list. */
+const keptFor = '7 days';
 
-/** The place of this worker among the others. The caller closes it, which gives it up. */
-export async function openFleetPlace(store: SharedStore, worker: string, clock: Clock): Promise<FleetPlace> {
+/** Adds this worker to the others. The caller closes it, which removes the worker again. */
+export async function openMembership(store: SharedStore, worker: string, clock: Clock): Promise<Membership> {
   const database = await openShared(store, workerKind, clock);
   const { query, schema } = database;
   const { leaseMs = defaultLeaseMs } = store;
-  await query(`delete from ${schema}.store_workers where seen < clock_timestamp() - interval '${shownFor}'`);
+  await query(`delete from ${schema}.store_workers where seen < clock_timestamp() - interval '${keptFor}'`);
   return {
     leaseMs,
     clock: database.clockFor(clock),
-    look: async (mirror) => {
+    heartbeat: async (mirror) => {
       const [found] = await query<{ free_for: number | null; taken: boolean; better: boolean }>(
         `with me as (insert into ${schema}.store_workers as w
            values ($1, $2, $3, to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), clock_timestamp(), $4)
@@ -102,7 +103,7 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
          from (select) as one left join ${schema}.store_leases as l on l.name = '${schedulerLock}'`,
         [worker, hostname(), process.pid, mirror],
       );
-      if (found === undefined) throw new Error('a look at the workers found nothing');
+      if (found === undefined) throw new Error('the heartbeat returned no row');
       return { freeForMs: found.taken ? undefined : (found.free_for ?? Infinity), isBetterWaiting: found.better };
     },
     head: () => sharedHead(database),
@@ -111,14 +112,14 @@ export async function openFleetPlace(store: SharedStore, worker: string, clock: 
       try {
         await query(`delete from ${schema}.store_workers where worker = $1`, [worker]);
       } catch {
-        // Then it is shown as gone.
+        // Then the others see it as gone.
       }
       await database.close();
     },
   };
 }
 
-/** Those that there are, and those that are gone, in the order in which they came. */
+/** Returns the present workers and those that are gone, in the order in which they came. */
 async function fleetIn({
   query,
   schema,
@@ -131,6 +132,6 @@ async function fleetIn({
          else 'waits' end as state
      from ${schema}.store_workers as w left join ${schema}.store_leases as l
        on l.name = '${schedulerLock}' and l.run = w.worker and l.until > clock_timestamp()
-     where w.seen > clock_timestamp() - interval '${shownFor}' order by w.since, w.worker`,
+     where w.seen > clock_timestamp() - interval '${keptFor}' order by w.since, w.worker`,
   );
 }

@@ -1,4 +1,4 @@
-/** The worker's store in an SQLite file of its own, beside the mirror: it is there before the mirror is, and outlives it. */
+/** The worker's store in a separate SQLite file beside the mirror: it exists before the mirror does, and survives a new mirror. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../../model/errors.ts';
 import { explainFileError } from '../../model/files.ts';
@@ -77,21 +77,21 @@ export const workerKind: FileKind = {
   damaged: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
 };
 
-// What was begun or sent must not be forgotten with the power: it would be begun or sent again.
+// After a power failure, the worker must still know what it began or sent. Otherwise it would do so again.
 const pragmas = ['synchronous = FULL'];
 
-/** Opens the worker's file, and makes it where there is none. Throws `FileError`. The caller closes it. */
+/** Opens the worker's file; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
   return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, clock, pragmas), file, clock));
 }
 
-/** Opens an existing one to be looked at. Throws `FileError`. The caller closes it. */
+/** Opens an existing file for reading. Throws a FileError. The caller closes it. */
 export function openWorkerStoreForReading(file: string, clock: Clock = systemClock): WorkerStore {
   const absent = new FileError(`there is no ${file}: no worker has run for this mirror`);
   return openWorkerStoreOver(backendOf(openForReading(workerKind, file, absent, absent), file, clock));
 }
 
-/** The worker's file, made where there is none. Throws `FileError`. The caller closes it. */
+/** The worker's file for a move; created if it does not exist. Throws a FileError. The caller closes it. */
 export function openWorkerBackend(file: string, clock: Clock) {
   const database = openForWriting(workerKind, file, clock, pragmas);
   const names = database.prepare<[], string>('SELECT name FROM worker_locks').pluck();
@@ -102,7 +102,7 @@ function backendOf(database: Database, file: string, clock: Clock): WorkerBacken
   const locks = locksIn(database, { table: 'worker_locks', key: 'name', ...workerLockWords }, clock);
   return {
     dialect: sqliteDialect(database),
-    explained: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
+    explain: (error) => explainFileError(error, "write to the worker's file", file) ?? error,
     locks: storeLocks(locks),
     clock,
     close: () => void database.close(),

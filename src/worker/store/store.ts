@@ -1,4 +1,4 @@
-/** The worker's store over whatever database holds it, in statements that SQLite and PostgreSQL both understand. */
+/** The worker's store over any database, in statements that SQLite and PostgreSQL both understand. */
 import type { Dialect, Generated, Kysely, Selectable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type Clock, parseInstant, type Timestamp, timestampOf } from '../../model/time.ts';
@@ -6,17 +6,17 @@ import { tablesOver } from '../../store/kysely-sqlite.ts';
 import type { LockOwner, LockWords, StoreLocks } from '../../store/lock.ts';
 import type { Alert, AlertBook, FleetMember, JobProgress, JobRun, JobRunEnd, Message, NewJobRun } from './port.ts';
 
-/** What a database that holds a worker's store does in its own way. Its tables are there, in the newest version. */
+/** What differs between the databases of a worker's store. The tables exist, in the newest version. */
 export interface WorkerBackend {
-  /** A transaction of it sees nothing of another, and lets no other one write until it ends. */
+  /** Its transactions are isolated from each other, and only one can write at a time. */
   readonly dialect: Dialect;
-  /** The error as one that names the database and says what to do, where it is about that. */
-  readonly explained: (error: unknown) => unknown;
-  /** That of the schedule, and one of each job. */
+  /** Turns an error of the database into one that names it and says what to do; returns any other error unchanged. */
+  readonly explain: (error: unknown) => unknown;
+  /** The lock of the schedule, and one for each job. */
   readonly locks: StoreLocks;
-  /** By which everything in it goes. */
+  /** All times in the store come from this clock. */
   readonly clock: Clock;
-  /** Of several machines. */
+  /** The workers of several machines, if they share the store. */
   readonly fleet?: () => Promise<FleetMember[]>;
   readonly close: () => void | Promise<void>;
 }
@@ -42,7 +42,8 @@ interface WorkerTables {
 
 type Connection = Kysely<WorkerTables>;
 
-const keptRuns = 500;
+/** For each job. */
+const maxKeptRuns = 500;
 
 export const schedulerLock = 'schedule';
 const jobLock = (job: string) => `job ${job}`;
@@ -56,8 +57,8 @@ export const workerLockWords: LockWords = {
 export type WorkerStore = ReturnType<typeof openWorkerStoreOver>;
 
 /**
- * The store that the backend leads to. A method that changes something has done so on the disk when its promise is kept, or not at all.
- * All of them throw a FileError. The caller closes it, which closes the database.
+ * Opens the store of the backend. When the promise of a writing method resolves, the change is durable; otherwise nothing has changed.
+ * All methods throw a FileError. The caller closes the store, which closes the database.
  */
 export function openWorkerStoreOver(backend: WorkerBackend) {
   const db = tablesOver<WorkerTables>(backend.dialect);
@@ -65,54 +66,54 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
   const now = (): Timestamp => timestampOf(clock.now());
   let scheduler: string | undefined;
 
-  async function explained<T>(doing: () => Promise<T>): Promise<T> {
+  async function explained<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await doing();
+      return await work();
     } catch (error) {
-      throw backend.explained(error);
+      throw backend.explain(error);
     }
   }
 
-  const whole = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
-    explained(() => db.transaction().execute(doing));
+  const transaction = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
+    explained(() => db.transaction().execute(work));
 
-  /** One durable step: all of it, or none; and none where a lock of ours was lost. */
-  const step = <T>(doing: (connection: Connection) => Promise<T>): Promise<T> =>
-    whole(async (connection) => {
+  /** A transaction that writes only if this process still holds all its locks. */
+  const step = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
+    transaction(async (connection) => {
       await locks.guard(connection);
-      return doing(connection);
+      return work(connection);
     });
 
   return {
-    /** By which jobs are due, and alerts too: several machines may share it. */
+    /** The clock for jobs and alerts. Several machines may share it. */
     clock,
-    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once it is not sure to stay that. */
+    /** Makes this process the scheduler, or throws LockHeldError. The signal is aborted once the lock may be lost. */
     acquireScheduler: async (run: string): Promise<AbortSignal> => {
-      await whole((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
+      await transaction((connection) => locks.acquire(connection, schedulerLock, run, 'schedule'));
       scheduler = run;
       return locks.lost(schedulerLock);
     },
     releaseScheduler: async (): Promise<void> => {
       const run = scheduler;
-      if (run !== undefined) await whole((connection) => locks.release(connection, schedulerLock, run));
+      if (run !== undefined) await transaction((connection) => locks.release(connection, schedulerLock, run));
       scheduler = undefined;
     },
-    /** Throws LockHeldError where a lock of ours was lost. */
+    /** Throws LockHeldError if this process has lost a lock. */
     checkLocks: (): Promise<void> => step(async () => {}),
     scheduler: (): Promise<LockOwner | undefined> => explained(() => locks.owner(db, schedulerLock)),
 
-    /** Takes note of the jobs. Of one that is new, or has new times, only what comes from now on counts. Runs are kept. */
+    /** Records the jobs of the settings. A job that is new, or has new times, starts from now. Runs are kept. */
     adoptJobs: (
-      wanted: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
+      jobs: readonly { readonly name: string; readonly cron: string; readonly timezone: string }[],
     ): Promise<void> =>
       step(async (connection) => {
         const at = now();
         const known = await connection.selectFrom('worker_jobs').selectAll().execute();
         for (const { job } of known) {
-          if (wanted.some(({ name }) => name === job)) continue;
+          if (jobs.some(({ name }) => name === job)) continue;
           await connection.deleteFrom('worker_jobs').where('job', '=', job).execute();
         }
-        for (const { name, cron, timezone } of wanted) {
+        for (const { name, cron, timezone } of jobs) {
           const before = known.find(({ job }) => job === name);
           if (before?.cron === cron && before.timezone === timezone) continue;
           const until = before === undefined || before.handledUntil < at ? at : before.handledUntil;
@@ -150,25 +151,25 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
           }),
         );
       }),
-    /** Occurrences up to then are dealt with; it may lie before what was set earlier. */
+    /** Records that all occurrences up to `until` are handled. `until` may be earlier than the recorded time. */
     setHandled: (job: string, until: number): Promise<void> =>
       step(async (connection) => {
         const jobs = connection.updateTable('worker_jobs').set({ handledUntil: timestampOf(until) });
         await jobs.where('job', '=', job).execute();
       }),
 
-    /** Records the run as begun and its occurrence as dealt with. Throws LockHeldError while another run of the job goes on. */
+    /** Records that the run has begun and its occurrence is handled. Throws LockHeldError while the job is already running. */
     beginRun: async (run: NewJobRun): Promise<void> => {
       const command = run.cause === 'by_hand' ? 'schedule --once' : 'schedule';
       try {
-        // A step of its own: where the next one is undone, this process must still know what it has locked.
-        await whole((connection) => locks.acquire(connection, jobLock(run.job), run.run, command));
+        // A separate transaction: if the next one is rolled back, this process must still know that it holds the lock.
+        await transaction((connection) => locks.acquire(connection, jobLock(run.job), run.run, command));
         await step((connection) => beginRow(connection, run, now()));
       } catch (error) {
         try {
-          await whole((connection) => locks.release(connection, jobLock(run.job), run.run));
+          await transaction((connection) => locks.release(connection, jobLock(run.job), run.run));
         } catch {
-          // Else the job would be locked for as long as this process lives.
+          // Otherwise the job would stay locked for as long as this process lives.
           locks.abandon(jobLock(run.job), run.run);
         }
         throw error;
@@ -180,7 +181,7 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
         await locks.release(connection, jobLock(ended.job), run);
         return ended;
       }),
-    /** Records that an occurrence came to nothing, and as dealt with. */
+    /** Records that an occurrence was skipped, and that it is handled. */
     recordSkip: (
       occurrence: Omit<NewJobRun, 'cause' | 'attempt' | 'actor'> & { readonly occurrence: number },
       end: JobRunEnd,
@@ -190,8 +191,8 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
         await beginRow(connection, { ...occurrence, cause: 'scheduled', attempt: 1 }, at);
         await endRow(connection, occurrence.run, end, at);
       }),
-    /** At the start of a scheduler: what one before it, or a process by hand, left running becomes `killed`; gives it. */
-    endLeftRuns: (): Promise<JobRun[]> =>
+    /** Called when a scheduler starts: ends the runs that dead processes left open, as `killed`, and returns them. */
+    endOrphanedRuns: (): Promise<JobRun[]> =>
       step(async (connection) => {
         const end = {
           outcome: 'killed',
@@ -199,18 +200,18 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
           problem: 'the worker died while it ran',
           report: null,
         } as const;
-        const left: JobRun[] = [];
+        const orphans: JobRun[] = [];
         const running = connection.selectFrom('worker_runs').select(['run', 'job', 'cause']);
         for (const { run, job, cause } of await running.where('outcome', 'is', null).orderBy('number').execute()) {
-          // What a scheduler before this one ran has nobody any more, though its lock may last a moment longer.
-          const isOurs = scheduler !== undefined && cause !== 'by_hand';
-          if (!isOurs && (await locks.owner(connection, jobLock(job)))?.run === run) continue;
+          // Only a scheduler starts runs that are not by hand, and the previous one is gone, even if its lock has not expired yet.
+          const isSchedulers = scheduler !== undefined && cause !== 'by_hand';
+          if (!isSchedulers && (await locks.owner(connection, jobLock(job)))?.run === run) continue;
           await locks.release(connection, jobLock(job), run);
-          left.push(await endRow(connection, run, end, now()));
+          orphans.push(await endRow(connection, run, end, now()));
         }
-        return left;
+        return orphans;
       }),
-    /** Newest first; of one job, or of all. */
+    /** The last runs of one job, or of all; newest first. */
     runs: (limit: number, job?: string): Promise<JobRun[]> =>
       explained(async () => {
         const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
@@ -222,7 +223,7 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
         return row === undefined ? undefined : runOf(row);
       }),
 
-    /** The workers of a store that several machines share; none of a file. */
+    /** The workers of a shared store; empty for a file. */
     fleet: async (): Promise<FleetMember[]> => (await backend.fleet?.()) ?? [],
 
     alerts: (): Promise<AlertBook> =>
@@ -234,7 +235,7 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
           ({ number: _number, ...message }) => message,
         ),
       })),
-    // There are never many: they are written whole.
+    // There are never many alerts, so all of them are replaced.
     saveAlerts: ({ alerts, messages }: AlertBook): Promise<void> =>
       step(async (connection) => {
         await connection.deleteFrom('worker_alerts').execute();
@@ -250,7 +251,7 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
     close: async (): Promise<void> => {
       await locks.close();
       await db.destroy();
-      // Where nothing was done over it, Kysely has nothing to close.
+      // Kysely closes its driver only if a query has opened it.
       await backend.close();
     },
   };
@@ -292,7 +293,7 @@ async function beginRow(
         .where('kept.job', '=', run.job)
         .orderBy('kept.number', 'desc')
         .limit(1)
-        .offset(keptRuns),
+        .offset(maxKeptRuns),
     )
     .execute();
 }

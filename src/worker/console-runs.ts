@@ -1,4 +1,4 @@
-/** What people start in the console: syncs and comparisons, each a command of its own, on record as a run by hand. */
+/** Runs that people start in the console: syncs, comparisons and rehearsals, each a separate command, recorded as runs by hand. */
 import { accountVariable, type Actor, actorText, runVariable } from '../model/actor.ts';
 import { InterruptedError, messageOf, UsageError } from '../model/errors.ts';
 import { commandText } from '../model/job.ts';
@@ -6,11 +6,11 @@ import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import type { Clock } from '../model/time.ts';
-import { type CommandRunner, type LogLine, notRun, outcomeOf } from './command.ts';
+import { type CommandRunner, type LogLine, couldNotRun, outcomeOf } from './command.ts';
 import type { JobRunEnd } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
-/** What can be started, by the name of the console, with the words of the command line. */
+/** The runs that the start page offers, with their command lines. */
 const startable = {
   sync: ['sync'],
   quick: ['sync', '--quick'],
@@ -19,18 +19,18 @@ const startable = {
 } as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
 export type Startable = keyof typeof startable;
 
-export interface Order {
+export interface NewConsoleRun {
   readonly commandLine: readonly string[];
-  /** One of the same name at a time. */
+  /** Only one run of each name at a time. */
   readonly name: string;
-  /** The command line as it is on record, where it names what is the console's own. */
+  /** The command line to record, if the real one names a temporary file of the console. */
   readonly shown?: readonly string[];
-  /** Called when it has ended, however it did. */
+  /** Called when the run has ended, in whatever way. */
   readonly atEnd?: () => Promise<void>;
 }
 
-/** @param resources everything where none is named */
-export function orderOf(what: Startable, resources: readonly ResourceName[]): Order {
+/** @param resources empty for all resources */
+export function consoleRunOf(what: Startable, resources: readonly ResourceName[]): NewConsoleRun {
   return { commandLine: [...startable[what], ...resources], name: startable[what][0] };
 }
 
@@ -38,9 +38,9 @@ export function isStartable(text: string): text is Startable {
   return Object.hasOwn(startable, text);
 }
 
-interface ByHandPorts {
+interface ConsoleRunsPorts {
   readonly run: CommandRunner;
-  /** Opens the worker's store when the first run begins; it is closed by whoever gave it. */
+  /** Opens the worker's store; called when the first run begins. The owner of the store closes it. */
   readonly openStore: () => Promise<WorkerStore>;
   readonly clock: Clock;
   readonly log: Log;
@@ -52,28 +52,31 @@ interface Started {
   readonly stop: AbortController;
   readonly ended: Promise<void>;
   stoppedBy: Actor | null;
-  /** The last line of its log of each kind about each resource. */
+  /** For each kind of log line and each resource, the last such line. */
   readonly lines: Map<string, LogLine>;
 }
 
-export class ByHand {
-  readonly #ports: ByHandPorts;
+export class ConsoleRuns {
+  readonly #ports: ConsoleRunsPorts;
   readonly #running = new Map<string, Started>();
   #store: Promise<WorkerStore> | undefined;
   #isClosing = false;
 
-  constructor(ports: ByHandPorts) {
+  constructor(ports: ConsoleRunsPorts) {
     this.#ports = ports;
   }
 
-  /** Starts it, and gives the name of the run. Throws a LockHeldError where this console, or another one, is at the same. */
-  async begin({ commandLine, name, shown = commandLine, atEnd }: Order, actor: Actor): Promise<string> {
+  /** Starts the run and returns its id. Throws a LockHeldError if this or another console already has a run of that name. */
+  async begin({ commandLine, name, shown = commandLine, atEnd }: NewConsoleRun, actor: Actor): Promise<string> {
     const { clock, signal } = this.#ports;
-    if (signal.aborted) throw new UsageError('the console is stopping', { advice: 'Start it anew, and try again.' });
+    if (signal.aborted)
+      throw new UsageError('the console is stopping', {
+        advice: 'Start the console again, then start this run again.',
+      });
     const store = await this.#open();
     const run = runId(clock);
     const command = commandText(shown);
-    // No job has a name with a blank in it.
+    // The names of jobs have no blank, so this is nobody's job.
     const job = `console ${name}`;
     await store.beginRun({ run, job, cause: 'by_hand', occurrence: null, attempt: 1, command, actor });
     const stop = new AbortController();
@@ -85,37 +88,37 @@ export class ByHand {
     return run;
   }
 
-  /** Once; again where it could not be opened. */
+  /** Opens the store once; tries again if that failed. */
   #open(): Promise<WorkerStore> {
     const opening = (this.#store ??= this.#ports.openStore());
     opening.catch(() => (this.#store = undefined));
     return opening;
   }
 
-  /** Whether this console has started the run, and it goes on. */
+  /** Whether this console has started the run and it has not ended. */
   isRunning(run: string): boolean {
     return this.#running.has(run);
   }
 
-  /** The last line of its log of each kind about each resource, the newest at the end. */
+  /** For each kind of log line and each resource, the last such line; the newest at the end. */
   lastLines(run: string): readonly LogLine[] {
     return [...(this.#running.get(run)?.lines.values() ?? [])];
   }
 
-  /** Lets it stop in order. Throws a UsageError where this console does not run it. */
+  /** Asks the run to stop. Throws a UsageError if this console does not run it. */
   stop(run: string, actor: Actor): void {
     const started = this.#running.get(run);
     if (started === undefined) {
       throw new UsageError(`this console does not run ${run}`, {
-        advice: 'It may have ended. What the worker or a person runs is stopped there.',
+        advice: 'It may have ended. A run that the worker or a person started elsewhere must be stopped there.',
       });
     }
-    this.#ports.log.warn({ run, account: actor.account }, 'the run is stopped in the console');
+    this.#ports.log.warn({ run, account: actor.account }, 'somebody stopped the run in the console');
     started.stoppedBy = actor;
     started.stop.abort(new InterruptedError('SIGINT'));
   }
 
-  /** Stops them all in order, and waits until their ends are on record. */
+  /** Stops all runs, and waits until their ends are on record. */
   async close(): Promise<void> {
     this.#isClosing = true;
     for (const { stop } of this.#running.values()) stop.abort(new InterruptedError('SIGTERM'));
@@ -137,7 +140,7 @@ export class ByHand {
         const { resource } = line.fields;
         const about = `${line.message} ${String(resource)}`;
         const lines = this.#running.get(run)?.lines;
-        // Made anew, so that the newest line is the last.
+        // Deleted first, so that the newest line comes last.
         lines?.delete(about);
         lines?.set(about, line);
       },
@@ -146,18 +149,18 @@ export class ByHand {
     try {
       const ended = await this.#ports.run(commandLine, use, AbortSignal.any([signal, stop]));
       const by = this.#running.get(run)?.stoppedBy ?? null;
-      // One that had only just begun is ended by the signal itself, without an exit code.
+      // A command that has only just begun dies of the signal, without an exit code.
       const stopped = signal.aborted || this.#isClosing || by !== null;
       const outcome = outcomeOf(ended.exitCode, { stopped });
       const problem = by === null || ended.exitCode === 0 ? ended.problem : `it was stopped by ${actorText(by)}`;
       end = { ...ended, outcome, problem };
     } catch (error) {
-      end = notRun(error);
+      end = couldNotRun(error);
     }
     try {
       await store.endRun(run, end);
     } catch (error) {
-      log.error({ run }, `the end of the run is not on record: ${messageOf(error)}`);
+      log.error({ run }, `the end of the run could not be recorded: ${messageOf(error)}`);
     }
     this.#running.delete(run);
   }

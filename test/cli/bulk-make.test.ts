@@ -48,7 +48,7 @@ describe('bulk template', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'credit.csv'), 'mine');
     const refused = await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv'], { folder });
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('credit.csv is there already') });
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('credit.csv already exists') });
     expect(readFileSync(join(folder, 'credit.csv'), 'utf8')).toBe('mine');
     expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv', '--force'], { folder })).code).toBe(0);
     expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.xlsx'], { folder })).stderr).toContain('.csv');

@@ -135,7 +135,10 @@ describe('export', () => {
       expect((await run(name)).stderr).toContain('is a file of admin-mirror itself');
       expect(readFileSync(join(folder, name), 'utf8')).toBe(text);
     }
-    expect(await run('out/')).toMatchObject({ code: 2, stderr: expect.stringContaining('out/ names a folder') });
+    expect(await run('out/')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('out/ is the name of a folder'),
+    });
     expect(await run('')).toMatchObject({ code: 2, stderr: expect.stringContaining('the name of the file is empty') });
     expect(readdirSync(folder).toSorted()).toEqual(Object.keys(files).toSorted());
   });

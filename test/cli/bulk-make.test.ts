@@ -100,7 +100,7 @@ describe('bulk select', () => {
     const refused = await invoke(args('--db', users(2)), { folder });
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
     const own = await invoke(args('--db', file, '--force'), { folder });
-    expect(own).toMatchObject({ code: 2, stderr: expect.stringContaining('a file of admin-mirror itself') });
+    expect(own).toMatchObject({ code: 2, stderr: expect.stringContaining("one of admin-mirror's own files") });
   });
 });
 

@@ -477,7 +477,7 @@ describe('bulk receipt', () => {
     expect(readFileSync(join(folder, 'r.json'), 'utf8')).toBe('mine');
     expect((await bulk(['receipt', batch, '-o', 'r.json', '--force'])).code).toBe(0);
     const own = await bulk(['receipt', batch, '-o', 'data/receipt.key', '--force']);
-    expect([own.code, own.stderr]).toEqual([2, expect.stringContaining('is a file of admin-mirror itself')]);
+    expect([own.code, own.stderr]).toEqual([2, expect.stringContaining("is one of admin-mirror's own files")]);
     expect((await bulk(['receipt', 'nothing'])).stderr).toMatch(/there is no batch nothing/);
   });
 

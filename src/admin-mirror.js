@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The command itself. In a clone it runs src/main.ts, in the published package the bundle in dist/command/. It is plain
-// JavaScript so that a Node too old for the rest can still say so.
+// JavaScript so that even a Node that is too old for the rest can print the message below.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 18)) {
   process.stderr.write(
@@ -9,10 +9,10 @@ if (major < 22 || (major === 22 && minor < 18)) {
   );
   process.exit(2);
 }
-// An import of `node:fs` loads all that it gives, streams too, before anybody asks for those.
+// Not an import of `node:fs`, which would load everything it exports, streams included.
 const [files, { enableCompileCache }, { homedir }, path] = ['fs', 'module', 'os', 'path'].map(process.getBuiltinModule);
-// Compiled code is kept before the first module of ours is loaded: `--version` then takes 1.3 times as long as an empty
-// node, and 3 times without it. Threads and processes of ours find the folder by the variable.
+// Turn on the compile cache before our first module loads: `--version` takes 1.3 times as long as an empty node with it, and
+// 3 times without it. Our threads and child processes find the folder through the variable.
 const cache = ownCacheFolder();
 if (cache !== undefined && !process.env.NODE_COMPILE_CACHE) {
   enableCompileCache(cache);
@@ -24,9 +24,9 @@ const { main } = await import(files.existsSync(source) ? source.href : bundle.hr
 await main(process.argv.slice(2));
 
 /**
- * A folder for compiled code that nobody else can write to, undefined where there is none. Node runs what it finds there
- * and checks it for damage only, so whoever writes to the folder runs code as this user: the system's temporary folder,
- * which Node takes by itself, may have been prepared by anybody.
+ * Returns a folder for compiled code that nobody else can write to, or undefined if there is none. Node runs what it finds
+ * there and checks it only for damage, so whoever can write to the folder can run code as this user. Node's default is the
+ * system's temporary folder, where anybody may have put such a folder.
  */
 function ownCacheFolder() {
   const user = process.getuid?.();
@@ -34,11 +34,11 @@ function ownCacheFolder() {
   try {
     const home = base && path.isAbsolute(base) ? base : path.join(homedir(), '.cache');
     const folder = path.join(home, 'admin-mirror');
-    // One by one: where nothing can be made, as in /proc, making all at once never comes to an end.
+    // One by one: with `recursive`, mkdir never returns in places like /proc where nothing can be created.
     for (const each of [home, folder]) if (!files.existsSync(each)) files.mkdirSync(each, 0o700);
     const real = files.realpathSync(folder);
     if ((files.statSync(real).mode & 0o077) !== 0) return undefined;
-    // Who can write to a folder above it can put another one in its place.
+    // Whoever can write to a folder above it can replace it.
     for (let at = real; ; at = path.dirname(at)) {
       const { uid, mode } = files.statSync(at);
       const isOurs = uid === user || (uid === 0 && at !== real);
@@ -47,7 +47,7 @@ function ownCacheFolder() {
       if (at === path.dirname(at)) return real;
     }
   } catch {
-    // No home, or one that cannot be written to: it starts a little slower.
+    // No home folder, or it is not writable: the program just starts a little slower.
     return undefined;
   }
 }

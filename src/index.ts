@@ -1,5 +1,5 @@
 /**
- * admin-mirror as a library: the client of the Administration API, the sandbox that stands in for a server in tests,
+ * admin-mirror as a library: the client of the Administration API, the sandbox that replaces a server in tests,
  * and the description of every resource and operation. The command line is not part of it.
  */
 export type {

@@ -1,37 +1,37 @@
-/** The process: arguments and signals in, exit code out. Nothing else ends it. */
+/** The process: takes arguments and signals, ends with an exit code. Nothing else in the program ends it. */
 import type { CommandRow } from './cli/commands.ts';
 import { version } from './model/program.ts';
 import type { ExitCode } from './model/errors.ts';
 
-/** Runs the command line and ends the process with its exit code. Tests bring commands of their own. */
+/** Runs the command line and ends the process with its exit code. Tests pass commands of their own. */
 export async function main(argv: readonly string[], rows?: readonly CommandRow[]): Promise<void> {
-  const response: Response = { counts: false, failure: undefined };
+  const output: OutputState = { mustFinish: false, failure: undefined };
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    response.failure ??= error;
-    // What was sent to a server decides how the command ends, and not whether anybody reads of it.
-    if (response.counts) return;
-    // The reader (`| head`) has what it wanted.
+    output.failure ??= error;
+    // Once something was sent to a server, its outcome decides the exit code, whether or not anybody reads the output.
+    if (output.mustFinish) return;
+    // The reader (`| head`) has all that it wanted.
     if (error.code === 'EPIPE') process.exit(0);
     process.stderr.write(`error: could not write to standard output: ${error.message}\n`);
     process.exit(2);
   });
-  // Where standard error is gone there is nobody to tell.
+  // If standard error fails, there is nobody left to tell.
   process.stderr.on('error', () => {});
-  // Needed often and by scripts, so printed before anything else is loaded.
+  // Scripts call this often, so it prints before anything else is loaded.
   if (argv.length === 1 && (argv[0] === '--version' || argv[0] === '-V')) process.stdout.write(`${version()}\n`);
-  else process.exit(await runProcess(argv, response, rows));
+  else process.exit(await runProcess(argv, output, rows));
 }
 
-/** What becomes of standard output. */
-interface Response {
-  /** The command has begun to send: it goes on to its end, and its exit code counts. */
-  counts: boolean;
+/** The state of standard output. */
+interface OutputState {
+  /** The command has begun to send: it runs to its end, and its exit code counts, even if nobody reads the output. */
+  mustFinish: boolean;
   failure: NodeJS.ErrnoException | undefined;
 }
 
 async function runProcess(
   argv: readonly string[],
-  response: Response,
+  output: OutputState,
   rows?: readonly CommandRow[],
 ): Promise<ExitCode> {
   const [{ run }, { InterruptedError }, { bugText }, { SecretWords, withoutCredentials }, { harmless }] =
@@ -49,18 +49,18 @@ async function runProcess(
     process.exit(1);
   });
   const events = new EventTarget();
-  // Left to itself, Node would open a debugger at this signal.
+  // Without a listener, Node opens a debugger on this signal.
   process.on('SIGUSR1', () => events.dispatchEvent(new Event('reopen')));
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       const reason = new InterruptedError(signal);
-      // The first lets the command end in order; whoever sends a second will not wait.
+      // The first signal lets the command end in an orderly way. Whoever sends a second does not want to wait.
       if (stop.signal.aborted) process.exit(reason.exitCode);
       stop.abort(reason);
     });
   }
-  // Started by a worker that has died: nobody waits for it any more, and the next worker will begin it again.
+  // The worker that started this process has died: nobody waits for it any more, and the next worker starts it again.
   process.once('disconnect', () => stop.abort(new InterruptedError('SIGTERM')));
   process.channel?.unref();
   const world = {
@@ -77,33 +77,30 @@ async function runProcess(
     secrets,
     events,
     onSend: () => {
-      response.counts = true;
+      output.mustFinish = true;
     },
   };
   const code = await run(argv, world, rows);
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
-  const { failure } = response;
+  const { failure } = output;
   if (failure === undefined || failure.code === 'EPIPE') return code;
   process.stderr.write(
     `error: could not write to standard output: ${failure.message}\n` +
-      'The request was sent all the same. Look at its outcome before you give the command again.\n',
+      'The request was sent anyway. Check its outcome before you run the command again.\n',
   );
   return code === 0 ? 5 : code;
 }
 
-/**
- * Lists of processes then show `admin-mirror` with its arguments, which is also what it is found by to be sent a signal. A
- * password that is one of them is taken out of there.
- */
+/** Makes process lists show `admin-mirror` with its arguments, so that people find it to send a signal. Hides passwords in them. */
 function nameProcess(argv: readonly string[], withoutCredentials: (address: string) => string): void {
-  const shown = argv.map((each, at) => {
+  const safe = argv.map((each, at) => {
     if (argv[at - 1] === '--base-url') return withoutCredentials(each);
     if (each.startsWith('--base-url=')) return `--base-url=${withoutCredentials(each.slice('--base-url='.length))}`;
     if (argv[at - 1] === '--password' && each !== '-') return '****';
     return each.startsWith('--password=') ? '--password=****' : each;
   });
-  process.title = ['admin-mirror', ...shown].join(' ');
+  process.title = ['admin-mirror', ...safe].join(' ');
 }
 
-// Otherwise `node src/main.ts sync` would do nothing, and end as if it had.
+// Without this, `node src/main.ts sync` would do nothing and end with 0.
 if (import.meta.main) await main(process.argv.slice(2));

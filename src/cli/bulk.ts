@@ -1,4 +1,4 @@
-/** `bulk`: many changes from a file, planned, approved, sent once and accounted for. */
+/** `bulk`: plans, approves and sends many changes from a file, each once, and accounts for them. */
 import type { Command } from 'commander';
 import { defineApproving } from './bulk/approve.ts';
 import { defineLooking } from './bulk/look.ts';
@@ -13,7 +13,7 @@ export function define(program: Command, context: CliContext): void {
     .command('bulk')
     .description(
       'Send many changes from a .csv, .tsv, .xlsx or .jsonl file: each once, with a record of its outcome. ' +
-        'Nothing is ever sent a second time by itself.',
+        'Nothing is ever sent a second time automatically.',
     );
   defineMaking(bulk, context);
   definePlanning(bulk, context);

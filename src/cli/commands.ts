@@ -1,4 +1,4 @@
-/** Every command by name. Only the module of the command that is called is loaded. */
+/** Every command by name. Only the module of the given command is loaded. */
 import type { Command } from 'commander';
 import type { CliContext } from './context.ts';
 
@@ -33,7 +33,7 @@ export const commands: readonly CommandRow[] = [
     ['status', 'show how fresh the mirror is and what is wrong', () => import('./status.ts')],
     ['verify', 'compare the mirror with the server, and change neither', () => import('./verify.ts')],
     ['certify', 'write a signed statement of what a complete mirror holds, or check one', () => import('./certify.ts')],
-    ['backup', 'copy mirror and journal to a folder named by the time, and check both', () => import('./backup.ts')],
+    ['backup', 'copy mirror and journal to a timestamped folder, and check both', () => import('./backup.ts')],
     ['publish', 'write the mirror into PostgreSQL, where many can read it', () => import('./publish.ts')],
     ['store', 'move journal, accounts and jobs from files to a shared store, or back', () => import('./store.ts')],
     ['forget', 'erase one person from the mirror, and keep them out', () => import('./forget.ts')],
@@ -42,11 +42,11 @@ export const commands: readonly CommandRow[] = [
   ]),
   ...inGroup(groups.query, [
     ['export', 'write tables, views or a query as CSV, JSON lines, Parquet or Excel', () => import('./export.ts')],
-    ['query', 'run one SQL statement that reads', () => import('./query.ts')],
+    ['query', 'run one read-only SQL statement', () => import('./query.ts')],
     ['reports', 'list the saved reports, or explain one', () => import('./reports.ts')],
     ['changes', 'show who changed what between two times, field by field', () => import('./changes.ts')],
     ['schema', 'show what every table and column means', () => import('./schema.ts')],
-    ['snapshot', 'copy the mirror as it is now, with --anonymise for others to see', () => import('./snapshot.ts')],
+    ['snapshot', 'copy the mirror as it is now, with --anonymise to share it', () => import('./snapshot.ts')],
   ]),
   ...inGroup(groups.sandbox, [
     ['sandbox', 'serve the API on this machine, with seed data', () => import('./sandbox.ts')],
@@ -58,13 +58,13 @@ export const commands: readonly CommandRow[] = [
     ['emails', 'list the emails of the server', () => import('./resources.ts')],
     ['coupons', 'list the coupons of the server', () => import('./resources.ts')],
     ['bulk', 'send many changes from a file, each once, with a record of each', () => import('./bulk.ts')],
-    ['audit', 'show who did what, and whether the record of it was altered', () => import('./audit.ts')],
+    ['audit', 'show who did what, and whether the journal was altered', () => import('./audit.ts')],
   ]),
   ...inGroup(groups.about, [
-    ['people', 'accounts of people: their roles and passwords', () => import('./people.ts')],
+    ['people', 'manage accounts, their roles and passwords', () => import('./people.ts')],
     ['init', 'ask for server and key, try them, and write the config file', () => import('./init.ts')],
     ['doctor', 'check settings, key, server and files, and say what is wrong', () => import('./doctor.ts')],
     ['config', 'show every setting and where it came from', () => import('./config.ts')],
-    ['completions', 'print the completion script of a shell', () => import('./completions.ts')],
+    ['completions', 'print the completion script for a shell', () => import('./completions.ts')],
   ]),
 ];

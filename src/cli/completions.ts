@@ -6,7 +6,7 @@ import { wholeProgram } from './program.ts';
 import { quoted } from '../model/job.ts';
 import { resourceNames } from '../model/resources.ts';
 
-/** What may follow a flag or stand as an argument: one of some words, or the name of a file. */
+/** What can follow a flag or be an argument: one of some words, or the name of a file. */
 type Values = { readonly words: readonly string[] } | { readonly files: true };
 
 interface CommandWords {
@@ -15,12 +15,12 @@ interface CommandWords {
   readonly commands: readonly string[];
   /** Long and short, this command's own and the global ones. */
   readonly flags: readonly string[];
-  /** The flags that take a value, and what can be said of it. */
+  /** The flags that take a value, and what that value can be, if known. */
   readonly values: readonly { readonly flags: readonly string[]; readonly values: Values | undefined }[];
   readonly argument: Values | undefined;
 }
 
-/** Every command that is not hidden, this one first. */
+/** Returns the words of this command and all commands below it that are not hidden, this one first. */
 function wordsOf(command: Command, path = '', globals: readonly Option[] = []): CommandWords[] {
   const help = command.createHelp();
   const visible = help.visibleOptions(command);
@@ -35,13 +35,13 @@ function wordsOf(command: Command, path = '', globals: readonly Option[] = []): 
       .map((option) => ({ flags: namesOf(option), values: valuesOf(option.argChoices, option.flags) })),
     argument: argumentValues(command.registeredArguments),
   };
-  // The program's flags belong to every command; those of a command in between are its own.
+  // Every command has the program's flags. The flags of a command in between are not inherited.
   const inherited = path === '' ? visible.filter(({ long }) => long !== '--help' && long !== '--version') : globals;
   const below = parts.flatMap((each) => wordsOf(each, `${path} ${each.name()}`.trim(), inherited));
   return [...withChoices(own, command.registeredArguments), ...below];
 }
 
-/** A word that has to be chosen leads on as a command does: after `bulk plan balance` comes a file. */
+/** An argument with choices leads on like a subcommand: after `bulk plan balance` comes a file. */
 function withChoices(own: CommandWords, [first, second]: readonly Argument[]): CommandWords[] {
   if (first?.argChoices === undefined || first.variadic) return [own];
   const choices = first.argChoices;
@@ -75,12 +75,12 @@ function offer(values: Values | undefined): string {
     : `COMPREPLY=($(compgen -W ${quoted(values.words.join(' '))} -- "$current")); return`;
 }
 
-/** The script for this program. Zsh has variables of its own called `path` and `words`. */
+/** Returns the script. Its variables must not be called `path` or `words`, which are special in zsh. */
 function bashScript(program: Command): string {
   const commands = wordsOf(program);
-  // The word after a flag that takes a value is no command.
+  // The word after a flag that takes a value is not a command.
   const taking = [...new Set(commands.flatMap((each) => each.values.flatMap(({ flags }) => flags)))].join('|');
-  // Behind `help` stands what could stand in its place.
+  // `help` takes the same words as the program itself.
   const steps = commands
     .flatMap(({ path, commands: next }) =>
       next.filter((word) => word !== 'help').map((word) => quoted(`${path}|${word}`)),
@@ -129,7 +129,7 @@ type Shell = (typeof shells)[number];
 export function define(program: Command, context: CliContext): void {
   program
     .command('completions')
-    .description('Print the completion script of a shell.')
+    .description('Print the completion script for a shell.')
     .addArgument(new Argument('<shell>', 'the shell to complete in').choices(shells))
     .addHelpText(
       'after',

@@ -1,4 +1,4 @@
-/** `config`: every setting, its value and where it came from. */
+/** `config`: shows every setting, its value and where it came from. */
 import type { Command } from 'commander';
 import { policyByName } from '../model/approval.ts';
 import { keyOf } from '../settings/server.ts';
@@ -9,7 +9,9 @@ import { alignedLines, paint, printResult, printWarning } from './output.ts';
 export function define(program: Command, context: CliContext): void {
   program
     .command('config')
-    .description('Show every setting, its value and where it came from. The key is shown by its last four characters.')
+    .description(
+      'Show every setting, its value and where it came from. Shows only the last four characters of the key.',
+    )
     .action(() => {
       const reading = withKey(context.reading());
       printResult(context, documentOf(reading), linesOf(context, reading));
@@ -18,7 +20,7 @@ export function define(program: Command, context: CliContext): void {
     });
 }
 
-/** With the key that stands in a file, where one can be read. */
+/** Adds the key if it is in a file that can be read. */
 function withKey(reading: SettingsReading): SettingsReading {
   if (reading.rest.api.key !== undefined) return reading;
   try {
@@ -26,7 +28,7 @@ function withKey(reading: SettingsReading): SettingsReading {
     const readings = reading.readings.map((each) => (each.setting.key === 'api.key' ? { ...each, ...found } : each));
     return { ...reading, readings };
   } catch {
-    // `doctor` says what is wrong with it.
+    // `doctor` reports what is wrong with it.
     return reading;
   }
 }
@@ -49,7 +51,7 @@ function linesOf(context: CliContext, { readings, approval }: SettingsReading): 
     const words = Object.entries(policyByName(policy)).map(([name, value]) => `${name} ${value}`);
     return [`bulk.approval.${subject}`, words.join(', '), origin] as const;
   });
-  const shown = (origin: string) =>
+  const dimmed = (origin: string) =>
     origin === 'default' || origin === 'not set' ? paint(context, 'dim', origin) : origin;
-  return alignedLines([...settings, ...policies].map(([key, value, origin]) => [key, value, shown(origin)]));
+  return alignedLines([...settings, ...policies].map(([key, value, origin]) => [key, value, dimmed(origin)]));
 }

@@ -1,4 +1,4 @@
-/** What the frame gives to every command: settings, streams, the signal to stop on, and the global flags. */
+/** What every command gets: settings, streams, the signal that stops it, and the global flags. */
 import { Option } from 'commander';
 import type { Sleep } from '../api/rate.ts';
 import { type Actor, actorOf } from '../model/actor.ts';
@@ -18,47 +18,47 @@ import { keyOf, sharedStoreOf } from '../settings/server.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './output.ts';
 
-/** What the process, or a test, brings. */
+/** What the process, or a test, provides. */
 export interface CliWorld {
-  /** In a context behind a sieve where it is a terminal, as is the next. */
+  /** In a context, both streams are `sieved`. */
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
-  /** A function, since Node loads streams of files for what it gives, and few commands read. */
+  /** A function, because Node loads its file streams on first access, and few commands read standard input. */
   readonly stdin: () => NodeJS.ReadStream;
   /** Aborted by SIGINT and SIGTERM; its reason is an InterruptedError. */
   readonly signal: AbortSignal;
-  /** Waits before a row is looked at, or sent, again; real time where it is left out. */
+  /** Waits before a row is looked at, or sent, again. Defaults to real time. */
   readonly sleep?: Sleep;
-  /** Where it is left out, nothing hangs up. */
+  /** If missing, there is no SIGHUP. */
   readonly onHangUp?: CliContext['onHangUp'];
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly folder: string;
-  /** What the process knows and must not show; where it is not given, the command's own. */
+  /** What the process knows and must not show. Defaults to a new list for this command. */
   readonly secrets?: SecretWords;
-  /** Called before the first write goes to a server. */
+  /** Called before the first write is sent to a server. */
   readonly onSend?: () => void;
-  /** Dispatches `reopen` when log files are to be opened again. */
+  /** Dispatches `reopen` when log files must be reopened. */
   readonly events?: EventTarget;
 }
 
 export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'events'> {
-  /** Read and checked at the first call; throws a UsageError. */
+  /** Reads and checks the settings on the first call. Throws a UsageError. */
   readonly settings: () => Settings;
-  /** Of every server of the config file, for a command that works for all. Throws a UsageError where a flag is of one of them. */
+  /** The settings of every server of the config file, for --all. Throws a UsageError if a flag applies to only one server. */
   readonly allSettings: () => readonly ServerReading[];
-  /** The same for one that only shows them beside its own: flags of one server say nothing of the others. */
+  /** The same for a command that shows the other servers beside its own. Ignores flags that apply to only one server. */
   readonly serversOfConfig: () => readonly ServerReading[];
-  /** The same with origins and every problem, for the commands that report on the settings themselves. */
+  /** The settings with their origins and all problems, for commands that report on the settings themselves. */
   readonly reading: () => SettingsReading;
-  /** The settings read anew, for a command that goes on for days; what it has read before stays in force. */
+  /** Reads the settings again, for a command that runs for days. `settings` and `reading` keep returning the first ones. */
   readonly readAgain: () => SettingsReading;
-  /** Calls the listener at each SIGHUP, until what it gives is called. */
+  /** Calls the listener on each SIGHUP. Returns the function that removes it. */
   readonly onHangUp: (listener: () => void) => () => void;
-  /** What the command opens, closed when it has ended, however it did. */
+  /** What the command opens; closed when it ends, whatever its outcome. */
   readonly releases: Releases;
-  /** Who runs the command. */
+  /** The person or job that runs the command. */
   readonly actor: () => Actor;
-  /** What the command was given, its own name first or after global flags. */
+  /** The arguments, with the name of the command first or after global flags. */
   readonly argv: readonly string[];
   readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
@@ -66,17 +66,17 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly verbose: () => boolean;
   /** Whether to colour what goes to the stream (standard output by default). */
   readonly color: (stream?: NodeJS.WriteStream) => boolean;
-  /** Records the exit code of a command whose output is already printed; the command goes on. */
+  /** Sets the exit code; the command continues. */
   readonly exit: (code: ExitCode) => void;
-  /** To be called before the first write goes to a server: from then on the command ends as that did, whatever its output meets. */
+  /** Must be called before the first write is sent to a server. From then on, a failing standard output does not end the command. */
   readonly sends: () => void;
-  /** Something that must stand in nothing that is printed or logged: a password that was given. */
+  /** Adds a word, such as a typed password, that must never be printed or logged. */
   readonly keepSecret: (word: string) => void;
-  /** The text without the key and what else is to be kept secret. */
+  /** Returns the text without the key and other secrets. */
   readonly redact: (text: string) => string;
-  /** Calls it whenever log files are to be opened again; gives what ends that. */
+  /** Calls `open` whenever log files must be reopened. Returns the function that ends that. */
   readonly onReopen: (open: () => void) => () => void;
-  /** Calls it when the command has ended, with what it failed with; what was added last is called first. */
+  /** Calls `act` when the command has ended, with its error if it failed. The last one added is called first. */
   readonly atEnd: (act: (error: unknown) => void) => void;
 }
 
@@ -94,9 +94,10 @@ export function flagValues(flags: GlobalFlags): FlagValue[] {
   return values;
 }
 
-const ofOneServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal', 'log.file'];
+/** Settings whose flags make sense for only one server. */
+const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirror', 'store.journal', 'log.file'];
 
-/** The context of one invocation: what a command recorded, and how to end it. */
+/** Creates the context of one command line, with the exit code that the command set and the function that ends it. */
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
@@ -110,8 +111,8 @@ export function createContext(
   const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
   const readAgain = () => readSettings(sources());
   const serversOfConfig = () => {
-    const ofAll = sources().flags.filter(({ key }) => !ofOneServer.includes(key));
-    const all = readAllSettings({ ...sources(), flags: ofAll });
+    const flagsForAll = sources().flags.filter(({ key }) => !perServer.includes(key));
+    const all = readAllSettings({ ...sources(), flags: flagsForAll });
     for (const { reading } of all) keepSecrets(secrets, reading.rest);
     return all;
   };
@@ -130,16 +131,19 @@ export function createContext(
       return settings;
     },
     allSettings: () => {
-      const own = sources().flags.find(({ key }) => ofOneServer.includes(key));
+      const own = sources().flags.find(({ key }) => perServer.includes(key));
       if (own !== undefined) {
-        throw new UsageError(`${own.flag} is of one server, and this is for all servers of the config file`, {
-          advice: `Leave ${own.flag} out, or name one profile.`,
-        });
+        throw new UsageError(
+          `${own.flag} is for one server, but this command runs for every server of the config file`,
+          {
+            advice: `Leave ${own.flag} out, or name one profile.`,
+          },
+        );
       }
       const all = serversOfConfig();
       if (all.some(({ profile }) => profile !== null)) return all;
       throw new UsageError('the config file has no profiles', {
-        advice: 'Write them under "profiles:", or leave out --all.',
+        advice: 'Add them under "profiles:", or leave out --all.',
       });
     },
     serversOfConfig,
@@ -171,7 +175,7 @@ export function createContext(
   };
 }
 
-/** Whatever the command goes on to print, or to crash with, no secret of the settings is in it. */
+/** Makes sure that no secret of the settings appears in anything the command prints, or in a crash. */
 function keepSecrets(secrets: SecretWords, settings: Settings): void {
   for (const secret of secretsIn(settings)) secrets.add(secret.reveal());
   for (const read of [() => keyOf(settings).key, () => sharedStoreOf(settings)?.password]) {
@@ -179,12 +183,12 @@ function keepSecrets(secrets: SecretWords, settings: Settings): void {
       const secret = read();
       if (secret !== undefined) secrets.add(secret.reveal());
     } catch {
-      // None that could be shown; whoever needs it reports what is wrong with it.
+      // It cannot be read, so it cannot leak. Whoever needs it reports the problem.
     }
   }
 }
 
-/** Every value of the settings that is a secret, whichever they are. */
+/** Every Secret in the settings, at any depth. */
 function* secretsIn(value: unknown): Generator<Secret> {
   if (value instanceof Secret) yield value;
   else if (typeof value === 'object' && value !== null) for (const each of Object.values(value)) yield* secretsIn(each);

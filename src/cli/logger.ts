@@ -1,4 +1,4 @@
-/** The log: JSON lines, or readable ones on a terminal; no line holds a secret that the process knows. */
+/** The log: JSON lines, or readable lines on a terminal. No line contains a secret that the process knows. */
 import { Buffer } from 'node:buffer';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,16 +13,16 @@ import { harmless } from '../model/text.ts';
 import type { LogLevel } from '../settings/kinds.ts';
 
 /**
- * Opens the file to write at its end. Throws a FileError; what fails later is said once until it works again, since a full disk must
- * not end a run.
+ * Opens the file for appending. Throws a FileError. Later failures do not end the run, since a disk may be full for a while: each
+ * is reported once, until writing works again.
  */
 function openLogFile(path: string, emit: (problem: string) => void) {
-  let reported = false;
-  /** A line was cut off where the disk became full: the next must not become a part of it. */
+  let isReported = false;
+  /** The last line was cut off when the disk was full: the next must begin on a line of its own. */
   let isCut = false;
-  const complain = (what: string, error: unknown): void => {
-    if (!reported) emit(explained(error, what, path).message);
-    reported = true;
+  const report = (what: string, error: unknown): void => {
+    if (!isReported) emit(explained(error, what, path).message);
+    isReported = true;
   };
   let handle: number | undefined;
   try {
@@ -39,25 +39,25 @@ function openLogFile(path: string, emit: (problem: string) => void) {
       const whole = Buffer.from(isCut ? `\n${line}` : line);
       let written = 0;
       try {
-        // The system takes what has room, and says so at the next call.
+        // The system may write only a part, and report the error on the next call.
         while (written < whole.length) written += writeSync(handle, whole, written);
         isCut = false;
-        reported = false;
+        isReported = false;
       } catch (error) {
         isCut ||= written > 0;
-        complain('write the log', error);
+        report('write the log', error);
       }
     },
-    /** Goes on in a file of the same name, made where it is gone. */
+    /** Continues in the file that now has this name, and creates it if it was moved away. */
     reopen: (): void => {
       try {
         const next = open(path);
         if (handle !== undefined) closeSync(handle);
         handle = next;
         isCut = isCutOff(path);
-        reported = false;
+        isReported = false;
       } catch (error) {
-        complain('open the log again', error);
+        report('reopen the log', error);
       }
     },
     close: (): void => {
@@ -80,13 +80,13 @@ function open(path: string): number {
   return openSync(path, 'a', 0o600);
 }
 
-/** Fields that never reach a log, wherever they stand in what is logged. */
+/** Fields that are never logged, at any of the depths below. */
 const secretNames = ['authorization', 'Authorization', 'key', 'apiKey', 'api_key', 'password'];
 const redactedPaths = secretNames.flatMap((name) => [name, `*.${name}`, `*.*.${name}`]);
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The log of a command, at the level of the settings, with those fields in each line. Throws a FileError. */
+/** Opens the log of a command, at the level of the settings, with `fields` in each line. Throws a FileError. */
 export async function openLog(context: CliContext, fields: () => Fields = () => ({})): Promise<Log> {
   const { profile, log } = context.settings();
   const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
@@ -96,7 +96,7 @@ export async function openLog(context: CliContext, fields: () => Fields = () => 
   return whole;
 }
 
-/** A pino logger without host name and process id: one process, one machine, and its lines are read by people. */
+/** Creates a pino logger without host name and process id: there is one process on one machine, and people read the lines. */
 function logTo(destination: DestinationStream, level: LogLevel): Log {
   return pino(
     {
@@ -120,7 +120,7 @@ function fileTarget(context: CliContext, path: string): DestinationStream {
   return file;
 }
 
-/** Standard error says why the command failed; a log apart from it must say so, too. */
+/** Standard error says why the command failed. A separate log file must say it, too. */
 function logEnd(context: CliContext, log: Log, error: unknown): void {
   if (!(error instanceof Error)) return;
   if (error instanceof OperatorError) {
@@ -141,7 +141,7 @@ async function standardError(context: CliContext): Promise<DestinationStream> {
   return { write: (line) => shown.write(harmlessLine(line)) };
 }
 
-/** The line with every text in it harmless, since what stands in JSON as an escape is shown as what it means. */
+/** Makes every text in the line harmless: pino-pretty shows what is an escape in JSON as the character itself. */
 function harmlessLine(line: string): string {
   const clean = (value: unknown): unknown => (typeof value === 'string' ? harmless(value) : value);
   const named = (value: unknown): unknown =>

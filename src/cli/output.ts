@@ -1,4 +1,4 @@
-/** What all commands print alike: JSON, lines, errors, colours, and commands that can be pasted; and the one way to a terminal. */
+/** How all commands print: JSON, lines, errors, colours, and commands that can be pasted. Also the only way to a terminal. */
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact-json.ts';
@@ -12,9 +12,9 @@ import type { CliContext } from './context.ts';
 
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
-/** One JSON document and a line break on standard output: the whole output under `--json`. */
+/** Prints one JSON document, which is the whole standard output under `--json`. */
 export function printJson(context: CliContext, output: unknown): void {
-  // JSON itself leaves characters plain that command terminals; whoever reads it next may show them.
+  // JSON does not escape all characters that control terminals, and whoever reads it next may show them.
   context.stdout.write(`${harmless(stringifyExactly(output, 2))}\n`);
 }
 
@@ -26,18 +26,21 @@ export function printLines(context: CliContext, lines: Iterable<string>): void {
   for (const line of lines) printLine(context, line);
 }
 
-/** Lines that name commands, each as it can be pasted: without its flags, one that changes a balance would change it on another server. */
+/**
+ * Prints lines with `pasteable` commands in them. Pasted without its flags, a command that changes a balance might change it on
+ * another server.
+ */
 export function printWords(context: CliContext, lines: Iterable<string>): void {
   for (const line of lines) printLine(context, pasteable(context, line));
 }
 
-/** What a command has to say: the document under `--json`, else the lines. */
+/** Prints the result of a command: the document under `--json`, else the lines. */
 export function printResult(context: CliContext, document: unknown, lines: Iterable<string>): void {
   if (context.json()) printJson(context, document);
   else printLines(context, lines);
 }
 
-/** The lines of a table without a heading, their cells one below the other. @param isRight whether the cells of a column stand to the right */
+/** Returns the lines of a table with aligned columns. @param isRight whether a column is right-aligned */
 export function alignedLines(
   rows: readonly (readonly string[])[],
   isRight: (column: number) => boolean = () => false,
@@ -48,34 +51,34 @@ export function alignedLines(
   return rows.map((row) => row.map(aligned).join('  ').trimEnd());
 }
 
-/** Columns that a table is to fit in; undefined where nothing is to be cut: outside of a terminal. */
+/** Returns the width that a table must fit in; undefined outside a terminal, where nothing is cut. */
 export function tableRoom({ stdout }: CliContext): number | undefined {
   return stdout.isTTY ? stdout.columns : undefined;
 }
 
-/** A line for the person who watches, on standard error; not under `--quiet`. */
+/** Prints a line for the person at the terminal, on standard error; not under `--quiet`. */
 export function printNote(context: CliContext, line: string): void {
   if (!context.quiet()) context.stderr.write(`${pasteable(context, line)}\n`);
 }
 
-/** A note that the document of `--json` says as well: beside it, the log of the worker would have it as a warning. */
+/** Prints a note that the `--json` document contains, too. Not under `--json`: the worker would log standard error as a warning. */
 export function printOutcome(context: CliContext, line: string): void {
   if (!context.json()) printNote(context, line);
 }
 
-/** Something the operator should know although the command goes on: standard error, under `--quiet` too. */
+/** Prints what the operator should know although the command continues, on standard error; also under `--quiet`. */
 export function printWarning(context: CliContext, line: string): void {
   context.stderr.write(`${paint(context, 'yellow', 'warning:', context.stderr)} ${pasteable(context, line)}\n`);
 }
 
-/** The text in a style where the stream shows colours (standard output by default), else as it is. */
+/** Styles the text if the stream (by default standard output) shows colours. */
 export function paint(context: CliContext, style: Style, text: string, stream = context.stdout): string {
   if (!context.color(stream)) return text;
   const [on, off] = inspect.colors[style] ?? [0, 0];
   return `${styleMark(on)}${text}${styleMark(off)}`;
 }
 
-/** The error for a person: what failed and what to do next; for a bug, all that helps to find it. */
+/** Prints what failed and what to do next; for a bug, everything that helps to find it. */
 export function printError(context: CliContext, error: unknown): void {
   const label = paint(context, 'red', 'error:', context.stderr);
   const print = (text: string) => context.stderr.write(context.redact(text));
@@ -88,29 +91,29 @@ export function printError(context: CliContext, error: unknown): void {
   print(`${label} ${bugText(error)}`);
 }
 
-/** What is printed of an error that is nobody's mistake but ours. */
+/** Returns the message for an error that is a bug. */
 export function bugText(error: unknown): string {
   return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;
 }
 
-/** A server as it is called in lists. */
+/** Returns the name of a server in lists. */
 export function serverLabel(profile: string | null): string {
   return profile ?? '(no profile)';
 }
 
-/** The flags that say which settings, server and files a command is about. */
-const kept = ['config', 'profile', 'api.base_url', 'api.insecure_http', 'store.mirror', 'store.journal'] as const;
+/** The settings that decide which server and files a command works on. A pasted command needs their flags. */
+const scopeKeys = ['config', 'profile', 'api.base_url', 'api.insecure_http', 'store.mirror', 'store.journal'] as const;
 
 const names = [...commands.map(({ name }) => name), 'help'].join('|');
 const mention = new RegExp(String.raw`(?:npx )?\badmin-mirror (?=(?:${names})\b)`, 'g');
 
-/** How a command begins that is to do as this one does. */
+/** Returns the beginning of a command that works on the same server and files as this one: `npx admin-mirror --profile staging`. */
 function commandStart(context: Pick<CliContext, 'reading'>): string {
   const reading = context.reading();
-  const flags = kept.flatMap((key) => {
+  const flags = scopeKeys.flatMap((key) => {
     const { setting, value, origin } = valueOf(reading, key);
     const [flag, argument] = setting.flag?.split(' ') ?? [];
-    // A profile of a variable may not be there where the command is pasted.
+    // A profile that comes from a variable may not be set where the command is pasted.
     const isNeeded = origin.startsWith('flag ') || (key === 'profile' && reading.rest.profile !== undefined);
     if (flag === undefined || !isNeeded) return [];
     return argument === undefined ? [flag] : [flag, quoted(String(value))];
@@ -118,18 +121,18 @@ function commandStart(context: Pick<CliContext, 'reading'>): string {
   return [commandName, ...flags].join(' ');
 }
 
-/** The text with each command in it, such as `admin-mirror sync`, as it can be pasted: with `npx` in a clone, and about the same files. */
+/** Makes each command in the text, such as `admin-mirror sync`, ready to paste: with `npx` in a clone, and for the same files. */
 export function pasteable(context: Pick<CliContext, 'reading'>, text: string): string {
-  // Reading the settings takes a moment, and most lines name no command.
+  // Reading the settings takes time, and most lines contain no command.
   return text.search(mention) === -1 ? text : text.replaceAll(mention, () => `${commandStart(context)} `);
 }
 
-const behind = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
+const originals = new WeakMap<NodeJS.WriteStream, NodeJS.WriteStream>();
 
-/** The same stream; where it is a terminal, nothing passes that could command it. Files and programs get all as it is. */
+/** Wraps a terminal so that no control sequence but our own styles reaches it. Files and pipes get everything unchanged. */
 export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
-  if (!stream.isTTY || behind.has(stream)) return stream;
-  // A character may be cut in two by the end of a chunk.
+  if (!stream.isTTY || originals.has(stream)) return stream;
+  // A chunk may end within a character.
   const decoder = new StringDecoder('utf8');
   const write = (chunk: Uint8Array | string, ...rest: unknown[]): boolean => {
     const text = typeof chunk === 'string' ? chunk : decoder.write(Buffer.from(chunk));
@@ -143,11 +146,11 @@ export function sieved(stream: NodeJS.WriteStream): NodeJS.WriteStream {
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
-  behind.set(sieve, stream);
+  originals.set(sieve, stream);
   return sieve;
 }
 
-/** The terminal itself, for what moves its cursor. Text that is not ours must be made `harmless` before. */
+/** Returns the terminal itself, for output that moves the cursor. The caller must make foreign text `harmless`. */
 export function screenOf(stream: NodeJS.WriteStream): NodeJS.WriteStream {
-  return behind.get(stream) ?? stream;
+  return originals.get(stream) ?? stream;
 }

@@ -1,4 +1,4 @@
-/** What the server said, printed: as it came under `--json`, else as a table or line by line. */
+/** Prints responses of the server: unchanged under `--json`, else as a table or line by line. */
 import { type ApiRecord, type Page, recordIn } from '../api/envelope.ts';
 import type { Response } from '../api/errors.ts';
 import { parseExactly, stringifyExactly } from '../api/exact-json.ts';
@@ -12,30 +12,31 @@ import { isRecord } from '../model/records.ts';
 import type { Resource } from '../model/resources.ts';
 import { grouped, harmless } from '../model/text.ts';
 
-const widest = 32;
+/** Columns of a cell on a terminal. */
+const maxCellWidth = 32;
 const gap = '  ';
 
 interface RecordTable extends Pick<TableLayout, 'heading'> {
-  /** Lines for the records, laid out as the first ones were. */
+  /** Returns the lines of records, in the layout of the first ones. */
   readonly lines: (records: readonly ApiRecord[]) => string[];
-  /** Names of the columns for which there was no room. */
-  readonly left: readonly string[];
+  /** Names of the columns that did not fit. */
+  readonly omitted: readonly string[];
 }
 
-/** One line, and nothing that could command the terminal: what a server sends is not ours. */
-function shown(value: unknown): string {
+/** Returns the value as one line without control characters, since the server's text is not ours. */
+function cellText(value: unknown): string {
   if (value === null || value === undefined) return '';
   const text = typeof value === 'string' ? value : stringifyExactly(value);
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]+/gu, ' ');
 }
 
-/** Lays out the table by its first records; columns without room on a terminal are left out. @param names the columns in their order */
+/** Lays out a table by its first records. On a terminal, omits columns that do not fit. @param names the columns in order */
 function layOut({ stdout }: CliContext, names: readonly string[], first: readonly ApiRecord[]): RecordTable {
   const { isTTY } = stdout;
   const cellOf = (value: unknown): Cell => {
     if (typeof value === 'number' || typeof value === 'bigint' || value === null || value === undefined)
       return value ?? null;
-    return isTTY ? cut(shown(value).slice(0, 4 * widest), widest) : shown(value);
+    return isTTY ? cut(cellText(value).slice(0, 4 * maxCellWidth), maxCellWidth) : cellText(value);
   };
   const rowOf = (record: ApiRecord) => names.map((name) => cellOf(record[name]));
   const rows = first.map(rowOf);
@@ -52,38 +53,38 @@ function layOut({ stdout }: CliContext, names: readonly string[], first: readonl
   return {
     heading: layout.heading,
     lines: (records) => records.map((record) => layout.line(rowOf(record).slice(0, fitting.length))),
-    left: names.slice(fitting.length),
+    omitted: names.slice(fitting.length),
   };
 }
 
 function recordLines(record: ApiRecord): string[] {
   const names = Object.keys(record);
-  const size = Math.min(widest, Math.max(0, ...names.map((name) => width(shown(name)))));
+  const size = Math.min(maxCellWidth, Math.max(0, ...names.map((name) => width(cellText(name)))));
   return names.flatMap((name) => {
     const value = record[name];
-    const [head = '', ...more] = typeof value === 'string' ? value.split(/\r?\n/).map(shown) : [shown(value)];
+    const [head = '', ...more] = typeof value === 'string' ? value.split(/\r?\n/).map(cellText) : [cellText(value)];
     return [
-      `${padEnd(shown(name), size)}${gap}${head}`.trimEnd(),
+      `${padEnd(cellText(name), size)}${gap}${head}`.trimEnd(),
       ...more.map((each) => `${' '.repeat(size)}${gap}${each}`),
     ];
   });
 }
 
-/** The columns of a list: the document's fields, then the related records that were requested. */
+/** Returns the columns of a list: the fields of the resource, then the related records that were requested. */
 function namesOf(resource: Resource, include: readonly string[]): string[] {
   return [...resource.fields.map(({ name }) => name), ...include];
 }
 
-function noteLeft(context: CliContext, table: RecordTable): void {
-  if (table.left.length === 0) return;
-  printNote(context, `No room for ${table.left.join(', ')}: widen the terminal, or use --json.`);
+function noteOmitted(context: CliContext, { omitted }: RecordTable): void {
+  if (omitted.length === 0) return;
+  printNote(context, `No room for ${omitted.join(', ')}: widen the terminal, or use --json.`);
 }
 
 function withLineEnd(text: string): string {
   return text.endsWith('\n') ? text : `${text}\n`;
 }
 
-/** One page of a list. */
+/** Prints one page of a list. */
 export function printPage(context: CliContext, resource: Resource, include: readonly string[], page: Page): void {
   if (context.json()) return void context.stdout.write(harmless(withLineEnd(page.text)));
   const table = layOut(context, namesOf(resource, include), page.records);
@@ -92,10 +93,10 @@ export function printPage(context: CliContext, resource: Resource, include: read
     context,
     `Page ${grouped(page.page)} of ${grouped(page.lastPage)}, ${grouped(page.total)} ${resource.name} in all.`,
   );
-  noteLeft(context, table);
+  noteOmitted(context, table);
 }
 
-/** Every page, each printed as it comes: one JSON array, or one table laid out by the first page. */
+/** Prints every page as it arrives: as one JSON array, or as one table in the layout of the first page. */
 export async function printPages(
   context: CliContext,
   resource: Resource,
@@ -116,7 +117,7 @@ async function* jsonArray(pages: AsyncIterable<Page>): AsyncGenerator<Buffer> {
       before = ',';
     }
   } catch (error) {
-    // All that can be read is there: it is a document all the same.
+    // Everything that can be read was printed: end the document properly, then fail.
     if (!(error instanceof IncompleteError)) throw error;
     incomplete = error;
   }
@@ -140,16 +141,16 @@ async function* tableText(
     if (lines.length > 0) yield Buffer.from(`${lines.join('\n')}\n`);
   }
   printNote(context, `${grouped(count)} ${resource.name}.`);
-  if (table !== undefined) noteLeft(context, table);
+  if (table !== undefined) noteOmitted(context, table);
 }
 
-/** The records of a response that holds several: an array, bare or under `data`. */
+/** Returns the records of a response that has several: an array, bare or under `data`. */
 function recordsIn(body: unknown): ApiRecord[] | undefined {
   const list = isRecord(body) ? body['data'] : body;
   return Array.isArray(list) && list.length > 0 && list.every(isRecord) ? list : undefined;
 }
 
-/** A response whose shape is not documented: as it came, or laid out as far as its shape is known. */
+/** Prints a response whose shape is not documented: unchanged, or laid out as far as its shape is recognised. */
 export function printResponse(context: CliContext, { body, raw, status }: Response): void {
   if (context.json()) return void context.stdout.write(harmless(jsonText(raw)));
   const records = recordsIn(body);
@@ -158,7 +159,7 @@ export function printResponse(context: CliContext, { body, raw, status }: Respon
     const names = [...new Set(records.flatMap((each) => Object.keys(each)))];
     const table = layOut(context, names, records);
     printLines(context, [...table.heading, ...table.lines(records)]);
-    noteLeft(context, table);
+    noteOmitted(context, table);
   } else if (record !== undefined) {
     printLines(context, recordLines(record));
   } else if (typeof body !== 'string') {
@@ -169,7 +170,7 @@ export function printResponse(context: CliContext, { body, raw, status }: Respon
   printNote(context, `The server returned ${status}.`);
 }
 
-/** The body as one JSON document: itself where it is JSON, else its text as a string, or null where it is empty. */
+/** Returns the body as one JSON document: unchanged if it is JSON, null if it is empty, else as a string. */
 export function jsonText(raw: string): string {
   if (raw === '') return 'null\n';
   try {

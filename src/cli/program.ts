@@ -1,4 +1,4 @@
-/** The frame: argv in, exit code out. It loads the named command, and every failure becomes one message and its exit code. */
+/** Runs a command line: loads the command that it names, and turns every failure into one message and an exit code. */
 import { Command, CommanderError, Option } from 'commander';
 import { systemError } from '../model/files.ts';
 import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
@@ -8,7 +8,7 @@ import { type CliContext, type CliWorld, createContext } from './context.ts';
 import { printError } from './output.ts';
 import { version } from '../model/program.ts';
 
-/** Runs one command line to its end. Throws nothing. Tests bring commands of their own. */
+/** Runs one command line to its end. Never throws. Tests pass commands of their own. */
 export async function run(
   argv: readonly string[],
   world: CliWorld,
@@ -17,20 +17,20 @@ export async function run(
   const program = bareProgram();
   const context = createContext(world, () => program.opts(), argv);
   try {
-    const wanted = wantedCommands(argv);
-    await defineCommands(program, context, rows, (row) => wanted.includes(row.name));
+    const name = commandIn(argv);
+    await defineCommands(program, context, rows, (row) => row.name === name);
     await program.parseAsync(argv, { from: 'user' });
     await context.releases.close();
     context.end();
     return context.exitCode();
   } catch (error) {
-    // What the command itself failed with is what is said.
+    // Report the failure of the command itself, not a later one of closing.
     await context.releases.close().catch(() => {});
     return failed(context, error);
   }
 }
 
-/** The whole program with every command in it, for what needs all of them: completions and the tests of the help. */
+/** Returns the program with every command loaded, for completions and the tests of the help. */
 export async function wholeProgram(context: CliContext): Promise<Command> {
   const program = bareProgram();
   await defineCommands(program, context, commands, () => true);
@@ -51,21 +51,21 @@ function bareProgram(): Command {
   return program
     .option('--json', 'print the result as one JSON document')
     .addOption(new Option('--quiet', 'print only the result and problems').conflicts('verbose'))
-    .option('--verbose', 'print more of what is being done')
-    .option('--no-color', 'print without colours, as does NO_COLOR');
+    .option('--verbose', 'print more detail while it runs')
+    .option('--no-color', 'print without colours, like NO_COLOR');
 }
 
-/** The names of the commands in the arguments, as far as they are known before the command is loaded. */
-function wantedCommands(argv: readonly string[]): string[] {
-  // It must neither print nor act: the real parse does.
+/** Returns the name of the command in the arguments, as far as it is known before the command is loaded; '' if there is none. */
+function commandIn(argv: readonly string[]): string {
+  // Must neither print nor act: the real parse does that.
   const scratch = quiet(bareProgram(), () => {});
   try {
     const { operands, unknown } = scratch.parseOptions([...argv]);
     const [first, second] = [...operands, ...unknown];
-    return first === 'help' ? [second ?? ''] : [first ?? ''];
+    return (first === 'help' ? second : first) ?? '';
   } catch {
-    // A flag without its value: the real parse says so.
-    return [];
+    // A flag without its value: the real parse reports it.
+    return '';
   }
 }
 
@@ -73,9 +73,9 @@ async function defineCommands(
   program: Command,
   context: CliContext,
   rows: readonly CommandRow[],
-  wanted: (row: CommandRow) => boolean,
+  isLoaded: (row: CommandRow) => boolean,
 ): Promise<void> {
-  const modules = await Promise.all(rows.filter(wanted).map((each) => each.load()));
+  const modules = await Promise.all(rows.filter(isLoaded).map((each) => each.load()));
   for (const each of new Set(modules)) each.define(program, context);
   for (const row of rows) completeRow(program, row);
   defineHelp(program);
@@ -85,14 +85,14 @@ async function defineCommands(
   quiet(program, (text) => context.stdout.write(text), context.stdout.columns);
 }
 
-/** Gives a loaded command its line in the list, and stands in for one that was not loaded. */
+/** Adds the summary and the help group to a loaded command, or defines a placeholder for one that was not loaded. */
 function completeRow(program: Command, row: CommandRow): void {
   const hidden = row.hidden ?? false;
   const loaded = program.commands.find((each) => each.name() === row.name);
   const command = loaded ?? program.command(row.name, { hidden });
   command.summary(row.summary).helpGroup(row.group);
   if (loaded !== undefined && hidden) {
-    // Commander hides a command only as it is added.
+    // Commander can hide a command only when it is added.
     (program.commands as Command[]).splice(program.commands.indexOf(loaded), 1);
     program.addCommand(loaded, { hidden });
   }
@@ -103,14 +103,14 @@ function defineHelp(program: Command): void {
     .command('help')
     .summary('show the help of a command')
     .description('Show the help of a command.')
-    .argument('[command...]', 'the command, and its part where it has parts')
+    .argument('[command...]', 'the command, and its subcommand if it has any')
     .helpGroup(groups.about)
     .action((path: string[]) => {
       let command = program;
       for (const name of path) {
         const next = command.commands.find((each) => each.name() === name);
         const known = command.createHelp().visibleCommands(command);
-        if (next === undefined && known.length === 0) throw new UsageError(`"${command.name()}" has no parts`);
+        if (next === undefined && known.length === 0) throw new UsageError(`"${command.name()}" has no subcommands`);
         if (next === undefined) {
           const advice = suggestion(
             name,
@@ -124,7 +124,7 @@ function defineHelp(program: Command): void {
     });
 }
 
-/** Errors are thrown, and printed by `failed` alone; help and version go to `write`, with the global options. */
+/** Makes commander throw its errors, which only `failed` prints, and write help and version to `write`, with the global options. */
 function quiet(program: Command, write: (text: string) => void, width = 80): Command {
   program
     .exitOverride()
@@ -150,23 +150,26 @@ function failed(context: ReturnType<typeof createContext>, error: unknown): Exit
   return explained instanceof OperatorError ? explained.exitCode : 1;
 }
 
-/** The error as an operator should see it; one that is nobody's mistake stays as it is. */
+/** Returns the error as the operator should see it. A bug stays as it is. */
 function explain(context: CliContext, error: unknown): unknown {
   if (error instanceof CommanderError) return usageError(error, '');
   if (error instanceof OperatorError) return error;
   const reason: unknown = context.signal.reason;
-  // Whatever an interrupted part throws, the interruption is what happened.
+  // Whatever an interrupted part throws, the interruption is the reason.
   if (context.signal.aborted && reason instanceof InterruptedError) return reason;
   return systemError(error) ?? error;
 }
 
-/** Commander's message: what is wrong, then what is nearest. @param path the command given, such as `bulk plan`; empty where unknown */
+/**
+ * Turns commander's message, which has what is wrong on the first line and the nearest name on the second, into a UsageError.
+ * @param path the command, such as `bulk plan`; empty if unknown
+ */
 function usageError(error: CommanderError, path: string): UsageError {
   const [first = '', near] = error.message.replace(/^error: /, '').split('\n');
   const help =
     path === ''
-      ? 'Run `admin-mirror help` for the commands, `admin-mirror help <command>` for the flags of one.'
-      : `Run \`admin-mirror help ${path}\` to see what it takes.`;
+      ? 'Run `admin-mirror help` for a list of commands, or `admin-mirror help <command>` for the flags of one.'
+      : `Run \`admin-mirror help ${path}\` to see its arguments and flags.`;
   if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
   const refused =
     /^option '(?:-\w, )?(?<flag>--[\w-]+).*?' argument '(?<given>.*)' is invalid\. (?<why>.*)$/s.exec(first) ??
@@ -178,10 +181,10 @@ function usageError(error: CommanderError, path: string): UsageError {
       advice: choices === undefined ? why : suggestion(given, choices.split(', ')),
     });
   }
-  return new UsageError(inOurQuotes(first), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
+  return new UsageError(withDoubleQuotes(first), { advice: near?.replace(/^\((.*)\)$/, '$1') ?? help });
 }
 
-/** Commander quotes 'so'; every other message of ours quotes "so". An apostrophe stays one. */
-function inOurQuotes(text: string): string {
+/** Replaces commander's 'single' quotes with the "double" quotes of all our messages; leaves apostrophes alone. */
+function withDoubleQuotes(text: string): string {
   return text.replaceAll(/(?<=^|[\s(])'([^']*)'(?=$|[\s.,;)])/g, '"$1"');
 }

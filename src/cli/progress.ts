@@ -1,4 +1,4 @@
-/** How work is watched: lines that are drawn over again on a terminal, log lines elsewhere. */
+/** Progress: lines that are redrawn on a terminal, log lines elsewhere. */
 import { clearScreenDown, cursorTo, moveCursor } from 'node:readline';
 import type { BulkEvent } from '../bulk/sending.ts';
 import type { SyncEvent } from '../store/mirror-types.ts';
@@ -9,7 +9,7 @@ import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { screenOf } from './output.ts';
 
-/** `2:05`, or `1:02:03` from an hour on. */
+/** Formats a duration as `2:05`, or from one hour on as `1:02:03`. */
 function clockText(ms: number): string {
   const seconds = Math.round(ms / secondMs);
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
@@ -20,13 +20,13 @@ function clockText(ms: number): string {
 
 const barWidth = 24;
 
-/** A bar filled to that share, 0 to 1. */
+/** Draws a bar. @param share how much of it is filled, 0 to 1 */
 function barOf(share: number): string {
   const filled = Math.round(share * barWidth);
   return '█'.repeat(filled) + '░'.repeat(barWidth - filled);
 }
 
-/** Gives the function that writes lines over those it wrote before, which the last leaves; undefined where nobody watches. */
+/** Returns a function that overwrites the lines it wrote before; the last call leaves its lines. undefined if nobody watches. */
 function openDrawing(context: CliContext): ((lines: readonly string[], isLast?: true) => void) | undefined {
   const screen = screenOf(context.stderr);
   if (!screen.isTTY || context.quiet()) return undefined;
@@ -35,9 +35,9 @@ function openDrawing(context: CliContext): ((lines: readonly string[], isLast?: 
     cursorTo(screen, 0);
     if (height > 1) moveCursor(screen, 0, 1 - height);
     clearScreenDown(screen);
-    // A line that breaks would not be written over, but pushed up.
-    const shown = lines.map((line) => harmless(line).slice(0, Math.max(20, screen.columns - 1)));
-    screen.write(shown.join('\n') + (isLast === true ? '\n' : ''));
+    // A line that wraps could not be overwritten.
+    const fitting = lines.map((line) => harmless(line).slice(0, Math.max(20, screen.columns - 1)));
+    screen.write(fitting.join('\n') + (isLast === true ? '\n' : ''));
     height = lines.length;
   };
 }
@@ -45,71 +45,71 @@ function openDrawing(context: CliContext): ((lines: readonly string[], isLast?: 
 interface Watch<Event> {
   readonly progress: (event: Event) => void;
   readonly ended: (fields: Readonly<Record<string, unknown>>) => void;
-  /** Ends the drawing, so that the result stands below it. */
+  /** Ends the drawing, so that the result is printed below it. */
   readonly close: () => void;
 }
 
-/** Ten times a second is as much as an eye follows. */
+/** The eye cannot follow more than ten updates a second. */
 const drawEveryMs = secondMs / 10;
 
-/** Often enough to see that it goes on, seldom enough not to fill a log. */
+/** Often enough to see that the work continues, seldom enough not to fill a log. */
 const logEveryMs = minuteMs / 6;
 
-interface Watched<Event> {
+interface Tracker<Event> {
   readonly take: (event: Event) => void;
-  /** As it stands. */
+  /** The current progress. */
   readonly lines: () => readonly string[];
-  /** After it was taken. */
+  /** Logs an event that was taken. */
   readonly log: (event: Event) => void;
 }
 
-/** Draws where somebody watches; a log file gets its lines whatever is drawn. */
+/** Draws if somebody watches. A log file gets its lines in any case. */
 function openWatch<Event extends { readonly kind: string }>(
   context: CliContext,
   log: Log,
   clock: Clock,
-  watched: Watched<Event>,
+  tracker: Tracker<Event>,
 ): Watch<Event> {
   const draw = openDrawing(context);
   const isLogged = draw === undefined || context.settings().log.file !== undefined;
   let drawnAt: number | undefined;
   return {
     progress: (event) => {
-      watched.take(event);
-      if (isLogged) watched.log(event);
+      tracker.take(event);
+      if (isLogged) tracker.log(event);
       const isFrequent = event.kind === 'row' || event.kind === 'page' || event.kind === 'window';
       if (draw === undefined || (isFrequent && clock.now() - (drawnAt ?? 0) < drawEveryMs)) return;
       drawnAt = clock.now();
-      draw(watched.lines());
+      draw(tracker.lines());
     },
     ended: (fields) => {
       if (isLogged) log.info(fields, 'ended');
     },
     close: () => {
-      if (drawnAt !== undefined) draw?.(watched.lines(), true);
+      if (drawnAt !== undefined) draw?.(tracker.lines(), true);
     },
   };
 }
 
-/** @param title what is being done, as `copying` */
+/** Opens a progress bar for work whose share done is known. @param title what is being done, such as `copying` */
 export function openShareWatch(context: CliContext, title: string) {
   const draw = openDrawing(context);
   let drawn = '';
   return {
-    /** To be called with how much of the work is done, from 0 to 1. */
+    /** @param done how much of the work is done, from 0 to 1 */
     progress: (done: number): void => {
-      // What is copied may grow meanwhile.
+      // What is copied may grow in the meantime.
       const share = Math.min(1, done);
       const line = `${title} ${barOf(share)} ${String(Math.floor(share * 100)).padStart(3)} %`;
       if (line !== drawn) draw?.([line]);
       drawn = line;
     },
-    /** Takes the line away. */
+    /** Clears the line. */
     close: (): void => draw?.([]),
   };
 }
 
-/** What is known so far of a batch. */
+/** The progress of a batch. */
 export interface BulkTally {
   readonly rows: number;
   readonly done: number;
@@ -158,7 +158,7 @@ export function openBulkWatch(context: CliContext, log: Log, clock: Clock): Watc
 interface Tally {
   records: number;
   expected: number;
-  /** Windows that a comparison has counted, and how many there are. */
+  /** Windows that a comparison has counted so far, and how many there are. */
   windows: number;
   ofWindows: number;
   readonly startedAt: number;
@@ -173,14 +173,14 @@ export function progressLine(resource: ResourceName, tally: Tally, now: number):
   if (records === 0 && windows > 0) {
     return `${name} ${barOf(windows / ofWindows)}  ${grouped(windows)} of ${counted(ofWindows, 'window')} counted`;
   }
-  // Windows that are read twice, or overlap by a day, bring more records than were expected; how many more is not known.
+  // Windows that are read twice or overlap by a day give more records than expected. How many more is unknown.
   if (records > expected) return `${name} ${barOf(1)}  ${grouped(records)} read   ${speed}`;
   const share = expected === 0 ? 0 : records / expected;
   const left = rate === 0 ? '' : `   ${clockText(((expected - records) / rate) * secondMs)} left`;
   return `${name} ${barOf(share)}  ${grouped(records)} of ${grouped(expected)}   ${speed}${left}`;
 }
 
-/** `users     1,000,204 records read in 0:19`, pages that were read twice counted twice. */
+/** `users     1,000,204 records read in 0:19`. Pages that were read twice count twice. */
 export function endLine(resource: ResourceName, { records, windows, startedAt }: Tally, now: number): string {
   const took = now - startedAt;
   const time = took < 10 * secondMs ? `${(took / secondMs).toFixed(1)} s` : clockText(took);
@@ -191,7 +191,7 @@ export function endLine(resource: ResourceName, { records, windows, startedAt }:
   return `${resource.padEnd(9)} ${done.join(', ')} in ${time}`;
 }
 
-/** Where the console has begun the run, and shows its log as its progress. */
+/** How often to log if the console started the run: it shows the log as progress. */
 export const followedMs = secondMs;
 
 export function openSyncWatch(

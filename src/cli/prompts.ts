@@ -1,4 +1,4 @@
-/** What people are asked on the terminal: consent before something is sent that cannot be taken back, accounts and passwords. */
+/** Questions on the terminal: consent before something irreversible is sent, accounts and passwords. */
 import { emitKeypressEvents, type Key } from 'node:readline';
 import type { Account } from '../model/actor.ts';
 import { InterruptedError, UsageError } from '../model/errors.ts';
@@ -14,16 +14,16 @@ import { printNote, screenOf } from './output.ts';
 interface Terminal {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
-  /** Aborted where the command is stopped, and where Ctrl+D ends the input. */
+  /** Aborted if the command is stopped, or if Ctrl+D ends the input. */
   readonly signal: AbortSignal;
 }
 
-/** Whether somebody is there to answer, and to see the question. */
+/** Whether somebody can see a question and answer it. */
 export function canAsk({ stdin, stderr }: Pick<CliContext, 'stdin' | 'stderr'>): boolean {
   return stdin().isTTY && stderr.isTTY;
 }
 
-/** What is given at a prompt, whose words must be harmless. Throws an InterruptedError where it is broken off, or the input ends. */
+/** Shows a prompt and returns the answer. The caller must make its text `harmless`. Throws an InterruptedError if it is cancelled. */
 export async function onTerminal<T>(
   context: CliContext,
   prompt: (terminal: Terminal) => Promise<T>,
@@ -39,52 +39,55 @@ export async function onTerminal<T>(
   emitKeypressEvents(input);
   input.on('keypress', onKey).once('end', end);
   const prompted = prompt({ input, output, signal: AbortSignal.any([signal, ended.signal]) });
-  const given = await prompted.finally(() => input.off('keypress', onKey).off('end', end));
+  const answer = await prompted.finally(() => input.off('keypress', onKey).off('end', end));
   signal.throwIfAborted();
-  if (typeof given === 'symbol') throw new InterruptedError('SIGINT');
-  return given as Exclude<T, symbol>;
+  if (typeof answer === 'symbol') throw new InterruptedError('SIGINT');
+  return answer as Exclude<T, symbol>;
 }
 
 interface Question {
-  /** What is about to be done, to whom and where: `email user 7 at https://…`. */
+  /** What will be done, to whom and where: `email user 7 at https://…`. */
   readonly doing: string;
-  /** What must be typed for it; without it, yes or no. */
+  /** The text to type as consent. Without it, the question is yes or no. */
   readonly typed?: string;
 }
 
-/** Asks on the terminal; `yes` is consent given before. Throws a UsageError without consent, an InterruptedError where broken off. */
+/**
+ * Asks for consent on the terminal, unless `yes` says that it was given before. Throws a UsageError without consent, an
+ * InterruptedError if the prompt is cancelled.
+ */
 export async function promptForConsent(context: CliContext, question: Question, yes: boolean): Promise<void> {
   const { typed } = question;
   if (yes) return noteProfile(context, question.doing);
   const doing = `${question.doing}${profileWords(context)}`;
   if (!canAsk(context)) {
-    throw new UsageError(`to ${doing} must be confirmed, and there is no terminal here`, {
+    throw new UsageError(`cannot ask whether to ${doing}: there is no terminal`, {
       advice: 'Run it on a terminal, or add --yes.',
     });
   }
   const { confirm, text } = await import('@clack/prompts');
-  const given = await onTerminal<boolean | string | symbol>(context, (terminal) =>
+  const answer = await onTerminal<boolean | string | symbol>(context, (terminal) =>
     typed === undefined
       ? confirm({ ...terminal, message: harmless(`Shall I ${doing}?`), initialValue: false })
       : text({ ...terminal, message: harmless(`To ${doing}, type ${typed}`) }),
   );
-  const isConfirmed = typeof given === 'string' ? isSameTotal(given, typed ?? '') : given;
+  const isConfirmed = typeof answer === 'string' ? isSameTotal(answer, typed ?? '') : answer;
   if (!isConfirmed) throw new UsageError('it was not confirmed; nothing was done');
 }
 
-/** ` (profile staging)`; nothing where there are no profiles. */
+/** Returns ` (profile staging)`, or '' without profiles. */
 function profileWords(context: CliContext): string {
   const { profile } = context.settings();
   return profile === undefined ? '' : ` (profile ${profile})`;
 }
 
-/** Says to which of several servers something goes that is done without consent. */
+/** Notes which of several servers something is sent to without asking. */
 export function noteProfile(context: CliContext, doing: string): void {
   const words = profileWords(context);
   if (words !== '') printNote(context, `${doing}${words}`);
 }
 
-/** A password that the account shall have: on a terminal it is typed twice. Throws where nobody gives one. */
+/** Reads the new password of an account: typed twice on a terminal, else from standard input. Throws if there is none. */
 export async function newPassword(context: CliContext, name: string): Promise<string> {
   if (!context.stdin().isTTY) return givenPassword(context, `the new password of ${name}`);
   const first = await typedPassword(context, `New password of ${name}`, (given) => passwordProblem(given, name));
@@ -93,13 +96,13 @@ export async function newPassword(context: CliContext, name: string): Promise<st
 }
 
 /**
- * Signs somebody in: on a terminal by questions; elsewhere `as` names the account, and standard input holds the password. Throws
- * SignInRefused, a UsageError where nobody can be asked, an InterruptedError.
+ * Signs somebody in. On a terminal it asks; elsewhere `as` names the account, and standard input holds the password. Throws
+ * SignInRefused, a UsageError if nobody can be asked, an InterruptedError.
  */
 export async function signIn(context: CliContext, people: People, as: string | undefined): Promise<Account> {
   if (!context.stdin().isTTY && as === undefined) {
-    throw new UsageError('it was not said whose account it is, and nobody can be asked here', {
-      advice: 'Say it with --as NAME, and give the password on standard input.',
+    throw new UsageError('no account was named, and there is no terminal to ask on', {
+      advice: 'Name it with --as NAME, and give the password on standard input.',
     });
   }
   const name = as ?? (await typedName(context));
@@ -121,17 +124,17 @@ async function typedPassword(
   problemOf: (given: string) => string | undefined,
 ): Promise<string> {
   if (!context.stderr.isTTY) {
-    throw new UsageError('a password is needed, and nobody can be asked here', {
+    throw new UsageError('a password is needed, and there is no terminal to ask on', {
       advice: 'Do not redirect standard error, or give the password on standard input.',
     });
   }
   const { password } = await import('@clack/prompts');
   const validate = (given = '') => problemOf(given);
-  // Not even how long it is.
+  // No mask: it would show how long the password is.
   const given = await onTerminal(context, (terminal) =>
     password({ ...terminal, message: harmless(message), mask: '', validate }),
   );
-  keep(context, given);
+  keepPassword(context, given);
   return given;
 }
 
@@ -143,12 +146,12 @@ async function givenPassword(context: CliContext, what: string): Promise<string>
       advice: 'Run it on a terminal, or give the password as one line, as in `… < password.txt`.',
     });
   }
-  keep(context, password);
+  keepPassword(context, password);
   if (!/[\r\n]/.test(password)) return password;
   throw new UsageError(`standard input has more than one line; ${what} was expected on it, and nothing else`);
 }
 
-/** What is too short to be one may be a word of our own, and its place in a message would tell it. */
-function keep(context: CliContext, password: string): void {
+/** A word too short for a password is not redacted: it may occur in our own messages, and the gap would give it away. */
+function keepPassword(context: CliContext, password: string): void {
   if (password.length >= leastPassword) context.keepSecret(password);
 }

@@ -1,4 +1,4 @@
-/** `snapshot`: a consistent copy of the mirror, while the worker writes. */
+/** `snapshot`: makes a consistent copy of the mirror, even while a sync writes to it. */
 import type { Command } from 'commander';
 import { grouped, bytesText } from '../model/text.ts';
 import type { CliContext } from './context.ts';
@@ -17,15 +17,15 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('snapshot')
     .description(
-      'Copy the mirror as it is now, also while a sync writes to it. The copy appears whole or not at all, is a mirror ' +
-        'file like any other, and replaces nothing but an earlier copy.',
+      'Copy the mirror as it is now, even while a sync writes to it. The copy appears complete or not at all, is a mirror ' +
+        'file like any other, and replaces only an earlier copy.',
     )
     .argument('<file>', 'the copy')
     .option(
       '--anonymise',
-      'for others to see: only ids, amounts, dates, states and what is sold; everything else is null',
+      'keep only ids, amounts, dates, states and what is sold, and set everything else to null, to share the copy',
     )
-    .option('--check', 'look at every row and index of the copy, which takes as long again')
+    .option('--check', 'check every row and index of the copy, which doubles the time')
     .addHelpText(
       'after',
       `

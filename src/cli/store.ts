@@ -1,4 +1,4 @@
-/** `store copy`: journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
+/** `store copy`: copies journal, accounts, jobs and alerts from their files to the store that several machines share, or back. */
 import { type Command, Option } from 'commander';
 import { counted } from '../model/text.ts';
 import { systemClock } from '../model/time.ts';
@@ -13,12 +13,14 @@ interface Flags {
 }
 
 export function define(program: Command, context: CliContext): void {
-  const store = program.command('store').description('Move what must not be lost between files and a shared store.');
+  const store = program
+    .command('store')
+    .description('Move journal, accounts, jobs and alerts between files and a shared store.');
   store
     .command('copy')
     .description(
-      'Copy journal, accounts, jobs and alerts to the other place, compare every row and the chain, and mark where they were, so ' +
-        'that nobody writes there any more. Run it again if it was killed: it continues. The other place must be empty.',
+      'Copy journal, accounts, jobs and alerts to the other place, compare every row and the chain, and close the old place, so ' +
+        'that nothing is written there any more. The new place must be empty. If the command was killed, run it again: it continues.',
     )
     .addOption(
       new Option('--to <place>', 'the database of store.shared, or the files of store.journal and store.mirror')
@@ -29,7 +31,7 @@ export function define(program: Command, context: CliContext): void {
     .addHelpText(
       'after',
       `
-Stop the worker first, and let batches that are being sent come to their end.
+Stop the worker first, and wait until no batch is being sent.
 
 Examples:
   admin-mirror store copy --to shared
@@ -48,12 +50,12 @@ async function run(context: CliContext, { to, cancel }: Flags): Promise<void> {
   const report = await moveStore(source, target, context.actor(), systemClock);
   const rows = Object.values(report.rows).reduce((sum, each) => sum + each, 0);
   printResult(context, report, [
-    `from  ${report.from}, which is closed now`,
+    `from  ${report.from}, now closed`,
     `to    ${report.to}`,
     `      ${counted(rows, 'row')} in ${counted(Object.keys(report.rows).length, 'table')}, each compared`,
     `chain whole: ${counted(report.steps, 'step')}, head ${report.head.step} ${report.head.hash}`,
   ]);
   if (to === 'files' && !context.json()) {
-    printNote(context, 'Now leave store.shared out of the settings of every machine.');
+    printNote(context, 'Now remove store.shared from the settings of every machine.');
   }
 }

@@ -48,7 +48,7 @@ describe('bulk template', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'credit.csv'), 'mine');
     const refused = await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv'], { folder });
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('credit.csv is there already') });
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('credit.csv already exists') });
     expect(readFileSync(join(folder, 'credit.csv'), 'utf8')).toBe('mine');
     expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv', '--force'], { folder })).code).toBe(0);
     expect((await invoke(['bulk', 'template', 'balance', '-o', 'credit.xlsx'], { folder })).stderr).toContain('.csv');
@@ -100,7 +100,7 @@ describe('bulk select', () => {
     const refused = await invoke(args('--db', users(2)), { folder });
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--force') });
     const own = await invoke(args('--db', file, '--force'), { folder });
-    expect(own).toMatchObject({ code: 2, stderr: expect.stringContaining('a file of admin-mirror itself') });
+    expect(own).toMatchObject({ code: 2, stderr: expect.stringContaining("one of admin-mirror's own files") });
   });
 });
 

@@ -143,7 +143,7 @@ describe('A plan', () => {
     // Guarded where a spreadsheet would run it, and only there.
     expect(rows[2]?.['description']).toBe('-5');
     const again = await bulk(['plan', 'balance', name, '-o', sheet]);
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('is there already')]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('already exists')]);
     expect(readdirSync(folder).sort()).toEqual(['credit.csv', 'data', sheet]);
     // What the review adds is ignored when it is planned itself.
     expect((await bulk(['plan', 'balance', sheet, '--json'])).json()).toMatchObject({ rows: 11, net: '541.00' });

@@ -68,7 +68,7 @@ describe('Amounts with decimal commas', () => {
     expect(yes.stderr).toContain('The amount of row 2 is "7,50" (and 49 more like it).');
     const no = await plan(fifty(user), [], [['Is that 7.50?', 'n']]);
     expect({ code: no.code, stdout: no.stdout }).toEqual({ code: 2, stdout: '' });
-    expect(no.stderr).toContain('the amounts of the file cannot be read; nothing was planned');
+    expect(no.stderr).toContain('the amounts in the file are not clear; nothing was planned');
   });
 
   test('are read with others that the same mark explains: thousands with a point, and whole numbers', async () => {

@@ -205,7 +205,7 @@ describe('bulk apply', () => {
         `Reversal: npx admin-mirror --journal other.db users update-balance ${users[0]} --type remove --amount 5.00`,
       ),
     );
-    expect(stdout).toMatch(/saw: npx admin-mirror --journal other.db bulk resolve /);
+    expect(stdout).toMatch(/found: npx admin-mirror --journal other.db bulk resolve /);
   });
 
   test('ends with 3 where the key may not change balances', async () => {
@@ -293,7 +293,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     child.kill('SIGINT');
     const { code, stdout, stderr } = await ended;
     const report = JSON.parse(stdout) as BatchReport;
-    expect(stderr).toMatch(new RegExp(`To go on: npx admin-mirror .*bulk resume ${report.batch}\\n`));
+    expect(stderr).toMatch(new RegExp(`To continue: npx admin-mirror .*bulk resume ${report.batch}\\n`));
     expect([code, report.state, report.counts.unknown]).toEqual([130, 'stopped', 0]);
     expect(report.counts.applied).toBe(made(sandbox));
     expect((await bulk(['resume', report.batch, '--json'])).report().counts.applied).toBe(30);

@@ -120,7 +120,7 @@ describe('export', () => {
     symlinkSync(file, join(folder, 'link.csv'));
     for (const name of [file, 'link.csv']) {
       const result = await runCli(['export', 'users', '--format', 'csv', '-o', name, '--db', file], { folder });
-      expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining('is a file of admin-mirror itself') });
+      expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining("is one of admin-mirror's own files") });
     }
     expect(readFileSync(file).equals(before)).toBe(true);
   });
@@ -132,10 +132,13 @@ describe('export', () => {
     const run = (name: string) =>
       runCli(['export', 'users', '--format', 'csv', '-o', name, '--db', mirror(), '--config', 'set.yaml'], { folder });
     for (const [name, text] of Object.entries(files)) {
-      expect((await run(name)).stderr).toContain('is a file of admin-mirror itself');
+      expect((await run(name)).stderr).toContain("is one of admin-mirror's own files");
       expect(readFileSync(join(folder, name), 'utf8')).toBe(text);
     }
-    expect(await run('out/')).toMatchObject({ code: 2, stderr: expect.stringContaining('out/ names a folder') });
+    expect(await run('out/')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('out/ is the name of a folder'),
+    });
     expect(await run('')).toMatchObject({ code: 2, stderr: expect.stringContaining('the name of the file is empty') });
     expect(readdirSync(folder).toSorted()).toEqual(Object.keys(files).toSorted());
   });

@@ -121,7 +121,7 @@ describe('wrong usage ends with 2 and names the nearest', () => {
   test.each([
     [['wrk'], 'unknown command "wrk"', 'Did you mean work?'],
     [['help', 'wrk'], 'unknown command "wrk"', 'Did you mean "work"?'],
-    [['help', 'work', 'more'], '"work" has no parts', ''],
+    [['help', 'work', 'more'], '"work" has no subcommands', ''],
     [['work', '--slowy'], 'unknown option "--slowy"', 'Did you mean --slowly?'],
     [['work', '--jsn'], 'unknown option "--jsn"', 'Did you mean --json?'],
     [['--base-ur', 'https://x', 'work'], 'unknown option "--base-ur"', 'Did you mean --base-url?'],
@@ -217,7 +217,7 @@ test('a value that a flag or an argument does not take is named, with what it ta
     [['bulk', 'aply'], 'error: unknown command "aply"\nDid you mean apply?\n'],
     [
       ['users', 'get'],
-      'error: missing required argument "id"\nRun `npx admin-mirror help users get` to see what it takes.\n',
+      'error: missing required argument "id"\nRun `npx admin-mirror help users get` to see its arguments and flags.\n',
     ],
   ] as const;
   for (const [argv, words] of cases) {

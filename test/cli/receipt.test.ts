@@ -473,11 +473,11 @@ describe('bulk receipt', () => {
     const { folder, bulk, batch } = await planned();
     writeFileSync(join(folder, 'r.json'), 'mine');
     const refused = await bulk(['receipt', batch, '-o', 'r.json']);
-    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('r.json is there already')]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('r.json already exists')]);
     expect(readFileSync(join(folder, 'r.json'), 'utf8')).toBe('mine');
     expect((await bulk(['receipt', batch, '-o', 'r.json', '--force'])).code).toBe(0);
     const own = await bulk(['receipt', batch, '-o', 'data/receipt.key', '--force']);
-    expect([own.code, own.stderr]).toEqual([2, expect.stringContaining('is a file of admin-mirror itself')]);
+    expect([own.code, own.stderr]).toEqual([2, expect.stringContaining("is one of admin-mirror's own files")]);
     expect((await bulk(['receipt', 'nothing'])).stderr).toMatch(/there is no batch nothing/);
   });
 

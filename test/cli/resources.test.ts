@@ -337,7 +337,7 @@ describe('a write', () => {
     const sandbox = await startSandbox();
     const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/must be confirmed, and there is no terminal here[^]*--yes/);
+    expect(stderr).toMatch(/cannot ask whether to .*: there is no terminal[^]*--yes/);
     expect(sandbox.control.requests().total).toBe(0);
   });
 

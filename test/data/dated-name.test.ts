@@ -50,7 +50,7 @@ describe('keeping the newest', () => {
     const result = await keepNewest({ pattern: join(folder, pattern), written, keep: 2, of: 'files' });
     expect(result).toEqual({
       removed: [join(folder, 'users-2026-03-09.csv'), join(folder, 'users-2026-03-08.csv')],
-      left: [],
+      failed: [],
     });
     expect(readdirSync(folder).sort()).toEqual(
       [...made.slice(2), ...others, 'users-2020-01-01.csv', 'users-2020-01-02.csv'].sort(),

@@ -1,4 +1,4 @@
-/** `bulk submit`, `approve` and `deny`: a second pair of eyes, before anything goes out. */
+/** `bulk submit`, `approve` and `deny`: another person checks a batch before anything is sent. */
 import type { Command } from 'commander';
 import { approveBatch, denyBatch, submitBatch } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
@@ -11,7 +11,7 @@ import { openPeople } from '../../people/open.ts';
 import type { CliContext } from '../context.ts';
 import { printNote, printOutcome, printResult } from '../output.ts';
 import { signIn } from '../prompts.ts';
-import { addAgainFlags, type AgainFlags, againOf, openBatch } from './shared.ts';
+import { addAgainFlags, type AgainFlags, againOf, batchHelp, openBatch } from './shared.ts';
 import { approvalLines, firstRows, lookLines, nextWords, reportLines } from './words.ts';
 
 interface SubmitFlags extends AgainFlags {
@@ -29,12 +29,12 @@ interface DenyFlags {
 }
 
 export function defineApproving(bulk: Command, context: CliContext): void {
-  const as = 'your account; the password is asked for, or is the one line of standard input';
+  const as = 'your account; its password is asked for, or read as one line from standard input';
   const submit = bulk
     .command('submit')
-    .description('Hand a planned batch over for approval by another person; send nothing.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .option('--note <text>', 'words for whoever approves it')
+    .description('Submit a planned batch for approval by another person. Sends nothing.')
+    .argument('<batch>', batchHelp)
+    .option('--note <text>', 'a note for the approver')
     .action(async (name: string, flags: SubmitFlags) => {
       const [journal, batch] = await openBatch(context, name);
       await submitBatch(journal, batch, { note: flags.note ?? null, again: againOf(flags) });
@@ -44,16 +44,16 @@ export function defineApproving(bulk: Command, context: CliContext): void {
   bulk
     .command('approve')
     .description(
-      'Approve a batch that another person made, as an account with the role approver, by its password; send nothing.',
+      'Approve a batch that another person made. Needs an account with the role approver and its password. Sends nothing.',
     )
-    .argument('<batch>', 'as `bulk plan` names it')
+    .argument('<batch>', batchHelp)
     .option('--as <name>', as)
-    .option('--hash <hash>', 'approve nothing but this: approval.hash of `bulk status --json`')
+    .option('--hash <hash>', 'approve only what has this hash: approval.hash of `bulk status --json`')
     .action((batch: string, flags: ApproveFlags) => runApprove(context, batch, flags));
   bulk
     .command('deny')
-    .description('Deny a batch that waits for approval or has it: earlier approvals no longer hold.')
-    .argument('<batch>', 'as `bulk plan` names it')
+    .description('Deny a batch that waits for approval or was approved. Earlier approvals no longer count.')
+    .argument('<batch>', batchHelp)
     .option('--as <name>', as)
     .requiredOption('--reason <text>', 'why; it stays on record')
     .action(async (name: string, flags: DenyFlags) => {
@@ -67,8 +67,8 @@ async function runApprove(context: CliContext, name: string, flags: ApproveFlags
   const [journal, batch] = await openBatch(context, name);
   const { approval } = await reportOf(journal, batch);
   if (flags.hash !== undefined && approval !== null && flags.hash !== approval.hash) {
-    throw new UsageError('--hash is not what is to be approved; nothing was approved', {
-      advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it as approval.hash. Look at the plan first.`,
+    throw new UsageError('--hash does not match what is to be approved; nothing was approved', {
+      advice: `Look at the plan first. \`admin-mirror bulk status ${batch.batch} --json\` has its hash as approval.hash.`,
     });
   }
   await noteBatch(context, journal, batch);
@@ -82,7 +82,7 @@ function portsFor(context: CliContext, journal: Journal, { as }: Pick<DenyFlags,
   return { journal, actor, signIn: async () => signIn(context, await people(), as) };
 }
 
-/** What is about to be approved, for whoever is asked next for a password. */
+/** Shows what will be approved to the person who is asked for a password next. */
 async function noteBatch(context: CliContext, journal: Journal, batch: Batch): Promise<void> {
   if (context.json() || !context.stderr.isTTY) return;
   const report = await reportOf(journal, batch);

@@ -1,4 +1,4 @@
-/** `bulk status`, `results`, `resolve` and `discard`: what became of a batch, and a person's word on it. */
+/** `bulk status`, `results`, `resolve` and `discard`: shows the outcome of a batch, or records what a person knows about it. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { batchOf } from '../../bulk/claim.ts';
@@ -25,7 +25,7 @@ import {
   totalLines,
   wholePlan,
 } from './words.ts';
-import { exitOf, lookAtJournal, named, openBatch } from './shared.ts';
+import { batchHelp, batchToLookAt, lookAtJournal, lookHelp, openBatch, setExitCode } from './shared.ts';
 
 interface StatusFlags {
   readonly rows?: true;
@@ -49,33 +49,33 @@ export function defineLooking(bulk: Command, context: CliContext): void {
   bulk
     .command('status')
     .description('Show a batch, or all of them. Ends with 8 while an outcome is unknown.')
-    .argument('[batch]', 'as `bulk plan` names it; `last` is the newest')
-    .option('--rows', 'every row of the batch, with what deserves a look on top')
+    .argument('[batch]', lookHelp)
+    .option('--rows', 'every row of the batch, those that deserve a look first')
     .action((batch: string | undefined, flags: StatusFlags) => runStatus(context, batch, flags));
   bulk
     .command('results')
     .description(
       'Write the rows of a batch to four files - applied, rejected, unknown and unprocessed - and a manifest.',
     )
-    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .argument('<batch>', lookHelp)
     .option('-o, --output <folder>', 'the folder (default: bulk-<batch> in the working folder)')
-    .addOption(new Option('--format <format>', 'of the files').choices(tableFormats).default('csv'))
-    .option('--force', 'replace files there that were changed since they were written')
+    .addOption(new Option('--format <format>', 'the format of the files').choices(tableFormats).default('csv'))
+    .option('--force', 'replace files there even if somebody changed them')
     .action((batch: string, flags: ResultsFlags) => runResults(context, batch, flags));
   bulk
     .command('resolve')
-    .description('Record the outcome of a row that only a person can know, or send a row once more.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .requiredOption('--row <n>', 'the row as the file counts it; the header is row 1', toCount)
+    .description('Record the outcome of a row that only a person can know, or have a row sent once more.')
+    .argument('<batch>', batchHelp)
+    .requiredOption('--row <n>', 'the number of the row in the file; the header is row 1', toCount)
     .option('--applied', 'it happened')
     .option('--not-applied', 'it did not happen')
     .option('--resend', 'send it once more with the next `bulk resume`; only with --not-applied')
-    .requiredOption('--reason <text>', 'how that is known; it stays on record')
+    .requiredOption('--reason <text>', 'how you know; it stays on record')
     .action((batch: string, flags: ResolveFlags) => runResolve(context, batch, flags));
   bulk
     .command('discard')
-    .description('End a batch that is not wanted: rows that were not sent never are.')
-    .argument('<batch>', 'as `bulk plan` names it')
+    .description('Discard a batch: rows that were not sent yet will never be sent.')
+    .argument('<batch>', batchHelp)
     .requiredOption('--reason <text>', 'why; it stays on record')
     .action((batch: string, { reason }: Pick<ResolveFlags, 'reason'>) => runDiscard(context, batch, reason));
 }
@@ -91,9 +91,9 @@ async function runStatus(context: CliContext, name: string | undefined, flags: S
     throw new UsageError('--rows needs a batch', { advice: 'Name one, or `last` for the newest.' });
   }
   if (name === undefined) return listBatches(context);
-  const [journal, batch] = await named(context, name);
+  const [journal, batch] = await batchToLookAt(context, name);
   const report = await reportOf(journal, batch);
-  exitOf(context, [report]);
+  setExitCode(context, [report]);
   const record = await recordOf(journal, batch);
   const whole = flags.rows === true ? await wholePlan(journal, batch) : {};
   if (context.json()) return printJson(context, { ...report, ...record, ...whole });
@@ -115,55 +115,55 @@ async function listBatches(context: CliContext): Promise<void> {
   const batches = (await journal?.batches()) ?? [];
   if (journal === undefined || batches.length === 0) {
     const head = (await journal?.head()) ?? null;
-    return printResult(context, { batches: [], head }, ['nothing was planned yet']);
+    return printResult(context, { batches: [], head }, ['nothing has been planned yet']);
   }
   if (context.json()) {
     const reports: BatchReport[] = [];
     for (const batch of batches) reports.push(await reportOf(journal, batch));
-    exitOf(context, reports);
+    setExitCode(context, reports);
     return printJson(context, { batches: reports, head: (await journal.head()) ?? null });
   }
   for (const batch of batches) {
     const summary = await summaryOf(journal, batch);
-    exitOf(context, [summary]);
+    setExitCode(context, [summary]);
     printLine(context, batchLine(summary, await appliedNetOf(journal, summary)));
   }
 }
 
-const mostRows = 25;
+const maxRows = 25;
 
-/** The rows that contradict their balance, and those whose outcome is open, each with what was seen. */
+/** Returns lines for the rows that contradict their balance and those whose outcome is open, each with what was seen. */
 async function openLines(journal: Journal, { batch, discrepancies }: BatchReport): Promise<string[]> {
   const differing: string[] = [];
-  // Looking for them reads every row.
+  // Searching for them reads every row, so do it only if there are any.
   const applied = discrepancies === 0 ? [] : journal.intents(batch, ['applied']);
   for await (const { row, user, problem, discrepancy } of applied) {
     if (discrepancy !== null) differing.push(`differs   row ${row}, user ${user}: ${problem}`);
-    if (differing.length === mostRows) break;
+    if (differing.length === maxRows) break;
   }
   const open: string[] = [];
-  let person: number | undefined;
+  let firstForPerson: number | undefined;
   for await (const { row, state, user, token, problem } of journal.intents(batch, openStates)) {
     const what = state === 'needs_human' ? 'needs a person' : 'unknown';
     open.push(`${what}   row ${row}, user ${user ?? 'new'}, ${token}: ${problem ?? 'not looked at yet'}`);
-    if (state === 'needs_human') person ??= row;
-    if (open.length === mostRows) break;
+    if (state === 'needs_human') firstForPerson ??= row;
+    if (open.length === maxRows) break;
   }
-  if (person === undefined) return [...differing, ...open];
+  if (firstForPerson === undefined) return [...differing, ...open];
   const next =
-    'Look at the user on the server, then say what you saw: ' +
-    `admin-mirror bulk resolve ${batch} --row ${person} --applied (or --not-applied) --reason "…"`;
+    'Look at the user on the server, then record what you found: ' +
+    `admin-mirror bulk resolve ${batch} --row ${firstForPerson} --applied (or --not-applied) --reason "…"`;
   return [...differing, ...open, next];
 }
 
 async function runResults(context: CliContext, name: string, flags: ResultsFlags): Promise<void> {
-  const [journal, batch] = await named(context, name);
+  const [journal, batch] = await batchToLookAt(context, name);
   const folder = flags.output ?? `bulk-${batch.batch}`;
   const writer = tableWriter(flags.format, context.signal, (warning) => printWarning(context, warning));
   const ports = { journal, clock: systemClock, signal: context.signal };
   const manifest = await writeResults(ports, batch, resolve(context.folder, folder), writer, flags.force === true);
   const report = await reportOf(journal, batch);
-  exitOf(context, [report]);
+  setExitCode(context, [report]);
   const files = manifest.files.map(
     ({ name: file, rows, bytes }) => `${folder}/${file.padEnd(16)}  ${counted(rows, 'row')}, ${counted(bytes, 'byte')}`,
   );
@@ -181,6 +181,6 @@ async function runResolve(context: CliContext, name: string, flags: ResolveFlags
 
 async function printBatch(context: CliContext, journal: Journal, name: string): Promise<void> {
   const report = await reportOf(journal, await batchOf(journal, name));
-  exitOf(context, [report]);
+  setExitCode(context, [report]);
   printResult(context, report, reportLines(context, report));
 }

@@ -1,4 +1,4 @@
-/** `bulk template`, `select`, `plan` and `undo`: files, and the batches that are made of them. Nothing is sent. */
+/** `bulk template`, `select`, `plan` and `undo`: makes files, and batches from files. Sends nothing. */
 import { resolve } from 'node:path';
 import { Argument, type Command } from 'commander';
 import { actionNames, actionOf } from '../../bulk/actions.ts';
@@ -48,42 +48,42 @@ import {
 export function definePlanning(bulk: Command, context: CliContext): void {
   const plan = bulk
     .command('plan')
-    .description('Read and check every row, look the users up, show what would happen; send nothing.')
+    .description('Read and check every row, look up the users, and show what would happen. Sends nothing.')
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
     .action((action: string, file: string, flags: PlanFlags & ReviewFlags) =>
-      plans(context, flags, async (ports) => planNamed(ports, await readFile(context, action, file, flags))),
+      planAndShow(context, flags, async (ports) => planRows(ports, await readFile(context, action, file, flags))),
     );
   addReviewFlags(addAgainFlags(addPlanFlags(plan)));
   const undo = bulk
     .command('undo')
-    .description('Plan the batch that takes another one back: each applied row once. `bulk apply` sends it.')
-    .argument('<batch>', 'the one to take back')
+    .description('Plan a batch that undoes another one: each applied row once. `bulk apply` sends it.')
+    .argument('<batch>', 'the batch to undo')
     .action((batch: string, flags: ReviewFlags) =>
-      plans(context, flags, async (ports) => planNamed(ports, await undoOf(ports.journal, batch))),
+      planAndShow(context, flags, async (ports) => planRows(ports, await undoOf(ports.journal, batch))),
     );
   addReviewFlags(undo);
 }
 
-async function plans(
+async function planAndShow(
   context: CliContext,
   flags: ReviewFlags,
-  make: (ports: BulkPorts) => Promise<Batch>,
+  plan: (ports: BulkPorts) => Promise<Batch>,
 ): Promise<void> {
-  // What is wrong with the name of the file is said before anything is planned.
+  // Reject a wrong file name before anything is planned.
   const sheet = reviewFile(context, flags);
   const ports = await openBulk(context);
-  await showPlan(context, ports, await make(ports), sheet);
+  await showPlan(context, ports, await plan(ports), sheet);
 }
 
-/** Plans the rows under a name that the log has from the first request on. */
-export function planNamed(ports: BulkPorts, wanted: Plannable): Promise<Batch> {
+/** Plans the rows under a new name, which the log has from the first request on. */
+export function planRows(ports: BulkPorts, rows: Plannable): Promise<Batch> {
   const name = newBatchId(ports.clock);
   ports.about(name);
-  return planBatch(ports, wanted, name);
+  return planBatch(ports, rows, name);
 }
 
-/** Asks how amounts are meant where that is not clear, unless --yes says that nobody wants to be asked. */
+/** Reads the rows. Asks what an ambiguous amount means, unless --yes forbids questions. */
 export async function readFile(
   context: CliContext,
   actionName: string,
@@ -92,7 +92,7 @@ export async function readFile(
 ): Promise<Plannable> {
   const action = actionOf(actionName);
   const again = againOf(flags);
-  // A sheet of 100,000 rows takes many times more otherwise.
+  // Without this, a sheet of 100,000 rows takes many times as much memory.
   keepHeapSmall(12);
   const sheet = await readSheet(resolve(context.folder, file), {
     signal: context.signal,
@@ -107,43 +107,43 @@ export async function readFile(
   return { action, rows, source: { file: { name: file, bytes: sheet.bytes, hash: sheet.hash }, undoOf: null, again } };
 }
 
-/** The decimal mark that the person chose. Throws a UsageError where none is meant, an InterruptedError where broken off. */
+/** Returns the decimal mark that the person chose. Throws a UsageError for none of them, an InterruptedError if cancelled. */
 async function promptMark(context: CliContext, { readings, row, text, count }: MarkQuestion): Promise<DecimalMark> {
   const { confirm, select } = await import('@clack/prompts');
   const others = count === 1 ? '' : ` (and ${count - 1} more like it)`;
   const [only, another] = readings;
-  const response = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
+  const answer = await onTerminal<DecimalMark | boolean | symbol>(context, (terminal) =>
     only !== undefined && another === undefined
       ? confirm({
           ...terminal,
           message: `The amount of row ${row} is ${shown(text)}${others}. Is that ${moneyText(only.amount)}?`,
-          // A comma before two digits is how half of Europe writes; a thousand that may be one and some is not so clear.
+          // A comma before two digits is common in Europe. "1,234" or "1.234" is less clear, so the default is no.
           initialValue: only.mark === 'comma',
         })
       : select<DecimalMark>({
           ...terminal,
-          message: `The amount of row ${row} is ${shown(text)}${others}. What is that?`,
+          message: `The amount of row ${row} is ${shown(text)}${others}. What does it mean?`,
           options: [
             ...readings.map(({ mark, amount }) => ({ value: mark, label: moneyText(amount) })),
             { value: null, label: 'none of these' },
           ],
         }),
   );
-  const mark = response === true ? only?.mark : response;
+  const mark = answer === true ? only?.mark : answer;
   if (typeof mark === 'string') return mark;
-  throw new UsageError('the amounts of the file cannot be read; nothing was planned', {
+  throw new UsageError('the amounts in the file are not clear; nothing was planned', {
     advice: 'Write them as plain numbers, such as 1234.56, and run it again.',
   });
 }
 
-/** Prints the whole plan, or its JSON, or writes it to a sheet; invalid rows end the command with 2. */
+/** Prints the whole plan, or its JSON, or writes it to a sheet. With invalid rows, the exit code is 2. */
 async function showPlan(
   context: CliContext,
   { journal }: BulkPorts,
   batch: Batch,
   writeSheet: ReviewFile,
 ): Promise<void> {
-  const { report, look, below } = await planWords(context, journal, batch);
+  const { report, look, below } = await planParts(context, journal, batch);
   await writeSheet?.(journal, batch);
   if (context.json()) return printJson(context, { ...report, ...(await wholePlan(journal, batch)) });
   if (writeSheet === undefined) {
@@ -154,9 +154,9 @@ async function showPlan(
   printNote(context, nextWords(report));
 }
 
-/** Notes as much of the plan as a screen holds, for whoever is asked next; invalid rows end the command with 2. */
+/** Notes one screen of the plan, for the person who is asked next. With invalid rows, the exit code is 2. */
 export async function notePlan(context: CliContext, { journal }: BulkPorts, batch: Batch): Promise<BatchReport> {
-  const { report, look, below } = await planWords(context, journal, batch);
+  const { report, look, below } = await planParts(context, journal, batch);
   if (context.json()) return report;
   const { isTTY, columns } = context.stderr;
   const rows = await firstRows(journal, report, isTTY ? columns : undefined);
@@ -168,7 +168,7 @@ export function isValid({ counts, problems }: BatchReport): boolean {
   return counts.invalid === 0 && problems.length === 0;
 }
 
-async function planWords(context: CliContext, journal: Journal, batch: Batch) {
+async function planParts(context: CliContext, journal: Journal, batch: Batch) {
   const report = await reportOf(journal, batch);
   if (!isValid(report)) context.exit(2);
   return {
@@ -189,28 +189,28 @@ interface SelectFlags extends MakeFlags {
 }
 
 export function actionArgument(): Argument {
-  // Checked by what knows the nearest of them.
+  // `actionOf` checks it instead of commander, because it suggests similar names.
   return new Argument('<action>', 'what the rows do').choices(actionNames).argParser((name) => actionOf(name).name);
 }
 
 export function defineMaking(bulk: Command, context: CliContext): void {
   bulk
     .command('template')
-    .description('Write an example file for an action: its columns, and rows to be replaced by your own.')
+    .description('Write an example file for an action: its columns, and rows to replace with your own.')
     .addArgument(actionArgument())
     .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
-    .option('--force', 'replace the file if it is there')
+    .option('--force', 'replace the file if it exists')
     .action((action: string, flags: MakeFlags) => runTemplate(context, action, flags));
   bulk
     .command('select')
     .description(
-      'Write the rows of a query on the mirror to a file for an action; refuse what the action would refuse. ' +
-        'Nothing is sent.',
+      'Write the rows of a query on the mirror to a file for an action. Refuses rows that the action would refuse. ' +
+        'Sends nothing.',
     )
     .addArgument(actionArgument())
-    .requiredOption('--sql <sql>', "one SELECT whose columns are the action's")
+    .requiredOption('--sql <sql>', 'one SELECT that returns the columns of the action')
     .option('-o, --output <file>', 'a new .csv, .tsv or .jsonl file (default: standard output)')
-    .option('--force', 'replace the file if it is there')
+    .option('--force', 'replace the file if it exists')
     .option('--allow-force', 'as for `bulk plan delete`')
     .addHelpText(
       'after',
@@ -226,19 +226,19 @@ Examples:
 
 async function runTemplate(context: CliContext, actionName: string, flags: MakeFlags): Promise<void> {
   const action = actionOf(actionName);
-  const { format, path } = await placeOf(context, flags);
+  const { format, path } = destinationOf(context, flags);
   const bytes = await write(context, path, [templateText(action, format)]);
   if (path === undefined) return;
   if (context.json()) printJson(context, { file: path, action: action.name, rows: action.examples.length, bytes });
   else {
     printNote(context, `An example for \`bulk plan ${action.name}\` was written to ${flags.output ?? ''}.`);
-    printNote(context, 'Replace its rows with your own. Columns that you do not need may go.');
+    printNote(context, 'Replace its rows with your own. You can remove columns that you do not need.');
   }
 }
 
 async function runSelect(context: CliContext, actionName: string, flags: SelectFlags): Promise<void> {
   const action = actionOf(actionName);
-  const { format, path } = await placeOf(context, flags);
+  const { format, path } = destinationOf(context, flags);
   const settings = context.settings();
   const store = openReading(settings, context.releases);
   const sheet = await selectSheet(store, flags.sql, action, {
@@ -260,11 +260,11 @@ async function runSelect(context: CliContext, actionName: string, flags: SelectF
   printNote(context, `Nothing was sent. To see what it would do: ${next}`);
 }
 
-/** Where to, undefined for standard output. Throws a UsageError for a file that must not be replaced. */
-async function placeOf(
+/** Returns the format and the path to write to, undefined for standard output. Throws a UsageError for a file that must stay. */
+function destinationOf(
   context: CliContext,
   { output, force }: MakeFlags,
-): Promise<{ readonly format: WrittenFormat; readonly path: string | undefined }> {
+): { readonly format: WrittenFormat; readonly path: string | undefined } {
   if (output === undefined || output === '-') {
     if (!context.json()) return { format: 'csv', path: undefined };
     throw new UsageError('standard output cannot hold both the rows and the JSON report', { advice: 'Give -o FILE.' });
@@ -273,6 +273,7 @@ async function placeOf(
   return { format, path: newFile(context, output, force === true) };
 }
 
+/** Writes to the file, or to standard output. Returns the bytes of the file. */
 async function write(context: CliContext, path: string | undefined, text: Iterable<string>): Promise<number> {
   if (path !== undefined) return writeDurableFile(path, textPieces(text), context.signal);
   await writeToStream(context.stdout, textPieces(text), context.signal);

@@ -1,4 +1,4 @@
-/** `bulk receipt` and `audit --check-receipt`: a signed document about a batch, and whether one is as it was signed. */
+/** `bulk receipt` and `audit --check-receipt`: writes a signed document about a batch, and checks one. */
 import { extname, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { checkReceipt } from '../../bulk/check-receipt.ts';
@@ -11,7 +11,7 @@ import { writeDurableFile } from '../../store/files/durable-file.ts';
 import type { CliContext } from '../context.ts';
 import { newFile } from '../files.ts';
 import { paint, printJson, printLine, printLines, printNote, printResult } from '../output.ts';
-import { exitOf, lookAtJournal, named } from './shared.ts';
+import { batchToLookAt, lookAtJournal, lookHelp, setExitCode } from './shared.ts';
 
 interface ReceiptFlags {
   readonly output?: string;
@@ -24,22 +24,22 @@ export function defineReceipt(bulk: Command, context: CliContext): void {
     .command('receipt')
     .description(
       'Write one signed document about a batch: who planned, approved and sent it, the outcome of every row and what proves it. ' +
-        '`audit --check-receipt` shows later that nothing in it was changed.',
+        '`audit --check-receipt` proves later that nothing in it was changed.',
     )
-    .argument('<batch>', 'as `bulk plan` names it; `last` is the newest')
+    .argument('<batch>', lookHelp)
     .option('-o, --output <file>', 'a new file (default: receipt-<batch>.json or .html in the working folder)')
     .addOption(
       new Option(
         '--format <format>',
-        'for programs, or a page for people and printers (default: by the name, else json)',
+        'json for programs, or html for people and printers (default: from the name of the file, else json)',
       ).choices(receiptFormats),
     )
-    .option('--force', 'replace the file if it is there')
+    .option('--force', 'replace the file if it exists')
     .action((batch: string, flags: ReceiptFlags) => runReceipt(context, batch, flags));
 }
 
 async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags): Promise<void> {
-  const [journal, batch] = await named(context, name);
+  const [journal, batch] = await batchToLookAt(context, name);
   const ending = receiptFormats.find((each) => extname(flags.output ?? '').toLowerCase() === `.${each}`);
   const format = flags.format ?? ending ?? 'json';
   const file = flags.output ?? `receipt-${batch.batch}.${format}`;
@@ -51,30 +51,30 @@ async function runReceipt(context: CliContext, name: string, flags: ReceiptFlags
   const chunks = receiptOf(journal, batch, { format, key, clock: systemClock, onHead: (made) => void (head = made) });
   const bytes = await writeDurableFile(path, chunks, context.signal);
   if (head === undefined) throw new Error('a receipt has no head');
-  exitOf(context, [head]);
+  setExitCode(context, [head]);
   const { state, settled, rows, counts, key_id } = head;
   const about = { batch: head.batch, state, settled, rows, counts, key_id, public_key: checking, head: head.head };
   const line = `${file}  ${counted(bytes, 'byte')}; check it with ${checking}`;
   printResult(context, { file, format, bytes, ...about }, [...aboutLines(head), line]);
 }
 
-/** The key beside the journal that signs receipts and certificates; says where it lies if it is made now. */
+/** Opens the key beside the journal that signs receipts and certificates. If it is new, notes where it was written. */
 export function signingKey(context: CliContext, journal: string) {
   const { key, isNew } = openSigningKey(journal);
   if (!isNew) return key;
   const { signing, checking } = keyFiles(journal);
-  printNote(context, `written: ${signing}, which signs receipts and certificates, for its owner alone`);
-  printNote(context, `written: ${checking}, with which others check them (key ${key.id})`);
+  printNote(context, `written: ${signing}, the key that signs receipts and certificates; only its owner can read it`);
+  printNote(context, `written: ${checking}, the public key that checks them (key ${key.id})`);
   return key;
 }
 
-/** The key that checks them: of the file that was named, else the one beside the journal. */
+/** Opens the public key: from the file, if one was named, else the one beside the journal. */
 export function checkingKey(context: CliContext, file: string | undefined) {
   const { journal } = context.settings().store;
   return openCheckingKey(file === undefined ? keyFiles(journal).checking : resolve(context.folder, file));
 }
 
-/** Prints what differs in a signed document, whether it is as it was signed, and, where it is, what it says. */
+/** Prints what differs in a signed document, whether it is genuine, and if so, what it says. */
 export function printCheck(
   context: CliContext,
   { status, file, problems }: { readonly status: string; readonly file: string; readonly problems: readonly string[] },
@@ -96,7 +96,7 @@ function aboutLines(head: ReceiptHead): string[] {
   ];
 }
 
-/** Ends with 6 where the receipt is not as it was signed, or says something else than its rows or the journal. */
+/** Checks a receipt. The exit code is 6 if it was changed after signing, or contradicts its own rows or the journal. */
 export async function checkReceiptFile(context: CliContext, file: string, keyFile: string | undefined): Promise<void> {
   const key = checkingKey(context, keyFile);
   const journal = await lookAtJournal(context);
@@ -116,6 +116,6 @@ export async function checkReceiptFile(context: CliContext, file: string, keyFil
   printCheck(context, { status, file, problems }, head === null ? [] : aboutLines(head));
   if (compared === null) return printLine(context, `journal   not compared: ${not_compared}`);
   const changed = compared.changed_since;
-  const since = changed === 0 ? '' : `; since then, something was done with ${counted(changed, 'row')} of it`;
+  const since = changed === 0 ? '' : `; ${counted(changed, 'row')} of it changed since then`;
   if (status === 'genuine') printLine(context, `journal   says the same${since}`);
 }

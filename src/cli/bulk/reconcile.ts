@@ -1,4 +1,4 @@
-/** `bulk reconcile`: what the journal says against what the server shows; and a journal that lost rows gets them back. */
+/** `bulk reconcile`: compares the journal with the server, and restores rows that the journal has lost. */
 import type { Command } from 'commander';
 import { balance } from '../../bulk/actions/balance.ts';
 import { adopt, type Adopted, checkSettled } from '../../bulk/adopt.ts';
@@ -17,11 +17,11 @@ import type { CliContext } from '../context.ts';
 import { checkSpan, formatOption, toCount, toMoment } from '../flag-values.ts';
 import { paint, printJson, printLines, printNote, printResult, tableRoom } from '../output.ts';
 import { adoptRows } from './send.ts';
-import { acceptedOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
+import { acceptReasonOf, addSettleFlag, type BulkPorts, openBulk, type SendFlags } from './shared.ts';
 
 const formats = ['table', 'csv', 'json'] as const;
 
-/** A time as it was typed: by that, a run that was stopped is known again. */
+/** A time, and the text as it was typed: a stopped run continues if the text is the same. */
 interface Moment {
   readonly text: string;
   readonly ms: number;
@@ -43,23 +43,23 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
   const command = bulk
     .command('reconcile')
     .description(
-      'Compare the changes of balances in the journal with the transactions on the server: each mark once, with the right ' +
-        'amount, and none that the journal does not know. Changes nothing; ends with 5 if anything differs. With --adopt, ' +
-        'record what is found: a journal that was lost or put back from a copy learns what was sent without it.',
+      'Compare the balance changes in the journal with the transactions on the server: each mark must be there once, with the ' +
+        'right amount, and no mark that the journal does not know. Changes nothing; ends with 5 if anything differs. With ' +
+        '--adopt, record what is found: a journal that was lost or restored from a copy learns what was sent without it.',
     )
     .argument('[batch]', 'only this batch; without a name, every change of the journal, and every user')
     .option('--since <time>', 'only what was sent from this time on: a time, a day or 7d ago', moment(false))
     .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
     .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
     .option('--max-requests <n>', 'stop after <n> requests; the same command continues from there', toCount)
-    .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason')
+    .option('--accept-journal', 'accept this journal although it lacks rows that were sent; needs --reason')
     .option('--reason <text>', 'why; it stays on record')
     .addOption(formatOption('differences', formats))
     .addHelpText(
       'after',
       `
-It says how many requests it will take before it sends them: one for each page of users, or one for each user of the batch.
-What is stopped goes on with the same command within a day.
+Before it starts, it prints how many requests it needs: one for each page of users, or one for each user of the batch. If it
+was stopped, the same command continues within a day.
 
 Examples:
   admin-mirror bulk reconcile --since 2026-03-01 --until 2026-03-31 --format csv > march.csv
@@ -72,9 +72,9 @@ Examples:
 }
 
 async function run(context: CliContext, name: string | undefined, flags: Flags): Promise<void> {
-  const accepted = acceptedOf(flags);
+  const accepted = acceptReasonOf(flags);
   if (accepted === null && flags.reason !== undefined) {
-    throw new UsageError('--reason is for a journal that is accepted', { advice: 'Add --accept-journal.' });
+    throw new UsageError('--reason needs --accept-journal', { advice: 'Add --accept-journal, or leave --reason out.' });
   }
   if (accepted !== null) return accept(context, name, accepted);
   const spanned = flags.since !== undefined || flags.until !== undefined;
@@ -86,13 +86,13 @@ async function run(context: CliContext, name: string | undefined, flags: Flags):
   await compare(context, await openBulk(context), name, flags);
 }
 
-/** A person takes the journal for the right one: the server shows nothing that could tell. */
+/** Records that a person accepts the journal, if the server cannot show whether it is the right one. */
 async function accept(context: CliContext, name: string | undefined, reason: string): Promise<void> {
   if (name !== undefined) throw new UsageError('--accept-journal is about the whole journal: name no batch');
   const ports = await openBulk(context);
   await acceptJournal(ports, reason);
   const head = (await ports.journal.head()) ?? null;
-  printResult(context, { status: 'accepted', head }, ['this journal is taken for the right one']);
+  printResult(context, { status: 'accepted', head }, ['this journal is accepted']);
 }
 
 async function compare(
@@ -112,7 +112,7 @@ async function compare(
   const span: Span = { from: since?.ms ?? null, to: until?.ms ?? null };
   checkSpan(since && timestampOf(since.ms), until && timestampOf(until.ms));
   if (adopts) await checkSettled(ports, settleAfter ?? bulk.settleAfterMs);
-  // Two at once would write into the same file of progress.
+  // Two runs at once would write to the same progress file.
   await journal.acquireLock('reconcile');
   try {
     const announce = (requests: number, done: number) => printNote(context, announcement(requests, done));
@@ -127,13 +127,13 @@ async function compare(
   }
 }
 
-/** As the servers of this API allow where nothing else is set. */
+/** The default rate limit of servers of this API. */
 const usualPerMinute = 60;
 
 function announcement(requests: number, done: number): string {
   const before = done === 0 ? '' : ` (${counted(done, 'user')} were looked at before)`;
   const minutes = Math.ceil(requests / usualPerMinute);
-  const time = minutes > 1 ? `; at ${usualPerMinute} a minute, some ${minutes} minutes` : '';
+  const time = minutes > 1 ? `; at ${usualPerMinute} a minute, about ${minutes} minutes` : '';
   return `Reading the transactions of users: about ${counted(requests, 'more request')}${time}${before}`;
 }
 
@@ -168,10 +168,10 @@ async function report(
     if (format === 'table') printLines(context, [...(adopted === null ? [] : adoptedLines(adopted)), summary]);
   }
   if (problems.length > 0)
-    throw new IncompleteError(`not all was compared: ${problems.join('; ')}`, incompleteAdvice(adopted));
+    throw new IncompleteError(`not everything was compared: ${problems.join('; ')}`, incompleteAdvice(adopted));
   if (differences.length === 0) return;
   throw new IncompleteError(`the journal and the server differ: ${counted(differences.length, 'difference')}`, {
-    advice: 'Look at each on the server. docs/bulk.md says what each kind means and what to do about it.',
+    advice: 'Look at each of them on the server. docs/bulk.md says what each kind means and what to do about it.',
   });
 }
 
@@ -179,14 +179,14 @@ function incompleteAdvice(adopted: Adopted | null) {
   if (adopted === null) return {};
   return {
     advice:
-      'This journal is not taken for the right one by that. Look at the users yourself; then say so, once: ' +
+      'So this journal is not accepted yet. Check the users yourself, then accept it once: ' +
       '`admin-mirror bulk reconcile --accept-journal --reason "…"`.',
   };
 }
 
 function* adoptedLines({ batch, rows, recorded }: Adopted): Iterable<string> {
   if (batch !== null) yield `adopted   ${counted(rows, 'row')} that this journal did not know, as batch ${batch}`;
-  if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal that were made without it`;
+  if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal as applied without it`;
 }
 
 const columns = namedColumns(

@@ -1,4 +1,4 @@
-/** `bulk apply`, `run` and `resume`: a batch is approved, sent, and what became of it is said; and a rehearsal of all that. */
+/** `bulk apply`, `run` and `resume`: asks for consent, sends a batch and reports its outcome; also rehearses all that. */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -28,14 +28,15 @@ import { canAsk, noteProfile, promptForConsent } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
 import { printJson, printLines, printNote, printResult } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
-import { actionArgument, isValid, notePlan, planNamed, readFile } from './plan.ts';
+import { actionArgument, isValid, notePlan, planRows, readFile } from './plan.ts';
 import { printRows, problemLines, reportLines, totalLines } from './words.ts';
 import {
-  acceptedOf,
+  acceptReasonOf,
   addAgainFlags,
   addPlanFlags,
   addSendFlags,
   againOf,
+  batchHelp,
   type BulkPorts,
   lookAtJournal,
   openBulk,
@@ -54,9 +55,9 @@ interface Job {
 export function defineSending(bulk: Command, context: CliContext): void {
   const applying = bulk
     .command('apply')
-    .description('Send a planned batch, after the net total was typed or the hash of the plan was given.')
-    .argument('<batch>', 'as `bulk plan` names it')
-    .option('--approve <hash>', 'the hash of the plan, for a script that cannot be asked')
+    .description('Send a planned batch, after you type its net total or give the hash of the plan.')
+    .argument('<batch>', batchHelp)
+    .option('--approve <hash>', 'the hash of the plan, for a script that nobody can answer')
     .action(async (batch: string, flags: SendFlags) => apply(await openJob(context, batch, flags)));
   addAgainFlags(addSendFlags(applying));
 
@@ -65,7 +66,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
     .description('Plan, then send if every row is valid.')
     .addArgument(actionArgument())
     .argument('<file>', 'a .csv, .tsv, .xlsx or .jsonl file')
-    .option('--yes', 'do not ask before it is sent')
+    .option('--yes', 'do not ask before sending')
     .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server gets no request')
     .action((action: string, file: string, flags: PlanFlags & SendFlags) =>
       flags.rehearse === true ? rehearse(context, action, file, flags) : runRun(context, action, file, flags),
@@ -75,7 +76,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
   const resume = bulk
     .command('resume')
     .description('Continue a batch that was stopped: settle what was under way, then send the rest.')
-    .argument('<batch>', 'as `bulk plan` names it')
+    .argument('<batch>', batchHelp)
     .action((batch: string, flags: SendFlags) => runResume(context, batch, flags));
   addAgainFlags(addSendFlags(resume));
 }
@@ -88,11 +89,11 @@ async function runRun(
 ): Promise<void> {
   const ports = await openBulk(context);
   const read = await readFile(context, actionName, file, flags);
-  const batch = await planNamed(ports, read);
+  const batch = await planRows(ports, read);
   const report = await notePlan(context, ports, batch);
   if (!isValid(report)) {
     if (context.json()) printJson(context, report);
-    throw invalid(report, 'nothing was sent', 'Correct them in the file, and run it again.');
+    throw invalidRows(report, 'nothing was sent', 'Correct them in the file, and run the command again.');
   }
   try {
     await checkApprovedOrSubmit(ports.journal, batch, againOf(flags));
@@ -103,7 +104,7 @@ async function runRun(
   await apply({ context, ports, batch, action: read.action, flags });
 }
 
-function invalid({ counts, rows }: BatchReport, end: string, advice: string): UsageError {
+function invalidRows({ counts, rows }: BatchReport, end: string, advice: string): UsageError {
   const are = counts.invalid === 1 ? 'is' : 'are';
   return new UsageError(`${counts.invalid} of ${counted(rows, 'row')} ${are} invalid; ${end}`, { advice });
 }
@@ -112,13 +113,13 @@ async function runResume(context: CliContext, name: string, flags: SendFlags): P
   const job = await openJob(context, name, flags);
   const { ports, batch } = job;
   if (batch.state === 'planned') {
-    throw new UsageError(`batch ${name} was never approved`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
+    throw new UsageError(`batch ${name} was never started`, { advice: `Run \`admin-mirror bulk apply ${name}\`.` });
   }
   await checkServer(batch, ports.client, context.signal);
   await sendAndReport(job, { ...ports.rules, again: againOf(flags), approved: null });
 }
 
-/** Looks for every row of the batch on the server, and records what is found. */
+/** Looks for every row of the batch on the server, and records what it finds. */
 export async function adoptRows(
   context: CliContext,
   name: string,
@@ -130,7 +131,7 @@ export async function adoptRows(
   await sendAndReport(job, null);
 }
 
-/** Opens what the batch of that name is sent with. Throws a UsageError where there is none. */
+/** Opens what sending a batch needs. Throws a UsageError if there is no batch of that name. */
 async function openJob(context: CliContext, name: string, flags: SendFlags): Promise<Job> {
   const ports = await openBulk(context);
   const batch = await batchOf(ports.journal, name);
@@ -142,31 +143,34 @@ async function apply(job: Job): Promise<void> {
   const { context, ports, batch, flags } = job;
   const again = againOf(flags);
   const file = batch.file === null ? null : resolve(context.folder, batch.file);
-  await checkSendable(ports, batch, { file, again, acceptJournal: acceptedOf(flags) });
+  await checkSendable(ports, batch, { file, again, acceptJournal: acceptReasonOf(flags) });
   await sendAndReport(job, { ...ports.rules, again, approved: await approve(job) });
 }
 
-/** Throws a UsageError where nobody approves. Gives how it was approved. */
+/** Gets the sender's consent. Returns how it was given. Throws a UsageError without it. */
 async function approve({ context, ports, batch, action, flags }: Job): Promise<string> {
   const { approve: hash, yes } = flags;
   if (hash !== undefined) {
     if (hash === batch.hash) return 'by the hash of the plan';
     throw new UsageError('--approve is not the hash of this plan; nothing was sent', {
-      advice: `\`admin-mirror bulk status ${batch.batch} --json\` has it. Look at the plan before you approve it.`,
+      advice: `Look at the plan before you approve it. \`admin-mirror bulk status ${batch.batch} --json\` has its hash.`,
     });
   }
   if (yes === true) return 'beforehand';
   if (!canAsk(context)) {
-    throw new UsageError(`batch ${batch.batch} must be approved, and nobody can be asked here; nothing was sent`, {
-      advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
-    });
+    throw new UsageError(
+      `cannot ask for consent to send batch ${batch.batch}: there is no terminal; nothing was sent`,
+      {
+        advice: `Look at the plan, then run \`admin-mirror bulk apply ${batch.batch} --approve ${batch.hash}\`.`,
+      },
+    );
   }
   const question = await consentQuestion(ports.journal, batch, action, ports.client.address);
   await promptForConsent(context, question, false);
   return `by typing ${question.typed}`;
 }
 
-/** @param consent null where nothing is to be sent, and every row is only looked for */
+/** @param consent null to send nothing and only look for every row */
 function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
   const { context, ports, batch } = job;
   const doing = consent === null ? 'looking for every row of' : 'sending';
@@ -174,12 +178,12 @@ function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
   return sendWatched(job, consent, async (report) => {
     printResult(context, report, reportLines(context, report));
     if (context.signal.aborted && report.state === 'stopped') {
-      printNote(context, `Stopped before its end. To go on: admin-mirror bulk resume ${report.batch}`);
+      printNote(context, `Stopped before the end. To continue: admin-mirror bulk resume ${report.batch}`);
     }
   });
 }
 
-/** Sends while somebody watches, and ends as the batch did, after what became of it was said. */
+/** Sends the batch, showing progress, and emits the report. Then throws the error or interruption that stopped the batch. */
 async function sendWatched(
   { context, ports, batch, action, flags }: Job,
   consent: Consent | null,
@@ -192,10 +196,10 @@ async function sendWatched(
     sendMarginMs: sendMarginOf(store.sharedLeaseMs),
     settleAfterMs: flags.settleAfter ?? bulk.settleAfterMs,
     maxErrors: flags.maxErrors,
-    acceptJournal: acceptedOf(flags),
+    acceptJournal: acceptReasonOf(flags),
   };
   const drain = (): void => {
-    printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves it unknown.');
+    printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves its outcome unknown.');
   };
   signal.addEventListener('abort', drain, { once: true });
   const watch = openBulkWatch(context, ports.log, ports.clock);
@@ -215,10 +219,10 @@ async function sendWatched(
   if (error !== null) throw error;
 }
 
-/** The sandbox of a rehearsal is ours alone: nothing speaks against asking it for several at once. */
+/** Nobody else uses the sandbox of a rehearsal, so several requests at once do no harm. */
 const rehearsalConcurrency = 8;
 
-/** The batch against a sandbox with the mirror's users, in this process, and nothing kept. */
+/** Sends the batch to a sandbox with the mirror's users, in this process, and keeps nothing. */
 async function rehearse(
   context: CliContext,
   actionName: string,
@@ -227,20 +231,20 @@ async function rehearse(
 ): Promise<void> {
   const read = await readFile(context, actionName, file, flags);
   checkRowCount(read.rows, context.settings().bulk);
-  const { settings, users, freshAsOf } = await stage(context, read);
-  const there = { ...context, settings: () => settings };
-  const ports = await openBulk(there, true);
-  const batch = await planNamed(ports, read);
-  await checkAgain(context, ports, batch, flags);
+  const { settings, users, freshAsOf } = await openStage(context, read);
+  const staged = { ...context, settings: () => settings };
+  const ports = await openBulk(staged, true);
+  const batch = await planRows(ports, read);
+  await checkRealJournal(context, ports, batch, flags);
   const end = `This was a rehearsal, in a sandbox with ${counted(users, 'user')} of the mirror as of ${freshAsOf ?? 'an unknown time'}. Nothing was sent to the server, and nothing of it is kept.`;
   const planned = await reportOf(ports.journal, batch);
   if (!isValid(planned)) {
     if (context.json()) printJson(context, { ...planned, rehearsal: true });
     for (const line of problemLines(context, planned)) printNote(context, line);
-    throw invalid(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
+    throw invalidRows(planned, 'none would be sent', `Correct them in the file, and rehearse it again.\n${end}`);
   }
   const consent = { ...ports.rules, again: againOf(flags), approved: 'for a rehearsal' };
-  const job = { context: there, ports, batch, action: read.action, flags };
+  const job = { context: staged, ports, batch, action: read.action, flags };
   await sendWatched(job, consent, async (report) => {
     if (context.json()) return printJson(context, { ...report, rehearsal: true });
     await printRows(context, ports.journal, batch);
@@ -255,8 +259,8 @@ async function rehearse(
   });
 }
 
-/** A folder for the journal of this rehearsal, beside the mirror and as private. What a killed one has left goes. */
-async function ownFolder(mirror: string): Promise<string> {
+/** Makes a private folder for the journal of this rehearsal, beside the mirror. Removes what a killed rehearsal left there. */
+async function makeStageFolder(mirror: string): Promise<string> {
   const name = join(dirname(mirror), 'rehearsal');
   await removeStale(dirname(mirror), name);
   const folder = join(dirname(mirror), partialName(name));
@@ -264,8 +268,8 @@ async function ownFolder(mirror: string): Promise<string> {
   return folder;
 }
 
-/** A sandbox with those users, that nobody else has the key of, and the settings that lead to it. */
-async function stage(
+/** Opens a sandbox with the users of the rows, and returns the settings that lead to it. Nobody else has its key. */
+async function openStage(
   context: CliContext,
   { action, rows }: { readonly action: Action; readonly rows: ReadRows },
 ): Promise<{ readonly settings: Settings; readonly users: number; readonly freshAsOf: string | null }> {
@@ -274,7 +278,7 @@ async function stage(
   if (directory === null) {
     throw new UsageError('there is no mirror to rehearse with', { advice: 'Run `admin-mirror sync` first.' });
   }
-  const folder = await ownFolder(settings.store.mirror);
+  const folder = await makeStageFolder(settings.store.mirror);
   context.releases.add({ close: () => rm(folder, { recursive: true, force: true }) });
   const empty = { users: 0, packages: 0, emails: 0, coupons: 0 };
   const sandbox = context.releases.add(
@@ -286,9 +290,9 @@ async function stage(
     settings: {
       ...settings,
       api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
-      // Not the shared store either.
+      // The rehearsal must not use the shared store either.
       store: { ...settings.store, journal: join(folder, 'journal.db'), shared: undefined },
-      // Nothing leaves the machine.
+      // Nothing leaves the machine, so no approval is needed.
       bulk: { ...settings.bulk, concurrency: rehearsalConcurrency, approval: {} },
     },
     users: users.length,
@@ -298,14 +302,14 @@ async function stage(
 
 function load({ control }: Sandbox, user: ServedRecord): void {
   control.insert('users', Object.fromEntries(Object.entries(user).filter(([, value]) => value !== null)));
-  // What the mirror does not hold is not made up either.
+  // Without this, the sandbox would make up related records that the mirror does not have.
   for (const kind of ['balance_transactions', 'notifications', 'orders', 'punishments']) {
     control.setRelated('users', Number(user['id']), kind, []);
   }
 }
 
-/** What the journal says of the same rows would stop the batch itself, too. */
-async function checkAgain(
+/** Throws if the real journal would refuse the batch, because its rows were sent before. */
+async function checkRealJournal(
   context: CliContext,
   { journal, rules, clock }: BulkPorts,
   batch: Batch,

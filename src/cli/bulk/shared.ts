@@ -1,4 +1,4 @@
-/** What the parts of `bulk` share: flags, and what they open. */
+/** What the subcommands of `bulk` share: flags, and opening the journal and a batch. */
 import { type Command, Option } from 'commander';
 import type { Again } from '../../bulk/approval.ts';
 import { batchOf } from '../../bulk/claim.ts';
@@ -34,46 +34,50 @@ export interface SendFlags extends AgainFlags {
   readonly maxErrors: number;
 }
 
+/** Help of the argument `<batch>`. */
+export const batchHelp = 'its name, as `bulk plan` prints it';
+
+/** The same for commands that only look at a batch. */
+export const lookHelp = `${batchHelp}; \`last\` is the newest`;
+
 export function addPlanFlags(command: Command): Command {
   return command
-    .option('--sheet <name>', 'the sheet of an .xlsx file; else the first that can be seen')
-    .addOption(
-      new Option('--decimal <mark>', 'what stands before the decimals of an amount').choices(['comma', 'point']),
-    )
+    .option('--sheet <name>', 'the sheet of an .xlsx file (default: the first visible one)')
+    .addOption(new Option('--decimal <mark>', 'the decimal mark of amounts').choices(['comma', 'point']))
     .option(
       '--allow-force',
-      'let rows of `delete` whose column force says yes delete in spite of orders and punishments',
+      'let rows of `delete` with yes in the column force delete users who have orders or punishments',
     );
 }
 
 export function addAgainFlags(command: Command): Command {
   return command
-    .option('--again', 'send what was sent before a second time; needs --reason')
+    .option('--again', 'send a second time what was sent before; needs --reason')
     .option('--reason <text>', 'why; it stays on record');
 }
 
 export function addSettleFlag(command: Command): Command {
-  const what = 'how long a write that is nowhere to be seen stays unknown';
-  return command.option('--settle-after <duration>', what, toWait);
+  const help = 'how long a write that cannot be found on the server stays unknown';
+  return command.option('--settle-after <duration>', help, toWait);
 }
 
 export function addSendFlags(command: Command): Command {
   return addSettleFlag(command)
-    .option('--max-errors <n>', 'rows that may fail before it stops', toCount, defaultMaxErrors)
-    .option('--accept-journal', 'take this journal for the right one although it lacks what was sent; needs --reason');
+    .option('--max-errors <n>', 'stop after <n> failed rows', toCount, defaultMaxErrors)
+    .option('--accept-journal', 'accept this journal although it lacks rows that were sent; needs --reason');
 }
 
-/** What the flags say about sending again. Throws a UsageError where the reason is missing. */
+/** Reads the flags about sending again. Throws a UsageError if the reason is missing. */
 export function againOf({ again, reason, acceptJournal }: AgainFlags): Again {
   if (again === true) return { reason: reasonOf('--again', reason) };
   if (reason === undefined || acceptJournal === true) return { reason: null };
-  throw new UsageError('--reason is for what is sent again, or for a journal that is accepted', {
+  throw new UsageError('--reason needs --again or --accept-journal', {
     advice: 'Add --again or --accept-journal, or leave --reason out.',
   });
 }
 
-/** Why the journal is taken for the right one; null where nobody says so. Throws a UsageError where the reason is missing. */
-export function acceptedOf({ acceptJournal, reason }: AgainFlags): string | null {
+/** Returns the reason to accept the journal; null without --accept-journal. Throws a UsageError if the reason is missing. */
+export function acceptReasonOf({ acceptJournal, reason }: AgainFlags): string | null {
   return acceptJournal === true ? reasonOf('--accept-journal', reason) : null;
 }
 
@@ -85,7 +89,7 @@ function reasonOf(flag: string, reason: string | undefined): string {
 
 export type BulkPorts = Awaited<ReturnType<typeof openBulk>>;
 
-/** @param rehearsal the journal is one for this run alone, of which the mirror must know nothing */
+/** @param rehearsal the journal is only for this run, and the mirror must not remember it */
 export async function openBulk(context: CliContext, rehearsal = false) {
   let batch: string | undefined;
   const log = await openLog(context, () => ({ batch }));
@@ -93,37 +97,37 @@ export async function openBulk(context: CliContext, rehearsal = false) {
   return {
     ...(await openBulkPorts(surroundings, context.actor(), context.releases, rehearsal)),
     log,
-    /** From now on, the lines of the log are about that batch. */
+    /** Adds the batch to every later line of the log. */
     about: (name: string): void => {
       batch = name;
     },
   };
 }
 
-/** The journal as it is, to be looked at; undefined where there is none. */
+/** Opens the journal for reading; undefined if there is none. */
 export function lookAtJournal(context: CliContext): Promise<Journal | undefined> {
   return openJournalForReading(context.settings(), systemClock, context.releases);
 }
 
-/** A journal to write to, and the batch of that name. Throws a UsageError where there is none. */
+/** Opens the journal for writing, and finds the batch. Throws a UsageError if there is none of that name. */
 export async function openBatch(context: CliContext, name: string): Promise<[Journal, Batch]> {
   const journal = await openJournal(context.settings(), context.actor(), systemClock, context.releases);
   return [journal, await batchOf(journal, name)];
 }
 
-/** The batch to look at; `last` is the newest. Throws a UsageError where there is none. */
-export async function named(context: CliContext, name: string): Promise<[Journal, Batch]> {
+/** Opens the journal for reading, and finds the batch; `last` is the newest. Throws a UsageError if there is none of that name. */
+export async function batchToLookAt(context: CliContext, name: string): Promise<[Journal, Batch]> {
   const journal = await lookAtJournal(context);
   if (journal === undefined) {
     const which = name === 'last' ? '' : ` ${name}`;
     throw new UsageError(`there is no batch${which}`, { advice: 'Nothing was planned yet.' });
   }
-  // Good enough to look at a batch, and too easily another one where something is sent.
+  // `last` is only for looking: a command that sends might easily get another batch than the user means.
   const newest = name === 'last' ? (await journal.batches())[0] : undefined;
   return [journal, newest ?? (await batchOf(journal, name))];
 }
 
-/** Nothing that is unknown ends with 0, whichever part of `bulk` reports it. */
-export function exitOf(context: CliContext, reports: readonly Pick<BatchSummary, 'counts'>[]): void {
+/** Sets exit code 8 if any outcome is unknown, so that no subcommand reports an unknown outcome with 0. */
+export function setExitCode(context: CliContext, reports: readonly Pick<BatchSummary, 'counts'>[]): void {
   if (reports.some(({ counts }) => counts.unknown > 0)) context.exit(8);
 }

@@ -1,4 +1,4 @@
-/** A batch and its rows as a person reads them: in words, as a table, as a sheet; and every row in `--json`. */
+/** Shows a batch and its rows to a person, as text, table or sheet; and every row in `--json`. */
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { approvalSteps } from '../../bulk/approval.ts';
@@ -28,8 +28,8 @@ import { minuteOf } from '../../model/time.ts';
 import { paint, printNote, printWarning, tableRoom } from '../output.ts';
 import { newFile } from '../files.ts';
 
-/** Rows, problems and warnings that a screen shows; all of them are in the results. */
-const mostLines = 25;
+/** How many rows, problems and warnings to show on a screen. The results have all of them. */
+const maxLines = 25;
 
 export function reportLines(context: CliContext, report: BatchReport): string[] {
   const { batch, action, file, rows, state } = report;
@@ -45,7 +45,7 @@ export function reportLines(context: CliContext, report: BatchReport): string[] 
   ];
 }
 
-/** The money: what was applied, then what was planned, then what the balances seen do not show. */
+/** Returns the sums: applied, planned, and by how much the balances seen differ. */
 export function totalLines(context: CliContext, report: BatchReport): string[] {
   const { state, net, gross, users } = report;
   const differs = discrepancyWords(report);
@@ -57,7 +57,7 @@ export function totalLines(context: CliContext, report: BatchReport): string[] {
   ];
 }
 
-/** `planned   by anna@office`: a line for each part that somebody had. */
+/** Returns a line for each step and who did it: `planned   by anna@office`. */
 export function peopleLines(people: BatchPeople): string[] {
   return Object.entries(people).flatMap(([what, actors]) =>
     actors.length === 0 ? [] : [`${what.padEnd(10)}by ${actors.map((each) => onOneLine(actorText(each))).join(', ')}`],
@@ -67,17 +67,17 @@ export function peopleLines(people: BatchPeople): string[] {
 export function batchLine(summary: BatchSummary, appliedNet: string): string {
   const { batch, state, action, file, net, discrepancies, approval } = summary;
   const total = state === 'planned' ? `net ${net}` : `applied net ${appliedNet} (planned ${net})`;
-  const differs = discrepancies === 0 ? '' : `, ${discrepancies} differs`;
+  const differs = discrepancies === 0 ? '' : `, ${discrepancies} ${discrepancies === 1 ? 'differs' : 'differ'}`;
   const from = file === null ? '' : `  ${file}`;
-  const waits =
+  const pending =
     approval === null || approval.missing === 0 || state === 'done'
       ? ''
       : `, approval: ${approvalStates[approval.state]} ${approval.missing} of ${approval.needed}`;
   const word = isDiscarded(summary) ? 'discarded' : state.padEnd(8);
-  return `${batch}  ${word}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${waits}${differs}${from}`;
+  return `${batch}  ${word}  ${action.padEnd(8)}  ${total}  ${countWords(summary)}${pending}${differs}${from}`;
 }
 
-/** What there is to say below the rows of a plan. */
+/** Returns the lines below the rows of a plan. */
 export function planLines(context: CliContext, report: BatchReport): string[] {
   return [
     ...reportLines(context, report),
@@ -90,18 +90,18 @@ export function planLines(context: CliContext, report: BatchReport): string[] {
   ];
 }
 
-/** How it stands with the approval: what is needed, who is waited for, who approved or denied it, until when. */
-export function approvalLines({ approval, state: of }: Pick<BatchReport, 'approval' | 'state'>): string[] {
+/** Returns the state of the approval: what is needed, who must approve, who approved or denied it, until when it is valid. */
+export function approvalLines({ approval, state: batchState }: Pick<BatchReport, 'approval' | 'state'>): string[] {
   if (approval === null) return [];
   const { state, needed, missing, reasons, until } = approval;
-  const isOpen = state === 'waiting';
+  const isDone = batchState === 'done';
+  const waitsFor = state === 'waiting' ? ` ${missing} of ${needed} (${approversWords(approval)})` : '';
   const good = until === null ? '' : `, good until ${minuteOf(until)}`;
-  const now = `${approvalStates[state]}${isOpen ? ` ${missing} of ${needed} (${approversWords(approval)})` : ''}${good}`;
   return [
-    // What is done waits for nobody, and needs nothing that holds still.
-    `approval  ${of === 'done' && missing > 0 ? 'was needed' : now}`,
+    // A batch that is done waits for nobody, and its approval need not be valid any more.
+    `approval  ${isDone && missing > 0 ? 'was needed' : `${approvalStates[state]}${waitsFor}${good}`}`,
     ...reasons.map((reason) => `          because ${reason}`),
-    ...approvalSteps(approval, of === 'done').map(
+    ...approvalSteps(approval, isDone).map(
       ({ what, by, at, more }) =>
         `          ${what.toLowerCase()} by ${onOneLine(actorText(by))} on ${minuteOf(at)}${onOneLine(more)}`,
     ),
@@ -117,35 +117,35 @@ const approvalStates: Readonly<Record<ApprovalState, string>> = {
   expired: 'expired',
 };
 
-/** What to do with a batch that was not sent. */
+/** Returns what to do next with a batch that was not sent. */
 export function nextWords({ batch, action, state, counts, approval }: BatchReport): string {
   if (action === 'deletions') {
     return approval !== null && approval.missing > 0
-      ? `No row was removed. It waits for approval: admin-mirror bulk approve ${batch}`
+      ? `No row was removed. Another person must approve it: admin-mirror bulk approve ${batch}`
       : 'No row was removed yet. To remove them: admin-mirror sync --allow-deletions';
   }
   const send = `admin-mirror bulk ${state === 'planned' ? 'apply' : 'resume'} ${batch}`;
   if (counts.planned + counts.blocked === 0) return 'Nothing was sent, and there is nothing to send.';
   if (approval !== null && approval.missing > 0) {
     return approval.state === 'waiting'
-      ? `Nothing was sent. Another person looks at it first: admin-mirror bulk approve ${batch}`
-      : `Nothing was sent. Another person must approve it: admin-mirror bulk submit ${batch}`;
+      ? `Nothing was sent. Another person must approve it: admin-mirror bulk approve ${batch}`
+      : `Nothing was sent. Another person must approve it. To request that: admin-mirror bulk submit ${batch}`;
   }
   if (counts.invalid === 0) return `Nothing was sent. To send it: ${send}`;
-  return `Nothing was sent. Correct the file and plan it again; or send the valid rows alone: ${send}`;
+  return `Nothing was sent. Correct the file and plan it again, or send only the valid rows: ${send}`;
 }
 
-/** Rows with the same note that are named one by one. */
-const mostAlike = 5;
+/** If more rows have the same note, they share one line. */
+const maxAlike = 5;
 
-/** What deserves a look before the plan is approved, and an empty line; nothing where nothing does. */
+/** Returns lines for what deserves a look before the plan is approved, and an empty line; none if nothing does. */
 export function lookLines(context: CliContext, noted: readonly ReviewRow[]): string[] {
   const label = paint(context, 'yellow', 'look at');
   const rowsOf = Map.groupBy(
     noted.flatMap(({ row, notes }) => notes.map((note) => ({ row, note }))),
     ({ note }) => note,
   );
-  const isCommon = (note: string): boolean => (rowsOf.get(note)?.length ?? 0) > mostAlike;
+  const isCommon = (note: string): boolean => (rowsOf.get(note)?.length ?? 0) > maxAlike;
   const alone = noted.flatMap((each) => {
     const notes = each.notes.filter((note) => !isCommon(note));
     if (notes.length === 0) return [];
@@ -156,7 +156,7 @@ export function lookLines(context: CliContext, noted: readonly ReviewRow[]): str
   });
   const common = [...rowsOf].flatMap(([note, rows]) => {
     if (!isCommon(note)) return [];
-    const named = rows.slice(0, mostAlike).map(({ row }) => row);
+    const named = rows.slice(0, maxAlike).map(({ row }) => row);
     return [`${label}   ${counted(rows.length, 'row')}: ${note} (rows ${named.join(', ')}, …)`];
   });
   const lines = [...cut(alone), ...cut(common)];
@@ -176,19 +176,19 @@ export function problemLines(
 }
 
 function cut(lines: readonly string[]): string[] {
-  const more = lines.length - mostLines;
-  return more > 0 ? [...lines.slice(0, mostLines), `          … and ${grouped(more)} more`] : [...lines];
+  const more = lines.length - maxLines;
+  return more > 0 ? [...lines.slice(0, maxLines), `          … and ${grouped(more)} more`] : [...lines];
 }
 
 const rowColumns = namedColumns('row, user, username, email, what, before, after, state, note');
 
-/** Rows as a table. @param room columns of the terminal; undefined where nothing is cut @param most of the first rows */
-function rowLines(rows: AsyncIterable<RowView>, room?: number, most = Infinity): AsyncGenerator<string> {
-  return asyncTableText(rowColumns, cellsOf(rows, most), room);
+/** Returns the rows as lines of a table. @param room columns of the terminal; undefined to cut nothing @param max how many rows */
+function rowLines(rows: AsyncIterable<RowView>, room?: number, max = Infinity): AsyncGenerator<string> {
+  return asyncTableText(rowColumns, cellsOf(rows, max), room);
 }
 
-async function* cellsOf(rows: AsyncIterable<RowView>, most: number): AsyncGenerator<Row> {
-  let left = most;
+async function* cellsOf(rows: AsyncIterable<RowView>, max: number): AsyncGenerator<Row> {
+  let left = max;
   for await (const intent of rows) {
     const { row, user, subject, plannedUsername, plannedEmail, state, notes, problem } = intent;
     const { before, after } = balancesOf(intent);
@@ -200,15 +200,15 @@ async function* cellsOf(rows: AsyncIterable<RowView>, most: number): AsyncGenera
   }
 }
 
-/** The first of the rows, as far as a screen holds them, and how many more there are. */
+/** Returns one screen of rows, and a line that says how many more there are. */
 export async function firstRows(
   journal: Journal,
   { batch, rows: count }: Pick<BatchReport, 'batch' | 'rows'>,
   room: number | undefined,
 ): Promise<string[]> {
-  const more = Math.max(0, count - mostLines);
+  const more = Math.max(0, count - maxLines);
   const rest = `… and ${grouped(more)} more: admin-mirror bulk status ${batch} --rows`;
-  return [...(await Array.fromAsync(rowLines(journal.views(batch), room, mostLines))), ...(more > 0 ? [rest] : [])];
+  return [...(await Array.fromAsync(rowLines(journal.views(batch), room, maxLines))), ...(more > 0 ? [rest] : [])];
 }
 
 export interface ReviewFlags {
@@ -216,14 +216,14 @@ export interface ReviewFlags {
   readonly force?: true;
 }
 
-/** How a whole plan is read. */
+/** Adds the flags that write the whole plan to a file. */
 export function addReviewFlags(command: Command): Command {
   return command
-    .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file, to look through')
-    .option('--force', 'replace the file if it is there');
+    .option('-o, --output <file>', 'write every row to a new .xlsx or .csv file for review')
+    .option('--force', 'replace the file if it exists');
 }
 
-/** What `--json` has beside the report. */
+/** What `--json` has besides the report. */
 export interface WholePlan {
   /** Rows that deserve a look, the largest changes first. */
   readonly look_at: readonly number[];
@@ -238,7 +238,7 @@ export async function wholePlan(journal: Journal, { batch }: Batch): Promise<Who
   };
 }
 
-/** What deserves a look, then every row. */
+/** Prints what deserves a look, then every row. */
 export async function printRows(context: CliContext, journal: Journal, { batch }: Batch): Promise<void> {
   const room = tableRoom(context);
   const look = lookLines(context, await notedRows(journal, batch));
@@ -251,7 +251,7 @@ export async function printRows(context: CliContext, journal: Journal, { batch }
 
 export type ReviewFile = ReturnType<typeof reviewFile>;
 
-/** What writes the sheet that the flags name; undefined where they name none. Throws a UsageError for a file that must not be written. */
+/** Returns the function that writes the sheet; undefined without --output. Throws a UsageError for a file that must not be written. */
 export function reviewFile(context: CliContext, { output, force }: ReviewFlags) {
   if (output === undefined) return undefined;
   const format = formatOf(output);
@@ -259,7 +259,7 @@ export function reviewFile(context: CliContext, { output, force }: ReviewFlags) 
   return async (journal: Journal, batch: Batch): Promise<void> => {
     const writer = tableWriter(format, context.signal, (warning) => printWarning(context, warning));
     await writeDurableFile(path, writer.chunks(reviewTable(journal, batch)), context.signal);
-    printNote(context, `Every row was written to ${output}: those that deserve a look stand on top.`);
+    printNote(context, `Every row was written to ${output}, those that deserve a look first.`);
   };
 }
 

@@ -5,7 +5,7 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/text.ts';
 import type { People } from '../people/people.ts';
-import { leastPassword, passwordProblem } from '../people/rules.ts';
+import { minPasswordLength, passwordProblem } from '../people/rules.ts';
 import { authenticate } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { readInput } from './flag-values.ts';
@@ -150,5 +150,5 @@ async function givenPassword(context: CliContext, what: string): Promise<string>
 
 /** What is too short to be one may be a word of our own, and its place in a message would tell it. */
 function keep(context: CliContext, password: string): void {
-  if (password.length >= leastPassword) context.keepSecret(password);
+  if (password.length >= minPasswordLength) context.keepSecret(password);
 }

@@ -92,7 +92,7 @@ export function wallTimeAt(instant: number, zone: string): WallTime {
 const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
 
 /** No zone is more than 14 hours from UTC, and none has changed its clocks twice within this time. */
-const apart = dayMs + 2 * hourMs;
+const clockMargin = dayMs + 2 * hourMs;
 
 function offsetAt(instant: number, zone: string): number {
   const day = Math.floor(instant / dayMs) * dayMs;
@@ -126,7 +126,7 @@ function formattedOffsetAt(instant: number, zone: string): number {
  * if it is set forward over it.
  */
 export function instantsOf(wall: WallTime, zone: string): number[] {
-  const offsets = new Set([offsetAt(wall - apart, zone), offsetAt(wall + apart, zone)]);
+  const offsets = new Set([offsetAt(wall - clockMargin, zone), offsetAt(wall + clockMargin, zone)]);
   const instants = [...offsets].map((offset) => wall - offset);
   return instants.filter((instant) => wallTimeAt(instant, zone) === wall).sort((a, b) => a - b);
 }
@@ -137,7 +137,7 @@ export function instantsOf(wall: WallTime, zone: string): number[] {
  */
 export function instantOf(wall: WallTime, zone: string): number {
   const [first] = instantsOf(wall, zone);
-  return first ?? wall - offsetAt(wall - apart, zone);
+  return first ?? wall - offsetAt(wall - clockMargin, zone);
 }
 
 /** Returns by how many ms the zone's clocks change within five hours of the instant. */

@@ -31,18 +31,18 @@ export function osUserName(given: string): string {
   });
 }
 
-export const leastPassword = 12;
-const mostPassword = 256;
-const leastDifferent = 5;
+export const minPasswordLength = 12;
+const maxPasswordLength = 256;
+const minDifferent = 5;
 
 /** Returns why the text cannot be the account's password; undefined if it can. */
 export function passwordProblem(password: string, name: string): string | undefined {
   const characters = Array.from(normalPassword(password));
-  if (characters.length < leastPassword) return `the password is shorter than ${leastPassword} characters`;
-  if (characters.length > mostPassword) return `the password is longer than ${mostPassword} characters`;
+  if (characters.length < minPasswordLength) return `the password is shorter than ${minPasswordLength} characters`;
+  if (characters.length > maxPasswordLength) return `the password is longer than ${maxPasswordLength} characters`;
   if (/\p{Cc}/u.test(password)) return 'the password has a control character in it, such as a tab';
   const different = new Set(characters).size;
-  if (different < leastDifferent) return `the password has only ${different} different characters`;
+  if (different < minDifferent) return `the password has only ${different} different characters`;
   const plain = password.normalize('NFKC').toLowerCase();
   // If the name is an email address, its local part counts as a name, too.
   const own = [name, name.split('@')[0] ?? name].filter((each) => each.length > 2);

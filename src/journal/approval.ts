@@ -119,7 +119,7 @@ export async function checkSending(
     !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
   ) {
     throw new UsageError(`${account} is not an active maker any more; nothing was sent`, {
-      advice: `Another maker, or whoever runs commands, goes on with it: admin-mirror bulk resume ${name}.`,
+      advice: `Another maker can continue, or somebody on the command line: admin-mirror bulk resume ${name}.`,
     });
   }
   // Not the whole record: its problems and warnings can be long.
@@ -130,8 +130,8 @@ export async function checkSending(
   const { policy, totals, claimed } = approval;
   const hash = approvedHash(batch, approval, rules.caps);
   if (claimed === null || claimed.hash !== hash) {
-    throw new UsageError(`batch ${name} has become another since its rows were claimed; nothing was sent`, {
-      advice: `Look at it, then go on: admin-mirror bulk resume ${name}.`,
+    throw new UsageError(`batch ${name} has changed since its rows were claimed; nothing was sent`, {
+      advice: `Look at it, then continue: admin-mirror bulk resume ${name}.`,
     });
   }
   const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
@@ -177,14 +177,14 @@ export async function approve(connection: Connection, name: string, hash: string
   if (before === null || found.approval === null) throw noPolicy(found);
   const account = await actingApprover(connection, acting);
   if (before.hash !== hash) {
-    throw new UsageError(`${nounOf(found)} ${name} is not what you looked at any more; nothing was approved`, {
+    throw new UsageError(`${nounOf(found)} ${name} has changed since you looked at it; nothing was approved`, {
       advice: `Look at it again: admin-mirror bulk status ${name}.`,
     });
   }
   const makers = makersOf(await stepsAbout(connection, found), found);
   if (isMaker(account, makers)) {
     throw new UsageError(
-      `${account.name} made, changed or submitted ${nounOf(found)} ${name}: nobody approves their own`,
+      `${account.name} made, changed or submitted ${nounOf(found)} ${name}: nobody may approve their own`,
       {
         advice:
           before.approvers.length === 0
@@ -217,7 +217,7 @@ async function actingApprover(connection: Connection, { actor }: Pick<Acting, 'a
   const account = (await accountsIn(connection)).find((each) => each.name === name);
   if (account !== undefined && hasRole(account, 'approver')) return account;
   if (account?.state === 'altered') throw accountAltered(account.name);
-  throw new UsageError(`${name ?? 'an account of the system'} is not an active approver`, {
+  throw new UsageError(`${name ?? 'a system account'} is not an active approver`, {
     advice: '`admin-mirror people list` shows who is, and `admin-mirror people role` makes somebody one.',
   });
 }
@@ -337,7 +337,7 @@ export async function checkWrite(
     throw new UsageError(`this must be approved by another person: ${reasons.join('; ')}; nothing was sent`, {
       advice:
         `Put it into a file of one row (\`admin-mirror bulk template ${subject}\` shows the columns), then run ` +
-        `\`admin-mirror bulk run ${subject} FILE\`: it hands the batch over for approval.`,
+        `\`admin-mirror bulk run ${subject} FILE\`: it submits the batch for approval.`,
     });
   }
 }

@@ -207,7 +207,7 @@ export async function isAsSealed(
 
 /** An altered account stays altered: in the database, a repair looks like another alteration. */
 export function accountAltered(name: string): UsageError {
-  return new UsageError(`account ${name} was altered past this program; nothing is done by it or with it any more`, {
+  return new UsageError(`account ${name} was altered outside this program; it can no longer be used`, {
     advice: 'Find out who did it (`admin-mirror audit --verify`), and make another account: `admin-mirror people add`.',
   });
 }

@@ -270,7 +270,7 @@ async function checkNotSent(connection: Connection, locks: StoreLocks, user: num
     const owner = await locks.owner(connection, batch);
     if (owner === undefined) continue;
     throw new LockHeldError(`batch ${batch}, which has rows of user ${user}, is being sent: ${ownerWords(owner)}`, {
-      advice: 'Nobody was forgotten. Wait for its end, or stop it; then run it again.',
+      advice: 'Nobody was forgotten. Wait until it ends, or stop it. Then run this again.',
     });
   }
 }

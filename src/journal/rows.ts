@@ -200,7 +200,7 @@ export async function discardRows(
 }
 
 export function altered(what: string): UsageError {
-  return new UsageError(`${what} was altered past this program; nothing was sent`, {
+  return new UsageError(`${what} was altered outside this program; nothing was sent`, {
     advice: '`admin-mirror audit --verify` shows what else was. Find out by whom, then plan it again.',
   });
 }

@@ -127,10 +127,10 @@ function approvalsGiven(
   const problemOf = (name: string, step: number, until: Timestamp): string | null => {
     const account = accounts.find((each) => each.name === name);
     if (until <= now) return 'it has expired';
-    if (account?.state === 'altered') return 'the account was altered past this program';
+    if (account?.state === 'altered') return 'the account was altered outside this program';
     if (account === undefined || !hasRole(account, 'approver')) return 'the account is not an active approver any more';
     if (isMaker(account, makers)) return 'the same person made, changed or submitted the batch';
-    return used.has(step) ? 'another batch with the same plan was sent by it' : null;
+    return used.has(step) ? 'it was used to send another batch with the same plan' : null;
   };
   const newest = new Map<string, GivenApproval>();
   for (const { kind, step, actor, at, data } of steps) {
@@ -177,19 +177,19 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
       return new UsageError(
         `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,
         {
-          advice: `Correct it and plan it again. If it is meant as it is, hand it over again: ${submitCommand(name)}.`,
+          advice: `Correct it and plan it again. If it is right as it is, submit it again: ${submitCommand(name)}.`,
         },
       );
     case 'expired':
       return new UsageError(`the approval of ${what} has expired${why}; nothing was sent`, {
-        advice: `If it is still meant, hand it over again: ${submitCommand(name)}.`,
+        advice: `If it is still wanted, submit it again: ${submitCommand(name)}.`,
       });
     case 'not_needed':
     case 'approved':
     case 'not_submitted':
       return new UsageError(
         `${what} must be approved by ${needed === 1 ? 'another person' : `${needed} other people`}${why}; nothing was sent`,
-        { advice: `Hand it over: ${submitCommand(name)}.` },
+        { advice: `Submit it: ${submitCommand(name)}.` },
       );
   }
 }
@@ -215,7 +215,7 @@ export function checkOpen(batch: Batch, found: Approval | null): asserts found i
   const { state, submitted } = found;
   if (state === 'waiting' || state === 'approved' || (state === 'not_needed' && submitted !== null)) return;
   if (state === 'denied' || state === 'expired') throw approvalMissing(batch, found);
-  throw new UsageError(`${nounOf(batch)} ${batch.batch} was not handed over for approval`, {
+  throw new UsageError(`${nounOf(batch)} ${batch.batch} was not submitted for approval`, {
     advice: `Whoever made it runs ${submitCommand(batch.batch)}.`,
   });
 }

@@ -92,11 +92,11 @@ function stepProblem(step: Step, previous: string, forgotten: string | undefined
   if (hashOf(step) !== step.hash) return 'was altered: it does not have the hash that stands in it';
   if (step.previous !== previous) return 'does not follow the one before it: a step was removed, inserted or moved';
   const { note: words, salt, noteDigest: digest } = step;
-  if (digest === null) return words === null && salt === null ? null : 'was altered: it has words that were not hashed';
+  if (digest === null) return words === null && salt === null ? null : 'was altered: it has a note that was not hashed';
   const expected = forgotten ?? digest;
   return words !== null && salt !== null && saltedDigest(salt, words) === expected
     ? null
-    : 'was altered: its words are others';
+    : 'was altered: its note was changed';
 }
 
 /** The newest digest of each note from which a person was removed. The walk checks whether the steps that say so are sound. */

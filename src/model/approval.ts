@@ -89,7 +89,7 @@ export function approvalReasons(
   const reasons: string[] = [];
   const hasAmount = [policy.rowAmount, policy.net, policy.gross, alonePerDay].some((limit) => limit !== undefined);
   if (hasAmount && money !== null && money.unknown > 0) {
-    reasons.push('nobody can say beforehand by how much a balance changes that is set');
+    reasons.push('nobody can say beforehand by how much setting a balance changes it');
   }
   const compare = (limit: Money | undefined, amount: string | undefined, what: string): void => {
     if (limit === undefined || amount === undefined || new Big(amount).abs().lte(limit)) return;

@@ -26,7 +26,7 @@ const osUserPattern = /^[^\s:/\p{Cc}]{1,64}$/u;
 export function osUserName(given: string): string {
   const name = given.trim();
   if (osUserPattern.test(name)) return name;
-  throw new UsageError(`${JSON.stringify(given)} cannot be the name of an account of the system`, {
+  throw new UsageError(`${JSON.stringify(given)} cannot be the name of a system account`, {
     advice: 'Give what `id -un` prints for that person, or the number that `id -u` prints.',
   });
 }
@@ -58,9 +58,9 @@ export function normalPassword(password: string): string {
 /** People must not approve what they made on the command line, so an approver's system accounts must be known. */
 export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | 'roles' | 'osUsers'>): void {
   if (!roles.includes('approver') || osUsers !== null) return;
-  throw new UsageError(`${name} would be an approver, and nobody has said which account of the system ${name} uses`, {
+  throw new UsageError(`${name} would be an approver, but nobody has said which system account ${name} uses`, {
     advice:
-      'Say it, so that nobody approves on the side what the same person made on the command line: --os-user NAME with ' +
+      'Say so, to keep people from approving what they made themselves on the command line: --os-user NAME with ' +
       '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, where the person uses none.',
   });
 }

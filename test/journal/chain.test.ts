@@ -310,7 +310,7 @@ describe('accounts', () => {
       changedBy: unknown,
     });
     await expect(people.setState('ann', 'disabled')).rejects.toMatchObject({
-      message: expect.stringMatching(/account ann was altered past this program/),
+      message: expect.stringMatching(/account ann was altered outside this program/),
       advice: expect.stringContaining('people add'),
     });
   });

@@ -125,10 +125,10 @@ export async function claimBatch(
   const at = claimTimeAfter(view.repeats, now);
   const notes = decide(view, found);
   const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
-  const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
+  const toSend: Batch = reason === undefined ? found : { ...found, againReason: reason };
   // Resuming a batch only to check it again sends nothing and needs no approval.
   const isSending = view.rows.length > 0;
-  const claim = isSending ? await claimApproved(connection, meant, acting) : { columns: {}, data: {} };
+  const claim = isSending ? await claimApproved(connection, toSend, acting) : { columns: {}, data: {} };
   // This includes rows that were claimed before, because `decide` has also looked at what others have claimed since.
   const claimed = await connection
     .updateTable('journal_intents')

@@ -150,8 +150,8 @@ export function wallText(instant: number, zone: string): string {
   const minutes = Math.round(offsetAt(instant, zone) / 60_000);
   const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
   const distance = Math.abs(minutes);
-  const shown = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
-  return `${shown} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
+  const local = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
+  return `${local} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
 }
 
 /** Loads cron-parser only if there is an expression: loading takes 15 ms, and every command reads settings. */

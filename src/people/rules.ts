@@ -61,7 +61,7 @@ export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | '
   throw new UsageError(`${name} would be an approver, but nobody has said which system account ${name} uses`, {
     advice:
       'Say so, to keep people from approving what they made themselves on the command line: --os-user NAME with ' +
-      '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, where the person uses none.',
+      '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, if the person uses none.',
   });
 }
 

@@ -163,16 +163,15 @@ export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>
   const by = approversWords(found);
   const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
   switch (state) {
-    case 'waiting':
-      return new UsageError(
-        `${what} waits for ${missing === needed ? '' : 'one more of '}${counted(needed, 'approval')} (${by})${why}; nothing was sent`,
-        {
-          advice:
-            (approvers.length < missing
-              ? 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. '
-              : '') + `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
-        },
-      );
+    case 'waiting': {
+      const more = missing === needed ? '' : `${missing === 1 ? 'one' : missing} more of `;
+      const tooFew = 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. ';
+      return new UsageError(`${what} waits for ${more}${counted(needed, 'approval')} (${by})${why}; nothing was sent`, {
+        advice:
+          (approvers.length < missing ? tooFew : '') +
+          `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
+      });
+    }
     case 'denied':
       return new UsageError(
         `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,

@@ -257,6 +257,7 @@ describe('why it must not go out', () => {
     );
     const one = stepsOf(added, submitted, ['approved', as('bert')]);
     expect(words({ steps: one, needed: 2 })).toMatch(/waits for one more of 2 approvals \(carla, dora can approve\)/);
+    expect(words({ steps: one, needed: 3 })).toMatch(/waits for 2 more of 3 approvals/);
     expect(words({ steps, needed: 3 })).not.toMatch(/too few approvers/);
     expect(words({ steps, needed: 4 })).toMatch(/\| There are too few approvers who did not make it/);
     expect(words({ steps, accounts: [] })).toMatch(/\(nobody can give it now\)/);

@@ -5,7 +5,7 @@ import { InterruptedError, UsageError } from '../model/errors.ts';
 import { isSameTotal } from '../model/money.ts';
 import { harmless } from '../model/text.ts';
 import type { People } from '../people/people.ts';
-import { leastPassword, passwordProblem } from '../people/rules.ts';
+import { minPasswordLength, passwordProblem } from '../people/rules.ts';
 import { authenticate } from '../people/sign-in.ts';
 import type { CliContext } from './context.ts';
 import { readInput } from './flag-values.ts';
@@ -153,5 +153,5 @@ async function givenPassword(context: CliContext, what: string): Promise<string>
 
 /** A word too short for a password is not redacted: it may occur in our own messages, and the gap would give it away. */
 function keepPassword(context: CliContext, password: string): void {
-  if (password.length >= leastPassword) context.keepSecret(password);
+  if (password.length >= minPasswordLength) context.keepSecret(password);
 }

@@ -8,7 +8,6 @@ import { type Account, hasRole, isOnePerson, type Actor } from '../model/actor.t
 import {
   approvalReasons,
   type ApprovalSubject,
-  approvalTotals,
   changeByHand,
   movesMoney,
   noTotals,
@@ -28,9 +27,9 @@ import {
   type Head,
   type Json,
   type NewStep,
-  setBatch,
+  updateBatch,
 } from './chain.ts';
-import { isOutward, maybeMade, sentSince } from './claim-view.ts';
+import { countsAsSent, mayBeMade, sentSince } from './claim-view.ts';
 import type { Approval, Batch, BatchApproval, JournalRules, NewWrite } from './port.ts';
 import {
   approvalMissing,
@@ -38,13 +37,13 @@ import {
   approvedHash,
   checkOpen,
   decidingKinds,
-  isOneOf,
+  isMaker,
   makersOf,
-  nameOf,
+  nounOf,
   nextCommand,
   noPolicy,
   standingOf,
-  widest,
+  higherCaps,
 } from './standing.ts';
 import { batchNamed, type Connection, type JournalTables } from './tables.ts';
 
@@ -99,7 +98,7 @@ export async function approvalIn(
     policy.alonePerDay === undefined || by === null
       ? '0'
       : await aloneToday(connection, subject, by, accounts, now, batch.batch);
-  const reasons = approvalReasons(policy, approvalTotals(subject, totals, alone));
+  const reasons = approvalReasons(policy, subject, totals, alone);
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
   return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
@@ -120,7 +119,7 @@ export async function checkSending(
     !(await accountsIn(connection)).some((each) => each.name === account && hasRole(each, 'maker'))
   ) {
     throw new UsageError(`${account} is not an active maker any more; nothing was sent`, {
-      advice: `Another maker, or whoever runs commands, goes on with it: admin-mirror bulk resume ${name}.`,
+      advice: `Another maker can continue, or somebody on the command line: admin-mirror bulk resume ${name}.`,
     });
   }
   // Not the whole record: its problems and warnings can be long.
@@ -131,11 +130,11 @@ export async function checkSending(
   const { policy, totals, claimed } = approval;
   const hash = approvedHash(batch, approval, rules.caps);
   if (claimed === null || claimed.hash !== hash) {
-    throw new UsageError(`batch ${name} has become another since its rows were claimed; nothing was sent`, {
-      advice: `Look at it, then go on: admin-mirror bulk resume ${name}.`,
+    throw new UsageError(`batch ${name} has changed since its rows were claimed; nothing was sent`, {
+      advice: `Look at it, then continue: admin-mirror bulk resume ${name}.`,
     });
   }
-  const reasons = approvalReasons(policy, approvalTotals(batch.action as ApprovalSubject, totals));
+  const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
   const needed = reasons.length === 0 ? claimed.needed : policy.approvers;
   if (needed === 0) return;
   const [accounts, steps] = [await accountsIn(connection), await stepsAbout(connection, batch)];
@@ -151,7 +150,7 @@ export async function submit(
   acting: Acting,
 ): Promise<void> {
   const { now, stepOf } = acting;
-  const found = await openBatch(connection, name);
+  const found = await batchToApprove(connection, name);
   const reason = again ?? found.againReason;
   const before = await approvalIn(connection, { ...found, againReason: reason }, acting, acting.actor);
   if (before === null) throw noPolicy(found);
@@ -163,7 +162,7 @@ export async function submit(
   if (before.state === 'waiting') throw approvalMissing(found, before);
   const steps: NewStep[] = [];
   if (reason !== found.againReason) {
-    const digest = await setBatch(connection, name, { againReason: reason });
+    const digest = await updateBatch(connection, name, { againReason: reason });
     steps.push(stepOf(now, { batch: name, kind: 'again', note: reason, digest }));
   }
   steps.push(stepOf(now, { batch: name, kind: 'submitted', data: { hash: before.hash, needed: before.needed }, note }));
@@ -173,19 +172,19 @@ export async function submit(
 /** Records the approval of the acting account for the content with this hash. */
 export async function approve(connection: Connection, name: string, hash: string, acting: Acting): Promise<void> {
   const { now, stepOf } = acting;
-  const found = await openBatch(connection, name);
+  const found = await batchToApprove(connection, name);
   const before = await approvalIn(connection, found, acting, null);
   if (before === null || found.approval === null) throw noPolicy(found);
   const account = await actingApprover(connection, acting);
   if (before.hash !== hash) {
-    throw new UsageError(`${nameOf(found)} ${name} is not what you looked at any more; nothing was approved`, {
+    throw new UsageError(`${nounOf(found)} ${name} has changed since you looked at it; nothing was approved`, {
       advice: `Look at it again: admin-mirror bulk status ${name}.`,
     });
   }
   const makers = makersOf(await stepsAbout(connection, found), found);
-  if (isOneOf(makers, account)) {
+  if (isMaker(account, makers)) {
     throw new UsageError(
-      `${account.name} made, changed or submitted ${nameOf(found)} ${name}: nobody approves their own`,
+      `${account.name} made, changed or submitted ${nounOf(found)} ${name}: nobody may approve their own`,
       {
         advice:
           before.approvers.length === 0
@@ -195,7 +194,7 @@ export async function approve(connection: Connection, name: string, hash: string
     );
   }
   if (before.given.some(({ by, problem }) => problem === null && by.account === account.name)) {
-    throw new UsageError(`${account.name} has approved ${nameOf(found)} ${name} already`);
+    throw new UsageError(`${account.name} has approved ${nounOf(found)} ${name} already`);
   }
   checkOpen(found, before);
   const until = later(now, found.approval.policy.goodForMs);
@@ -205,7 +204,7 @@ export async function approve(connection: Connection, name: string, hash: string
 /** Records the denial by the acting account of the batch as it is now. */
 export async function deny(connection: Connection, name: string, reason: string, acting: Acting): Promise<void> {
   const { now, stepOf } = acting;
-  const found = await openBatch(connection, name);
+  const found = await batchToApprove(connection, name);
   const before = await approvalIn(connection, found, acting, null);
   checkOpen(found, before);
   await actingApprover(connection, acting);
@@ -218,16 +217,16 @@ async function actingApprover(connection: Connection, { actor }: Pick<Acting, 'a
   const account = (await accountsIn(connection)).find((each) => each.name === name);
   if (account !== undefined && hasRole(account, 'approver')) return account;
   if (account?.state === 'altered') throw accountAltered(account.name);
-  throw new UsageError(`${name ?? 'an account of the system'} is not an active approver`, {
+  throw new UsageError(`${name ?? 'a system account'} is not an active approver`, {
     advice: '`admin-mirror people list` shows who is, and `admin-mirror people role` makes somebody one.',
   });
 }
 
-async function openBatch(connection: Connection, name: string): Promise<Batch> {
+async function batchToApprove(connection: Connection, name: string): Promise<Batch> {
   const found = await batchNamed(connection, name);
   if (found === undefined) throw new UsageError(`there is no batch ${name}`);
   if (found.state === 'done')
-    throw new UsageError(`${nameOf(found)} ${name} is done: there is nothing left to approve`);
+    throw new UsageError(`${nounOf(found)} ${name} is done: there is nothing left to approve`);
   return found;
 }
 
@@ -269,14 +268,14 @@ export async function acceptJournal(
   const accepted = await lastAccepted(connection);
   const batches = connection.selectFrom('journal_batches').select(['batch', 'approval']).where('state', '<>', 'done');
   for (const { batch, approval } of await batches.where('approval', 'is not', null).execute()) {
-    const anew = { ...(JSON.parse(approval ?? '') as BatchApproval), accepted };
-    const digest = await setBatch(connection, batch, { approval: JSON.stringify(anew) });
+    const renewed = { ...(JSON.parse(approval ?? '') as BatchApproval), accepted };
+    const digest = await updateBatch(connection, batch, { approval: JSON.stringify(renewed) });
     await appendSteps(connection, [stepOf(now, { batch, kind: 'accepted', digest })]);
   }
 }
 
 /** Records that a person wants a row to be sent again: it counts once more in the totals and needs a new approval. */
-export async function noteResent(
+export async function recordResend(
   connection: Connection,
   row: Pick<JournalTables['journal_intents'], 'batch' | 'row' | 'plannedBefore' | 'plannedAfter'>,
   { now, stepOf }: Acting,
@@ -286,16 +285,16 @@ export async function noteResent(
   if (approval === null) return;
   const totals = withRow(approval.totals, changeOf(row));
   const more: BatchApproval = { ...approval, totals, resent: [...approval.resent, number] };
-  const digest = await setBatch(connection, batch, { approval: JSON.stringify(more) });
+  const digest = await updateBatch(connection, batch, { approval: JSON.stringify(more) });
   await appendSteps(connection, [stepOf(now, { batch, kind: 'resend', data: { row: number }, digest })]);
 }
 
 /** Appends a step with the policies and bounds in force, unless the newest such step says the same. */
-export async function tellPolicy(connection: Connection, { rules, now, stepOf }: Acting): Promise<void> {
+export async function recordPolicy(connection: Connection, { rules, now, stepOf }: Acting): Promise<void> {
   const policies = Object.entries(rules.approval).map(([subject, policy]) => [subject, policyByName(policy)] as const);
   const data: Readonly<Record<string, Json>> = {
     approval: Object.fromEntries(policies),
-    caps: policies.length === 0 ? null : widest(rules.caps, null),
+    caps: policies.length === 0 ? null : higherCaps(rules.caps, null),
   };
   const last = await connection
     .selectFrom('journal_steps')
@@ -333,12 +332,12 @@ export async function checkWrite(
       policy.alonePerDay === undefined || actor === null
         ? '0'
         : await aloneToday(connection, subject, actor, await accountsIn(connection), now, null);
-    const reasons = approvalReasons(policy, approvalTotals(subject, totals, alone));
+    const reasons = approvalReasons(policy, subject, totals, alone);
     if (reasons.length === 0) continue;
     throw new UsageError(`this must be approved by another person: ${reasons.join('; ')}; nothing was sent`, {
       advice:
         `Put it into a file of one row (\`admin-mirror bulk template ${subject}\` shows the columns), then run ` +
-        `\`admin-mirror bulk run ${subject} FILE\`: it hands the batch over for approval.`,
+        `\`admin-mirror bulk run ${subject} FILE\`: it submits the batch for approval.`,
     });
   }
 }
@@ -353,7 +352,7 @@ async function aloneToday(
   person: Actor,
   accounts: readonly Account[],
   now: Timestamp,
-  apartFrom: string | null,
+  exceptBatch: string | null,
 ): Promise<string> {
   const since = later(now, -dayMs);
   let totals = noTotals;
@@ -368,7 +367,7 @@ async function aloneToday(
     .execute();
   for (const { batch, at, actor, data, rows } of claims) {
     const { approvals = [] } = JSON.parse(data) as ApprovalStep['data'];
-    if (batch === apartFrom || approvals.length > 0) continue;
+    if (batch === exceptBatch || approvals.length > 0) continue;
     if (!isOnePerson(person, JSON.parse(actor) as Actor, accounts)) continue;
     if (subject === 'deletions') {
       totals = { ...totals, rows: totals.rows + rows };
@@ -379,14 +378,14 @@ async function aloneToday(
       .select(['plannedBefore', 'plannedAfter'])
       .where('batch', '=', batch)
       .where('claimedAt', '=', at)
-      .where(isOutward);
+      .where(countsAsSent);
     for (const row of await sent.execute()) totals = withRow(totals, changeOf(row));
   }
   const writes = connection
     .selectFrom('journal_writes')
     .select(['operation', 'body', 'actor'])
     .where('at', '>=', since);
-  for (const { operation, body, actor } of await writes.where(maybeMade).execute()) {
+  for (const { operation, body, actor } of await writes.where(mayBeMade).execute()) {
     if (actor !== null && !isOnePerson(person, JSON.parse(actor) as Actor, accounts)) continue;
     for (const [about, one] of writeTotals(operation, body)) {
       if (about !== subject) continue;

@@ -5,8 +5,8 @@ import { changeOf } from '../model/money.ts';
 import { storable } from '../model/text.ts';
 import type { Timestamp } from '../model/time.ts';
 import { type Acting, approvalIn, lastAccepted, newApproval, submit } from './approval.ts';
-import { appendSteps, newSalt, sealOf, setBatch } from './chain.ts';
-import { canBeClaimed, claimable, isOpen, laterThan, viewOf } from './claim-view.ts';
+import { appendSteps, newSalt, sealOf, updateBatch } from './chain.ts';
+import { canBeClaimed, claimable, isOpen, claimTimeAfter, viewOf } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import type {
   AdoptedRow,
@@ -101,7 +101,7 @@ export async function adoptBatch(
   ];
   for (const { intent, fields } of rows) {
     const move = { batch: batch.batch, row: intent.row, from: 'planned', to: 'applied', fields } as const;
-    steps.push(stepOf(at, { ...(await moveRow(connection, move)).said, kind: 'adopted' }));
+    steps.push(stepOf(at, { ...(await moveRow(connection, move)).step, kind: 'adopted' }));
   }
   await appendSteps(connection, steps);
 }
@@ -122,13 +122,13 @@ export async function claimBatch(
   const found = await batchNamed(connection, batch);
   if (found === undefined) throw new Error(`there is no batch ${batch} to claim`);
   const view = await viewOf(connection, backend, found, await claimable(connection, batch), terms);
-  const at = laterThan(view.repeats, now);
+  const at = claimTimeAfter(view.repeats, now);
   const notes = decide(view, found);
   const reason = notes.findLast(({ kind }) => kind === 'again')?.note;
-  const meant: Batch = reason === undefined ? found : { ...found, againReason: reason };
+  const toSend: Batch = reason === undefined ? found : { ...found, againReason: reason };
   // Resuming a batch only to check it again sends nothing and needs no approval.
   const isSending = view.rows.length > 0;
-  const claim = isSending ? await claimApproved(connection, meant, acting) : { columns: {}, data: {} };
+  const claim = isSending ? await claimApproved(connection, toSend, acting) : { columns: {}, data: {} };
   // This includes rows that were claimed before, because `decide` has also looked at what others have claimed since.
   const claimed = await connection
     .updateTable('journal_intents')
@@ -136,7 +136,7 @@ export async function claimBatch(
     .where('batch', '=', batch)
     .where(canBeClaimed)
     .executeTakeFirst();
-  const digest = await setBatch(connection, batch, {
+  const digest = await updateBatch(connection, batch, {
     ...(reason !== undefined && { againReason: reason }),
     ...claim.columns,
     ...stateColumns('applying', at),
@@ -197,7 +197,7 @@ export async function claimDeletions(connection: Connection, batch: string, acti
   const found = await batchNamed(connection, batch);
   if (found === undefined || found.state !== 'planned') throw new Error(`${batch} is no request that is open`);
   const { columns, data } = await claimApproved(connection, found, acting);
-  const digest = await setBatch(connection, batch, { ...columns, ...stateColumns('done', at), appliedAt: at });
+  const digest = await updateBatch(connection, batch, { ...columns, ...stateColumns('done', at), appliedAt: at });
   if (digest === null) throw altered(`request ${batch}`);
   const claimed = { hash: found.hash, rows: found.rows, ...data };
   await appendSteps(connection, [stepOf(at, { batch, kind: 'claimed', data: claimed, digest })]);
@@ -214,7 +214,7 @@ export async function discardBatch(
   await discardRows(connection, batch, storable(`a person discarded it: ${reason}`), acting);
   const open = connection.selectFrom('journal_intents').select('row').where('batch', '=', batch).where(isOpen);
   const state = (await open.limit(1).executeTakeFirst()) === undefined ? 'done' : 'stopped';
-  const digest = await setBatch(connection, batch, stateColumns(state, at));
+  const digest = await updateBatch(connection, batch, stateColumns(state, at));
   await appendSteps(connection, [stepOf(at, { batch, kind: 'discarded', note: reason, digest })]);
 }
 

@@ -103,7 +103,7 @@ type SealedColumn = readonly [column: string, name: string];
 /** The sealed columns in order, by the names of a row's members. Cached, because a plan seals many rows of one shape. */
 const sealedColumns = new Map<string, readonly SealedColumn[]>();
 
-function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn[] {
+function sealColumnsOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn[] {
   const all = Object.keys(row);
   const shape = all.join(' ');
   let columns = sealedColumns.get(shape);
@@ -122,7 +122,7 @@ function sealedOf(row: Readonly<Record<string, unknown>>): readonly SealedColumn
 /** Returns the salted digest of the record. Leaves out nulls, so that adding a column later changes no earlier seal. */
 export function sealOf(salt: string, row: Readonly<Record<string, unknown>>): string {
   let members = '';
-  for (const [column, name] of sealedOf(row)) {
+  for (const [column, name] of sealColumnsOf(row)) {
     const value = row[name];
     if (value === null || value === undefined) continue;
     members += `${members === '' ? '' : ','}"${column}":${JSON.stringify(value)}`;
@@ -184,14 +184,14 @@ export async function accountRecords(connection: Connection, name?: string): Pro
   return rows.map(({ sealed, ...row }) => ({
     row,
     account:
-      sealed === sealOf(row.salt, row) ? accountOf(row) : { ...accountOf({ ...row, ...noWord }), state: 'altered' },
+      sealed === sealOf(row.salt, row) ? accountOf(row) : { ...accountOf({ ...row, ...unreadable }), state: 'altered' },
   }));
 }
 
 const byUnknown = canonical({ name: 'unknown', uid: null, host: '', sudoUser: null, job: null, account: null });
 
 /** Replaces the fields of an altered record: none of them counts, and they may not even parse. */
-const noWord = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: byUnknown };
+const unreadable = { roles: '[]', osUsers: null, createdBy: byUnknown, changedBy: byUnknown };
 
 /**
  * Returns whether the record matches its newest seal. A record that was altered outside the program gets no new seal: the step
@@ -207,7 +207,7 @@ export async function isAsSealed(
 
 /** An altered account stays altered: in the database, a repair looks like another alteration. */
 export function accountAltered(name: string): UsageError {
-  return new UsageError(`account ${name} was altered past this program; nothing is done by it or with it any more`, {
+  return new UsageError(`account ${name} was altered outside this program; it can no longer be used`, {
     advice: 'Find out who did it (`admin-mirror audit --verify`), and make another account: `admin-mirror people add`.',
   });
 }
@@ -217,7 +217,7 @@ export function accountAltered(name: string): UsageError {
  * of its own. So two copies of one journal that take the same step in the same millisecond have different hashes, and neither
  * passes for the other.
  */
-export async function setBatch(
+export async function updateBatch(
   connection: Connection,
   batch: string,
   fields: UpdateObject<JournalTables, 'journal_batches'>,

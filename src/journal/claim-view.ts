@@ -16,12 +16,12 @@ export const isNotMade = sql<SqlBool>`state in ('rejected', 'not_applied')`;
 export const notMadeStates = ['rejected', 'not_applied'] as const;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed and not refused or skipped since: the row was sent, or may be sent at any moment. */
-export const isOutward = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
+export const countsAsSent = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
 /**
  * A write by hand that may have been made. Nobody checks it afterwards, so a refusal counts, too, unless there was no response
  * or it shows that there was nothing to do: the key was refused, or there is no such user.
  */
-export const maybeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
+export const mayBeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
   or (http_status is not null and http_status not in (401, 403, 404)))`;
 
 /**
@@ -63,7 +63,7 @@ export async function viewOf(
           .selectFrom('journal_intents')
           .select('row')
           .whereRef('journal_intents.batch', '=', 'journal_batches.batch')
-          .where(isOutward),
+          .where(countsAsSent),
       ),
     )
     .orderBy('createdAt');
@@ -92,7 +92,7 @@ export async function viewOf(
 export async function sentSince(
   connection: Connection,
   since: Timestamp,
-  apartFrom: string | null,
+  exceptBatch: string | null,
 ): Promise<PlannedChange[]> {
   const rows = connection
     .selectFrom('journal_intents')
@@ -100,12 +100,12 @@ export async function sentSince(
     // An adopted row counts from when it was made, not from when the journal learned of it.
     .where(sql<SqlBool>`case when attempts = 0 then coalesce(sent_at, claimed_at) else claimed_at end >= ${since}`)
     .where('claimedAt', '>=', since)
-    .where(isOutward);
+    .where(countsAsSent);
   // No condition without a batch: in SQL, comparing with null gives null, and rows still to be claimed would not count.
   const others =
-    apartFrom === null ? rows : rows.where((eb) => eb.not(eb.and([eb('batch', '=', apartFrom), canBeClaimed])));
+    exceptBatch === null ? rows : rows.where((eb) => eb.not(eb.and([eb('batch', '=', exceptBatch), canBeClaimed])));
   const writes = connection.selectFrom('journal_writes').select(['operation', 'body']).where('at', '>=', since);
-  const byHand = (await writes.where(maybeMade).execute()).flatMap(
+  const byHand = (await writes.where(mayBeMade).execute()).flatMap(
     ({ operation, body }) => changeByHand(operation, body) ?? [],
   );
   return [...(await others.execute()), ...byHand];
@@ -115,7 +115,7 @@ export async function sentSince(
  * Returns `now`, or the millisecond after the newest of these. A clock that was set back must not make a repeat look older than
  * what it repeats.
  */
-export function laterThan(same: readonly Pick<SentRow, 'claimedAt'>[], now: Timestamp): Timestamp {
+export function claimTimeAfter(same: readonly Pick<SentRow, 'claimedAt'>[], now: Timestamp): Timestamp {
   const last = Math.max(...same.map(({ claimedAt }) => parseInstant(claimedAt) ?? 0));
   return last < (parseInstant(now) ?? 0) ? now : timestampOf(last + 1);
 }
@@ -129,9 +129,9 @@ export async function repeatsOf(
   { texts }: Pick<JournalBackend, 'texts'>,
   fingerprints: readonly string[],
   since: Timestamp,
-  apartFrom: string,
+  exceptBatch: string,
 ): Promise<SentRow[]> {
-  const rows = connection.selectFrom('journal_intents').where(isOutward);
+  const rows = connection.selectFrom('journal_intents').where(countsAsSent);
   const writes = connection.selectFrom('journal_writes').where('journal_writes.fingerprint', 'is not', null);
   // A plan of many rows would otherwise look up each fingerprint in an empty index.
   const any =
@@ -153,8 +153,8 @@ export async function repeatsOf(
       'state',
       sql<number>`case when state = 'applied' and attempts = 0 then 1 else 0 end`.as('found'),
     ])
-    .where(isOutward)
-    .where('batch', '<>', apartFrom)
+    .where(countsAsSent)
+    .where('batch', '<>', exceptBatch)
     .where((eb) => eb(eb.fn.coalesce('sentAt', 'claimedAt'), '>=', since))
     .$castTo<FoundRow>();
   const byHand = connection
@@ -163,7 +163,7 @@ export async function repeatsOf(
     .select(['prints.fingerprint', sql<null>`null`.as('batch'), sql<null>`null`.as('row')])
     .select(['at', 'at as claimedAt', 'state', sql<number>`0`.as('found')])
     .where('at', '>=', since)
-    .where(maybeMade)
+    .where(mayBeMade)
     .$castTo<FoundRow>();
   const found = await claimed.unionAll(byHand).orderBy('at').execute();
   return found.map((each) => ({ ...each, found: each.found === 1 }));

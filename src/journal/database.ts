@@ -81,7 +81,7 @@ export function movedProblem(id: string, name: string): FileError | null {
     });
   }
   return new FileError(`${name} is being moved to ${to}, or a command that did that was killed`, {
-    advice: 'Once no `admin-mirror store copy` is running any more, run it again: it ends what was begun.',
+    advice: 'Once no `admin-mirror store copy` is running any more, run it again: it completes what was begun.',
   });
 }
 
@@ -105,7 +105,7 @@ export function transactionRunner({ backend, db, id }: Pick<OpenJournal, 'backen
 function replaced(name: string): FileError {
   return new FileError(`${name} was removed, emptied or replaced while it was in use`, {
     advice:
-      'Put it back as it was. Do not plan or send anything before: nothing else knows what was sent, and what ' +
+      'Put it back as it was. Do not plan or send anything before that: nothing else knows what was sent, and what ' +
       'was under way may have been made.',
   });
 }

@@ -18,7 +18,7 @@ import {
   deny,
   noRules,
   submit,
-  tellPolicy,
+  recordPolicy,
 } from './approval.ts';
 import {
   adoptBatch,
@@ -29,7 +29,7 @@ import {
   stateColumns,
   storeBatch,
 } from './batches.ts';
-import { appendSteps, type Head, setBatch } from './chain.ts';
+import { appendSteps, type Head, updateBatch } from './chain.ts';
 import { viewOf } from './claim-view.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner } from './database.ts';
 import { removePerson } from './forget.ts';
@@ -134,7 +134,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     /** Stores the whole plan or nothing, so nothing if reading the rows fails. */
     addBatch: (batch: NewBatch, rows: Iterable<NewIntent> | AsyncIterable<NewIntent>) =>
       step(async (connection) => {
-        await tellPolicy(connection, acting());
+        await recordPolicy(connection, acting());
         try {
           await storeBatch(connection, backend, batch, rows, acting());
         } catch (error) {
@@ -152,7 +152,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     setBatchState: (batch: string, state: BatchState) =>
       step(async (connection) => {
         const at = now();
-        const digest = await setBatch(connection, batch, stateColumns(state, at));
+        const digest = await updateBatch(connection, batch, stateColumns(state, at));
         await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
       }),
 
@@ -191,7 +191,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     /** Marks the batch because its rows are on the server although nobody sent them from here; null removes the mark. */
     setBehind: (batch: string, why: string | null) =>
       step(async (connection) => {
-        const digest = await setBatch(connection, batch, { behind: why });
+        const digest = await updateBatch(connection, batch, { behind: why });
         const kind = why === null ? 'reconciled' : 'behind';
         await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
       }),
@@ -219,7 +219,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     /** Returns the request for these rows, which waits if a person must approve it. Null if no policy covers deletions. */
     requestDeletions: (request: DeletionRequest) =>
       step(async (connection) => {
-        await tellPolicy(connection, acting());
+        await recordPolicy(connection, acting());
         return deletionsRequested(connection, backend, request, acting());
       }),
     /** Uses the approval up, before the first row is removed. Throws a UsageError if it does not hold. */
@@ -270,7 +270,7 @@ async function checkNotSent(connection: Connection, locks: StoreLocks, user: num
     const owner = await locks.owner(connection, batch);
     if (owner === undefined) continue;
     throw new LockHeldError(`batch ${batch}, which has rows of user ${user}, is being sent: ${ownerWords(owner)}`, {
-      advice: 'Nobody was forgotten. Wait for its end, or stop it; then run it again.',
+      advice: 'Nobody was forgotten. Wait until it ends, or stop it. Then run this again.',
     });
   }
 }

@@ -64,7 +64,7 @@ function refuseLeftFile({ store: { journal } }: Settings): void {
     throw new FileError(
       `the journal ${journal} is being moved to the shared store, or a command that did that was killed`,
       {
-        advice: 'Once no `admin-mirror store copy` is running any more, run it again: it ends what was begun.',
+        advice: 'Once no `admin-mirror store copy` is running any more, run it again: it completes what was begun.',
       },
     );
   }

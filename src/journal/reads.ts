@@ -110,12 +110,12 @@ export function readsOf(db: Connection) {
       }, first),
     /**
      * What a person reads of the rows.
-     * @param noted only rows with notes: those that deserve a look before the approval
+     * @param onlyWithNotes those that deserve a look before the approval
      */
-    views: (batch: string, noted = false) =>
+    views: (batch: string, onlyWithNotes = false) =>
       inChunks(async (after): Promise<RowView[]> => {
         const rows = chunkAfter(batch, after).select(viewColumns);
-        const found = await (noted ? rows.where('notes', 'is not', null) : rows).execute();
+        const found = await (onlyWithNotes ? rows.where('notes', 'is not', null) : rows).execute();
         return found.map((row) => ({ ...row, parameters: parametersIn(row.parameters), notes: notesIn(row.notes) }));
       }),
     /** What each valid row would change and has changed: everything that the totals of a batch need. */
@@ -239,8 +239,8 @@ async function peopleOf(connection: Connection, batch: string): Promise<BatchPeo
     .groupBy(['kind', 'actor'])
     .orderBy('first')
     .execute();
-  const of = (...wanted: readonly string[]): Actor[] =>
-    rows.flatMap(({ kind, actor }) => (wanted.includes(kind) ? [JSON.parse(actor) as Actor] : []));
+  const of = (...kinds: readonly string[]): Actor[] =>
+    rows.flatMap(({ kind, actor }) => (kinds.includes(kind) ? [JSON.parse(actor) as Actor] : []));
   return {
     planned: of('added', 'adopted'),
     submitted: of('submitted'),

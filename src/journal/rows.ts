@@ -2,7 +2,7 @@
 import { type Selectable, sql } from 'kysely';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
-import { type Acting, checkSending, noteResent } from './approval.ts';
+import { type Acting, checkSending, recordResend } from './approval.ts';
 import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
 import { canBeClaimed, isOpen, unsentState } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
@@ -107,10 +107,10 @@ function isSealedRow({
 export async function takeStep(connection: Connection, move: Move, acting: Acting): Promise<void> {
   const { batch, from, to } = move;
   if (to === 'sending') await checkSending(connection, batch, acting);
-  const { moved, said } = await moveRow(connection, move);
-  await appendSteps(connection, [acting.stepOf(acting.now, { ...said, kind: to, note: move.note ?? null })]);
+  const { moved, step } = await moveRow(connection, move);
+  await appendSteps(connection, [acting.stepOf(acting.now, { ...step, kind: to, note: move.note ?? null })]);
   // After `sending`, the server said that it had done nothing. A `blocked` row was never sent.
-  if (to === 'planned' && from !== 'sending' && from !== 'blocked') await noteResent(connection, moved, acting);
+  if (to === 'planned' && from !== 'sending' && from !== 'blocked') await recordResend(connection, moved, acting);
 }
 
 export async function moveRow(connection: Connection, { batch, row, from, to, fields = {} }: Move) {
@@ -120,7 +120,7 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
   const moved = await connection
     .updateTable('journal_intents')
     .set((eb) => ({
-      ...(before === undefined ? {} : withoutForgottenUser(before, changed(fields))),
+      ...(before === undefined ? {} : withoutForgottenUser(before, storedFields(fields))),
       state: to,
       attempts: eb('attempts', '+', to === 'sending' ? 1 : 0),
     }))
@@ -130,13 +130,13 @@ export async function moveRow(connection: Connection, { batch, row, from, to, fi
     .returningAll()
     .executeTakeFirst();
   if (moved === undefined) throw new Error(`row ${row} of batch ${batch} is not ${from}, so it cannot become ${to}`);
-  const said = {
+  const step = {
     batch,
     row,
     data: { from, ...plainFields(fields) },
     digest: isSound ? sealOf(moved.salt, moved) : null,
   };
-  return { moved, said };
+  return { moved, step };
 }
 
 /** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
@@ -200,7 +200,7 @@ export async function discardRows(
 }
 
 export function altered(what: string): UsageError {
-  return new UsageError(`${what} was altered past this program; nothing was sent`, {
+  return new UsageError(`${what} was altered outside this program; nothing was sent`, {
     advice: '`admin-mirror audit --verify` shows what else was. Find out by whom, then plan it again.',
   });
 }
@@ -228,7 +228,7 @@ function plainFields(fields: IntentFields): Readonly<Record<string, string | num
   );
 }
 
-function changed({ seenBefore, answer, ...fields }: IntentFields) {
+function storedFields({ seenBefore, answer, ...fields }: IntentFields) {
   return {
     ...fields,
     ...(seenBefore !== undefined && { seenBefore: JSON.stringify(seenBefore) }),

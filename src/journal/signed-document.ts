@@ -98,14 +98,14 @@ export class LineReader {
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value);
     } catch {
-      throw new NoDocument('this is no UTF-8');
+      throw new NoDocument('this is not UTF-8');
     }
   }
 
   async end(): Promise<void> {
     if ((await this.#lines.next()).done === true) return;
     this.number += 1;
-    throw new NoDocument('something stands behind the end');
+    throw new NoDocument('there is something after the end');
   }
 
   async close(): Promise<void> {
@@ -158,7 +158,7 @@ export function readDocument<Head, Part>(
       yield jsonIn(line, ['', end], part, at);
       line = await lines.next();
       // Only the last part has no comma.
-      if (end === '' && !line.startsWith(']')) throw new NoDocument('a part too many');
+      if (end === '' && !line.startsWith(']')) throw new NoDocument('a comma is missing, or there is a part too many');
     }
     digest.update(']}');
     const signature = signatureIn(line, form.kind, (value) => written(signatureLine(value)));

@@ -68,7 +68,7 @@ export function openCheckingKey(file: string): CheckingKey {
 /** Returns false if another process was faster. */
 function makeKey(signing: string, checking: string): boolean {
   if (existsSync(checking)) {
-    throw new FileError(`${checking} is there, and the key that it belongs to (${signing}) is not`, {
+    throw new FileError(`${checking} exists, but the key that it belongs to (${signing}) does not`, {
       advice:
         'Put the key back. Where it is lost, keep receipt.pub somewhere else, as it checks what was signed before: then ' +
         'a new pair is made.',
@@ -123,7 +123,7 @@ function ed25519(read: () => KeyObject, file: string): KeyObject {
     // The error below replaces this one: the words of OpenSSL help nobody.
   }
   if (key?.asymmetricKeyType === 'ed25519') return key;
-  throw new UsageError(`${file} holds no key of Ed25519 in PEM`, {
+  throw new UsageError(`${file} holds no Ed25519 key in PEM format`, {
     advice: 'Public keys are called receipt.pub: `admin-mirror bulk receipt` says where its own lies.',
   });
 }

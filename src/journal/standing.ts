@@ -23,7 +23,7 @@ const makingKinds: ReadonlySet<string> = new Set(['added', 'submitted', 'again',
 export const decidingKinds = [...makingKinds, 'approved', 'denied', 'claimed'];
 
 /** Returns the bounds of the plan, each raised to the current one if that is higher. */
-export function widest(planned: Caps | null, current: Caps | null): Json {
+export function higherCaps(planned: Caps | null, current: Caps | null): Json {
   if (planned === null) return null;
   const now = current ?? planned;
   const higher = (a: string | number | undefined, b: string | number | undefined): Json => {
@@ -46,7 +46,7 @@ export function approvedHash(
 ): string {
   const more = accepted === undefined ? {} : { accepted };
   return sha256(
-    canonical({ plan: hash, again: againReason, caps: widest(caps, current), resent: [...resent], ...more }),
+    canonical({ plan: hash, again: againReason, caps: higherCaps(caps, current), resent: [...resent], ...more }),
   );
 }
 
@@ -94,7 +94,7 @@ export function standingOf(facts: Facts): Approval {
     (each) =>
       hasRole(each, 'approver') &&
       each.passwordAt !== null &&
-      !isOneOf(makers, each) &&
+      !isMaker(each, makers) &&
       !counting.some(({ by }) => by.account === each.name),
   );
   // The approval ends when so many have expired that the rest is too few.
@@ -127,10 +127,10 @@ function approvalsGiven(
   const problemOf = (name: string, step: number, until: Timestamp): string | null => {
     const account = accounts.find((each) => each.name === name);
     if (until <= now) return 'it has expired';
-    if (account?.state === 'altered') return 'the account was altered past this program';
+    if (account?.state === 'altered') return 'the account was altered outside this program';
     if (account === undefined || !hasRole(account, 'approver')) return 'the account is not an active approver any more';
-    if (isOneOf(makers, account)) return 'the same person made, changed or submitted the batch';
-    return used.has(step) ? 'another batch with the same plan was sent by it' : null;
+    if (isMaker(account, makers)) return 'the same person made, changed or submitted the batch';
+    return used.has(step) ? 'it was used to send another batch with the same plan' : null;
   };
   const newest = new Map<string, GivenApproval>();
   for (const { kind, step, actor, at, data } of steps) {
@@ -143,7 +143,7 @@ function approvalsGiven(
   return [...newest.values()];
 }
 
-export function isOneOf(makers: readonly Actor[], account: Account): boolean {
+export function isMaker(account: Account, makers: readonly Actor[]): boolean {
   return makers.some((maker) => isSamePerson(account, maker));
 }
 
@@ -152,44 +152,43 @@ export function countingSteps({ given }: Approval): number[] {
   return given.flatMap(({ step, problem }) => (problem === null ? [step] : []));
 }
 
-export const nameOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
+export const nounOf = ({ action }: Pick<Batch, 'action'>): string => (action === 'deletions' ? 'request' : 'batch');
 
 /** Returns why the batch must not go out, with what to do next. */
 export function approvalMissing(batch: Pick<Batch, 'batch' | 'action' | 'state'>, found: Approval): UsageError {
   const { batch: name } = batch;
   const { state, needed, missing, reasons, approvers, denied } = found;
-  const what = `${nameOf(batch)} ${name}`;
+  const what = `${nounOf(batch)} ${name}`;
   const next = nextCommand(batch);
   const by = approversWords(found);
   const why = reasons.length === 0 ? '' : `: ${reasons.join('; ')}`;
   switch (state) {
-    case 'waiting':
-      return new UsageError(
-        `${what} waits for ${missing === needed ? '' : 'one more of '}${counted(needed, 'approval')} (${by})${why}; nothing was sent`,
-        {
-          advice:
-            (approvers.length < missing
-              ? 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. '
-              : '') + `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
-        },
-      );
+    case 'waiting': {
+      const more = missing === needed ? '' : `${missing === 1 ? 'one' : missing} more of `;
+      const tooFew = 'There are too few approvers who did not make it: `admin-mirror people list` shows the accounts. ';
+      return new UsageError(`${what} waits for ${more}${counted(needed, 'approval')} (${by})${why}; nothing was sent`, {
+        advice:
+          (approvers.length < missing ? tooFew : '') +
+          `An approver looks at it and runs \`admin-mirror bulk approve ${name}\`; then ${next}.`,
+      });
+    }
     case 'denied':
       return new UsageError(
         `${what} was denied by ${denied?.by.account ?? 'an approver'}: ${denied?.reason ?? ''}; nothing was sent`,
         {
-          advice: `Correct it and plan it again. If it is meant as it is, hand it over again: ${submitCommand(name)}.`,
+          advice: `Correct it and plan it again. If it is right as it is, submit it again: ${submitCommand(name)}.`,
         },
       );
     case 'expired':
       return new UsageError(`the approval of ${what} has expired${why}; nothing was sent`, {
-        advice: `If it is still meant, hand it over again: ${submitCommand(name)}.`,
+        advice: `If it is still wanted, submit it again: ${submitCommand(name)}.`,
       });
     case 'not_needed':
     case 'approved':
     case 'not_submitted':
       return new UsageError(
         `${what} must be approved by ${needed === 1 ? 'another person' : `${needed} other people`}${why}; nothing was sent`,
-        { advice: `Hand it over: ${submitCommand(name)}.` },
+        { advice: `Submit it: ${submitCommand(name)}.` },
       );
   }
 }
@@ -215,7 +214,7 @@ export function checkOpen(batch: Batch, found: Approval | null): asserts found i
   const { state, submitted } = found;
   if (state === 'waiting' || state === 'approved' || (state === 'not_needed' && submitted !== null)) return;
   if (state === 'denied' || state === 'expired') throw approvalMissing(batch, found);
-  throw new UsageError(`${nameOf(batch)} ${batch.batch} was not handed over for approval`, {
+  throw new UsageError(`${nounOf(batch)} ${batch.batch} was not submitted for approval`, {
     advice: `Whoever made it runs ${submitCommand(batch.batch)}.`,
   });
 }

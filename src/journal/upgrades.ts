@@ -196,7 +196,7 @@ function sealRows(database: Database, batch: string) {
   const set = database.prepare('UPDATE journal_intents SET salt = ?, digest = ? WHERE batch = ? AND row = ?');
   const whole = new RowsSeal();
   const claims: ClaimRun[] = [];
-  let before: Row[string] = null;
+  let previousClaim: Row[string] = null;
   for (let last = -1, rows = read.all(batch, last); rows.length > 0; rows = read.all(batch, last)) {
     for (const each of rows) {
       last = Number(each['row']);
@@ -207,10 +207,10 @@ function sealRows(database: Database, batch: string) {
       const at = each['claimed_at'] ?? null;
       const run = claims.at(-1);
       if (typeof at === 'string') {
-        if (run !== undefined && before === at) claims[claims.length - 1] = [run[0], last, at];
+        if (run !== undefined && previousClaim === at) claims[claims.length - 1] = [run[0], last, at];
         else claims.push([last, last, at]);
       }
-      before = at;
+      previousClaim = at;
     }
   }
   return { ...whole.end(), claims };

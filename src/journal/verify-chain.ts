@@ -45,15 +45,15 @@ interface Records {
 
 /**
  * Compares within the current transaction, which must see one moment.
- * @param wanted the hash that must be found
+ * @param wantedHash the hash that must be found
  */
-export async function verifyChain(connection: Connection, wanted?: string): Promise<ChainReport> {
+export async function verifyChain(connection: Connection, wantedHash?: string): Promise<ChainReport> {
   const records: Records = { batches: new Map(), writes: new Map(), accounts: new Map() };
   const genesis = genesisOf(await identityOf(connection));
   const forgotten = await forgottenNotes(connection);
   let head: Head | null = null;
   let count = 0;
-  let isFound = wanted === undefined;
+  let isFound = wantedHash === undefined;
   const broken = (step: number | null, problems: readonly string[]): ChainReport => ({
     status: 'broken',
     steps: count,
@@ -69,13 +69,13 @@ export async function verifyChain(connection: Connection, wanted?: string): Prom
     }
     count += 1;
     head = { step: step.step, hash: step.hash };
-    if (step.hash === wanted) isFound = true;
-    note(records, step);
+    if (step.hash === wantedHash) isFound = true;
+    collect(records, step);
   }
   if (!isFound) {
     const newest = head === null ? 'there is no step at all' : `the newest step is ${head.step}`;
     return broken(head === null ? null : head.step + 1, [
-      `no step has the hash ${wanted}: steps were removed, or this is an older journal; ${newest}`,
+      `no step has the hash ${wantedHash}: steps were removed, or this is an older journal; ${newest}`,
     ]);
   }
   const problems: string[] = [];
@@ -92,11 +92,11 @@ function stepProblem(step: Step, previous: string, forgotten: string | undefined
   if (hashOf(step) !== step.hash) return 'was altered: it does not have the hash that stands in it';
   if (step.previous !== previous) return 'does not follow the one before it: a step was removed, inserted or moved';
   const { note: words, salt, noteDigest: digest } = step;
-  if (digest === null) return words === null && salt === null ? null : 'was altered: it has words that were not hashed';
+  if (digest === null) return words === null && salt === null ? null : 'was altered: it has a note that was not hashed';
   const expected = forgotten ?? digest;
   return words !== null && salt !== null && saltedDigest(salt, words) === expected
     ? null
-    : 'was altered: its words are others';
+    : 'was altered: its note was changed';
 }
 
 /** The newest digest of each note from which a person was removed. The walk checks whether the steps that say so are sound. */
@@ -119,7 +119,7 @@ function membersOf(data: string): Readonly<Record<string, unknown>> {
   }
 }
 
-function note({ batches, writes, accounts }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
+function collect({ batches, writes, accounts }: Records, { step, at, batch, row, kind, data, digest }: Step): void {
   if (batch === null) {
     const { write, account } = membersOf(data);
     if (typeof write === 'number' && digest !== null) writes.set(write, digest);

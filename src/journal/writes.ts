@@ -1,7 +1,7 @@
 /** Writes outside any batch: each has a step before its first byte and one after its response. */
-import { checkWrite, type Acting, tellPolicy } from './approval.ts';
+import { checkWrite, type Acting, recordPolicy } from './approval.ts';
 import { appendSteps, canonical, isAsSealed, newSalt, sealOf } from './chain.ts';
-import { laterThan, repeatsOf } from './claim-view.ts';
+import { claimTimeAfter, repeatsOf } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
 import { withoutPersonalText } from './forget.ts';
 import type { NewWrite, WriteEnd } from './port.ts';
@@ -16,10 +16,10 @@ export async function beginWrite(
   acting: Acting,
 ): Promise<number> {
   const { now, actor, stepOf } = acting;
-  await tellPolicy(connection, acting);
+  await recordPolicy(connection, acting);
   await checkWrite(connection, write, acting);
   const prints = write.fingerprint === null ? [] : [write.fingerprint];
-  const at = laterThan(await repeatsOf(connection, backend, prints, timestampOf(0), ''), now);
+  const at = claimTimeAfter(await repeatsOf(connection, backend, prints, timestampOf(0), ''), now);
   const by = actor === null ? null : canonical({ ...actor });
   const begun = { ...write, at, state: 'sending' as const, actor: by, salt: newSalt() };
   const row = await connection.insertInto('journal_writes').values(begun).returningAll().executeTakeFirstOrThrow();

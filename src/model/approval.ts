@@ -71,31 +71,25 @@ export function withRow(totals: PlanTotals, change: Big | null): PlanTotals {
 }
 
 /**
- * Returns what the policy is applied to.
- * @param aloneToday what the same person has sent alone within 24 hours
+ * Returns why approval is needed; empty if it is not.
+ * @param aloneToday what the same person has sent without approval within 24 hours, apart from this: gross total if money moves,
+ * else rows
  */
-export function approvalTotals(subject: ApprovalSubject, totals: PlanTotals, aloneToday = '0'): ApprovalTotals {
-  const { rows, ...money } = totals;
-  return { money: movesMoney(subject) ? money : null, rows, aloneToday };
-}
-
-export interface ApprovalTotals {
-  /** Null if no money moves. */
-  readonly money: Omit<PlanTotals, 'rows'> | null;
-  readonly rows: number;
-  /** What the same person has sent without approval within 24 hours, apart from this batch: gross total, or rows. */
-  readonly aloneToday: string;
-}
-
-/** Returns why approval is needed; empty if it is not. */
-export function approvalReasons(policy: ApprovalPolicy, { money, rows, aloneToday }: ApprovalTotals): string[] {
+export function approvalReasons(
+  policy: ApprovalPolicy,
+  subject: ApprovalSubject,
+  totals: PlanTotals,
+  aloneToday = '0',
+): string[] {
+  const { rows } = totals;
+  const money = movesMoney(subject) ? totals : null;
   const { alonePerDay } = policy;
   const limits = [policy.rowAmount, policy.net, policy.gross, policy.rows, alonePerDay];
   if (limits.every((limit) => limit === undefined)) return ['it always needs approval'];
   const reasons: string[] = [];
   const hasAmount = [policy.rowAmount, policy.net, policy.gross, alonePerDay].some((limit) => limit !== undefined);
   if (hasAmount && money !== null && money.unknown > 0) {
-    reasons.push('nobody can say beforehand by how much a balance changes that is set');
+    reasons.push('nobody can say beforehand by how much setting a balance changes it');
   }
   const compare = (limit: Money | undefined, amount: string | undefined, what: string): void => {
     if (limit === undefined || amount === undefined || new Big(amount).abs().lte(limit)) return;

@@ -154,10 +154,10 @@ export function isSlip(name: string, known: string): boolean {
 
 /** Returns up to three known names that could have been meant, nearest first. */
 export function nearestNames(name: string, known: readonly string[]): string[] {
-  const wanted = name.toLowerCase();
+  const typed = name.toLowerCase();
   return known
-    .map((each) => ({ each, far: distance(wanted, each.toLowerCase()), within: each.toLowerCase().includes(wanted) }))
-    .filter(({ each, within }) => isSlip(wanted, each) || (within && wanted.length > 2))
+    .map((each) => ({ each, far: distance(typed, each.toLowerCase()), within: each.toLowerCase().includes(typed) }))
+    .filter(({ each, within }) => isSlip(typed, each) || (within && typed.length > 2))
     .sort((a, b) => a.far - b.far)
     .slice(0, 3)
     .map(({ each }) => each);

@@ -26,6 +26,8 @@ import { bytesText } from './text.ts';
 /** Far larger than any file that is written by hand. */
 const handWrittenBytes = 1024 * 1024;
 
+const withoutWaiting = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+
 /** What was named exists but cannot be read. Looks like an error of the operating system about a file. */
 export class UnfitFile extends Error {
   override readonly name = 'UnfitFile';
@@ -54,7 +56,7 @@ export interface ReadFile {
  * @throws UnfitFile, or an error of the operating system; `explainFileError` and `fileReason` put both into words
  */
 export function readRegularFile(path: string, mostBytes = handWrittenBytes): ReadFile {
-  const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  const handle = openSync(path, withoutWaiting);
   try {
     const stats = fstatSync(handle);
     const { mode, uid, gid } = stats;
@@ -78,7 +80,7 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
 export function isCutOff(path: string): boolean {
   let handle: number | undefined;
   try {
-    handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    handle = openSync(path, withoutWaiting);
     const stats = fstatSync(handle);
     const last = Buffer.alloc(1);
     return stats.isFile() && stats.size > 0 && readSync(handle, last, 0, 1, stats.size - 1) === 1 && last[0] !== 0x0a;
@@ -115,15 +117,15 @@ export function distrust(
   const user = process.getuid?.();
   if (user === undefined) return undefined;
   if (![user, 0, statSync(fileURLToPath(import.meta.url)).uid].includes(uid)) {
-    return new UsageError(`${name} belongs to another user (${uid}), so what it says is not taken`, {
+    return new UsageError(`${name} belongs to another user (${uid}), so it is not trusted`, {
       advice: `If it is what you want, make it yours: chown ${user} on it. Else work in another folder.`,
     });
   }
   // A group with the number of its user usually has no other member: many systems make such groups.
   const byGroup = (mode & 0o020) !== 0 && gid !== uid;
   if (!byGroup && (mode & 0o002) === 0) return undefined;
-  return new UsageError(`${name} can be changed by other users, so what it says is not taken`, {
-    advice: 'See that it is as you want it, and run: chmod go-w on it.',
+  return new UsageError(`${name} can be changed by other users, so it is not trusted`, {
+    advice: 'Check what it says, then run chmod go-w on it.',
   });
 }
 
@@ -304,7 +306,10 @@ function whichDisk(folder: string): string {
   const [here = 0, there = 0] = [folder, temporary].map(freeSpace);
   // Not even a page fits on the disk of the database: that is the full one.
   if (here < 4096) return '';
-  return ` The disk of ${folder} has ${bytesText(here)} free, that of temporary files, ${temporary}, ${bytesText(there)}: SQLITE_TMPDIR names another folder for those.`;
+  return (
+    ` The disk of ${folder} has ${bytesText(here)} free, the disk of temporary files, ${temporary}, has ` +
+    `${bytesText(there)}: SQLITE_TMPDIR can name another folder for them.`
+  );
 }
 
 /**

@@ -92,7 +92,7 @@ export function wallTimeAt(instant: number, zone: string): WallTime {
 const wholeSeconds = (instant: number): number => Math.floor(instant / secondMs) * secondMs;
 
 /** No zone is more than 14 hours from UTC, and none has changed its clocks twice within this time. */
-const apart = dayMs + 2 * hourMs;
+const clockMargin = dayMs + 2 * hourMs;
 
 function offsetAt(instant: number, zone: string): number {
   const day = Math.floor(instant / dayMs) * dayMs;
@@ -126,7 +126,7 @@ function formattedOffsetAt(instant: number, zone: string): number {
  * if it is set forward over it.
  */
 export function instantsOf(wall: WallTime, zone: string): number[] {
-  const offsets = new Set([offsetAt(wall - apart, zone), offsetAt(wall + apart, zone)]);
+  const offsets = new Set([offsetAt(wall - clockMargin, zone), offsetAt(wall + clockMargin, zone)]);
   const instants = [...offsets].map((offset) => wall - offset);
   return instants.filter((instant) => wallTimeAt(instant, zone) === wall).sort((a, b) => a - b);
 }
@@ -137,7 +137,7 @@ export function instantsOf(wall: WallTime, zone: string): number[] {
  */
 export function instantOf(wall: WallTime, zone: string): number {
   const [first] = instantsOf(wall, zone);
-  return first ?? wall - offsetAt(wall - apart, zone);
+  return first ?? wall - offsetAt(wall - clockMargin, zone);
 }
 
 /** Returns by how many ms the zone's clocks change within five hours of the instant. */
@@ -150,8 +150,8 @@ export function wallText(instant: number, zone: string): string {
   const minutes = Math.round(offsetAt(instant, zone) / 60_000);
   const two = (value: number) => String(Math.floor(value)).padStart(2, '0');
   const distance = Math.abs(minutes);
-  const shown = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
-  return `${shown} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
+  const local = new Date(wallTimeAt(instant, zone)).toISOString().slice(0, 19).replace('T', ' ');
+  return `${local} ${minutes < 0 ? '-' : '+'}${two(distance / 60)}:${two(distance % 60)}`;
 }
 
 /** Loads cron-parser only if there is an expression: loading takes 15 ms, and every command reads settings. */

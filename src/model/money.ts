@@ -28,7 +28,7 @@ const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 
 /** In a larger double, the last places are not cents. */
 const largestDouble = 2 ** 43;
-const mostPlaces = 6;
+const maxPlaces = 6;
 
 /**
  * Returns the number without the noise of a server that calculates with doubles: 0.30000000000000004, which is 0.1 + 0.2,
@@ -38,7 +38,7 @@ function withoutNoise(value: number): Big {
   // The server wrote the shortest text that reads back as the number.
   const written = new Big(String(value));
   if (Math.abs(value) >= largestDouble) return written;
-  const places = Math.min(mostPlaces, 14 - Math.max(0, written.e));
+  const places = Math.min(maxPlaces, 14 - Math.max(0, written.e));
   // Nearly all numbers have few places, and there are a hundred thousand of them.
   if (written.c.length - written.e - 1 <= places) return written;
   const rounded = written.round(places);
@@ -58,11 +58,11 @@ export function decimalOf(value: unknown): Big | null {
   return decimal.test(trimmed) ? new Big(trimmed) : null;
 }
 
-const leastPlaces = 2;
+const minPlaces = 2;
 
 /** Returns the amount in plain notation, with at least two places. */
 export function moneyText(value: Big): Money {
-  const places = Math.max(leastPlaces, value.c.length - value.e - 1);
+  const places = Math.max(minPlaces, value.c.length - value.e - 1);
   const text = value.toFixed(places);
   return (/^-0\.?0*$/.test(text) ? text.slice(1) : text) as Money;
 }

@@ -45,7 +45,7 @@ export function writtenId(text: string): RecordKey | undefined {
  * 2^53.
  */
 export function tooLargeToWrite(id: bigint): string {
-  return `user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1): such users can be mirrored and read, and nothing is written to them`;
+  return `user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1): such users can be mirrored and read, but not changed`;
 }
 
 /** Returns the key for an integer from a database. */

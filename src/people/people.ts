@@ -49,7 +49,7 @@ const firstWaitMs = 30 * secondMs;
 const longestWaitMs = 15 * minuteMs;
 
 /** Tries of unknown names are counted under this name, so that they take as long as others. */
-const nobody = '';
+const unknownName = '';
 
 export type OpenPeople = Pick<OpenJournal, 'backend' | 'db' | 'id'>;
 
@@ -161,7 +161,7 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
         name,
         'account-roles',
         ({ roles }) => {
-          const text = rolesText(differing(roles, difference));
+          const text = rolesText(rolesAfter(roles, difference));
           return text === rolesText(roles) ? undefined : { roles: text };
         },
         { add: [...difference.add], remove: [...difference.remove] },
@@ -187,8 +187,8 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
      */
     beginSignIn: (name: string) =>
       inTransaction(async (connection) => {
-        const [found] = name === nobody ? [] : await accountRecords(connection, name);
-        const isBlocked = await countTry(connection, found?.row.name ?? nobody, clock.now());
+        const [found] = name === unknownName ? [] : await accountRecords(connection, name);
+        const isBlocked = await countTry(connection, found?.row.name ?? unknownName, clock.now());
         return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
       }),
     /**
@@ -265,7 +265,7 @@ function osUsersText(users: readonly string[] | null): string | null {
   return users === null ? null : JSON.stringify([...new Set(users)].sort());
 }
 
-function differing(before: readonly Role[], { add, remove }: RoleChange): Role[] {
+function rolesAfter(before: readonly Role[], { add, remove }: RoleChange): Role[] {
   return [...before, ...add].filter((each) => !remove.includes(each));
 }
 

@@ -26,23 +26,23 @@ const osUserPattern = /^[^\s:/\p{Cc}]{1,64}$/u;
 export function osUserName(given: string): string {
   const name = given.trim();
   if (osUserPattern.test(name)) return name;
-  throw new UsageError(`${JSON.stringify(given)} cannot be the name of an account of the system`, {
+  throw new UsageError(`${JSON.stringify(given)} cannot be the name of a system account`, {
     advice: 'Give what `id -un` prints for that person, or the number that `id -u` prints.',
   });
 }
 
-export const leastPassword = 12;
-const mostPassword = 256;
-const leastDifferent = 5;
+export const minPasswordLength = 12;
+const maxPasswordLength = 256;
+const minDifferent = 5;
 
 /** Returns why the text cannot be the account's password; undefined if it can. */
 export function passwordProblem(password: string, name: string): string | undefined {
   const characters = Array.from(normalPassword(password));
-  if (characters.length < leastPassword) return `the password is shorter than ${leastPassword} characters`;
-  if (characters.length > mostPassword) return `the password is longer than ${mostPassword} characters`;
+  if (characters.length < minPasswordLength) return `the password is shorter than ${minPasswordLength} characters`;
+  if (characters.length > maxPasswordLength) return `the password is longer than ${maxPasswordLength} characters`;
   if (/\p{Cc}/u.test(password)) return 'the password has a control character in it, such as a tab';
   const different = new Set(characters).size;
-  if (different < leastDifferent) return `the password has only ${different} different characters`;
+  if (different < minDifferent) return `the password has only ${different} different characters`;
   const plain = password.normalize('NFKC').toLowerCase();
   // If the name is an email address, its local part counts as a name, too.
   const own = [name, name.split('@')[0] ?? name].filter((each) => each.length > 2);
@@ -58,10 +58,10 @@ export function normalPassword(password: string): string {
 /** People must not approve what they made on the command line, so an approver's system accounts must be known. */
 export function refuseUnbound({ name, roles, osUsers }: Pick<Account, 'name' | 'roles' | 'osUsers'>): void {
   if (!roles.includes('approver') || osUsers !== null) return;
-  throw new UsageError(`${name} would be an approver, and nobody has said which account of the system ${name} uses`, {
+  throw new UsageError(`${name} would be an approver, but nobody has said which system account ${name} uses`, {
     advice:
-      'Say it, so that nobody approves on the side what the same person made on the command line: --os-user NAME with ' +
-      '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, where the person uses none.',
+      'Say so, to keep people from approving what they made themselves on the command line: --os-user NAME with ' +
+      '`people add`, or `admin-mirror people os-user`; --no-os-user, or --none, if the person uses none.',
   });
 }
 

@@ -20,7 +20,7 @@ export interface Cost {
 const currentCost: Cost = { logN: 17, r: 8, p: 1 };
 
 /** No hash of ours costs more: a manipulated file must not use up all memory. */
-const mostCost: Cost = { logN: 20, r: 16, p: 4 };
+const maxCost: Cost = { logN: 20, r: 16, p: 4 };
 
 const saltBytes = 16;
 const keyBytes = 32;
@@ -41,7 +41,7 @@ function readHash(text: string): ReadHash | undefined {
   const [, logN, r, p, salt = '', key = ''] =
     /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([\w+/]+)\$([\w+/]+)$/.exec(text) ?? [];
   const cost = { logN: Number(logN), r: Number(r), p: Number(p) };
-  const fits = cost.logN > 0 && cost.logN <= mostCost.logN && cost.r <= mostCost.r && cost.p <= mostCost.p;
+  const fits = cost.logN > 0 && cost.logN <= maxCost.logN && cost.r <= maxCost.r && cost.p <= maxCost.p;
   const bytes = { salt: Buffer.from(salt, 'base64'), key: Buffer.from(key, 'base64') };
   return fits && cost.r * cost.p > 0 && bytes.key.length === keyBytes ? { cost, ...bytes } : undefined;
 }
@@ -107,13 +107,14 @@ export async function authenticate(
   // No account has an empty name.
   const known = normalName(name) ?? '';
   // Of two sign-ins at once, the first may renew the hash that the second has just checked. The second try sees the new one.
-  const account = (await checked(people, known, password, cost)) ?? (await checked(people, known, password, cost));
+  const account =
+    (await tryPassword(people, known, password, cost)) ?? (await tryPassword(people, known, password, cost));
   if (account === undefined) throw new SignInRefused();
   return account;
 }
 
 /** Returns undefined if the account was changed while the password was checked. */
-async function checked(
+async function tryPassword(
   people: Pick<People, 'beginSignIn' | 'endSignIn'>,
   name: string,
   password: string,

@@ -131,8 +131,8 @@ describe('a batch', () => {
 
   test('is approved and denied in the name of whoever signs in, who is not asked for nothing', async () => {
     const { batch, as, report, submit, approve, signedIn } = await world();
-    await expect(approve('bert')).rejects.toThrow(/was not handed over/);
-    await expect(denyBatch(as('bert'), await batch(), 'no')).rejects.toThrow(/was not handed over/);
+    await expect(approve('bert')).rejects.toThrow(/was not submitted/);
+    await expect(denyBatch(as('bert'), await batch(), 'no')).rejects.toThrow(/was not submitted/);
     await submit();
     await expect(denyBatch(as('bert'), await batch(), '  ')).rejects.toThrow(/a reason is needed/);
     expect(signedIn).toEqual([]);

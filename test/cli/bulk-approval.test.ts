@@ -44,7 +44,7 @@ describe('a batch under a policy', () => {
     expect(early.stderr).toMatch(/must be approved by another person: it always needs approval/);
     expect(early.stderr).toContain(`admin-mirror bulk submit ${batch}`);
     const unasked = await approve(world, batch);
-    expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringContaining('was not handed over')]);
+    expect([unasked.code, unasked.stderr]).toEqual([2, expect.stringContaining('was not submitted')]);
 
     const submitted = await bulk(['submit', batch, '--note', 'the outage of Monday']);
     expect(submitted.stdout).toMatch(/^approval {2}waits for 1 of 1 \(bert can approve\), good until /m);

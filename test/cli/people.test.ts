@@ -123,7 +123,7 @@ describe('people', () => {
     [['add', 'anna'], '', "required option '--role <roles>' not specified"],
     [['add', 'anna', '--role', 'apprver'], '', 'Did you mean "approver"?'],
     [['add', 'an na', '--role', 'maker'], '', '"an na" cannot be the name of an account'],
-    [['add', 'anna', '--role', 'approver'], password, 'which account of the system anna uses'],
+    [['add', 'anna', '--role', 'approver'], password, 'which system account anna uses'],
     [['add', 'anna', '--role', 'maker'], '', 'standard input is empty; the new password of anna was expected on it'],
     [['add', 'anna', '--role', 'maker'], `${password}\n${password}\n`, 'more than one line'],
     [['add', 'anna', '--role', 'maker'], 'short\n', 'the password is shorter than 12 characters'],

@@ -483,8 +483,8 @@ describe('bulk receipt', () => {
 
   test.each([
     ['is open to others', 'chmod', /receipt\.key can be read by others, who could sign with it/],
-    ['is gone', 'remove', /receipt\.pub is there, and the key that it belongs to .* is not/],
-    ['is no key', 'spoil', /receipt\.key holds no key of Ed25519/],
+    ['is gone', 'remove', /receipt\.pub exists, but the key that it belongs to .* does not/],
+    ['is no key', 'spoil', /receipt\.key holds no Ed25519 key/],
     ['is another one', 'swap', /receipt\.pub is not the public key of/],
   ])('signs nothing where the key %s', async (_, what, problem) => {
     const { folder, bulk, batch } = await planned();

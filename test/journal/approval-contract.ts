@@ -109,7 +109,7 @@ export function approvalContract(open: OpenApprovals): void {
 
     test('is not approved as something else than was looked at', async () => {
       const { journal } = await submitted();
-      await expect(journal.by(as('bert')).approve('one', 'h1')).rejects.toThrow(/is not what you looked at any more/);
+      await expect(journal.by(as('bert')).approve('one', 'h1')).rejects.toThrow(/has changed since you looked at it/);
     });
 
     test.each([
@@ -148,7 +148,7 @@ export function approvalContract(open: OpenApprovals): void {
       pass(73 * hourMs);
       await claim(journal);
       await journal.move({ batch: 'one', row: 3, from: 'unknown', to: 'planned' });
-      await expect(sendRow(journal, 3)).rejects.toThrow(/has become another since its rows were claimed/);
+      await expect(sendRow(journal, 3)).rejects.toThrow(/has changed since its rows were claimed/);
       await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
     });
 
@@ -246,7 +246,7 @@ export function approvalContract(open: OpenApprovals): void {
       const { journal, people } = await open(always);
       await addAccounts(people);
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
-      await expect(journal.by(as('bert')).deny('one', 'no')).rejects.toThrow(/was not handed over for approval/);
+      await expect(journal.by(as('bert')).deny('one', 'no')).rejects.toThrow(/was not submitted for approval/);
     });
 
     test('goes out without where the policy lets it, until rows that go again make it more', async () => {
@@ -266,7 +266,7 @@ export function approvalContract(open: OpenApprovals): void {
       await sendRow(journal);
       await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
       await journal.by(bob).move({ batch: 'one', row: 2, from: 'unknown', to: 'planned' });
-      await expect(sendRow(journal)).rejects.toThrow(/has become another since its rows were claimed/);
+      await expect(sendRow(journal)).rejects.toThrow(/has changed since its rows were claimed/);
       await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
       await journal.submit('one', words);
       await approve(journal, 'bert');
@@ -280,7 +280,7 @@ export function approvalContract(open: OpenApprovals): void {
       await approve(journal, 'bert');
       await tamper("UPDATE journal_batches SET approval = NULL WHERE batch = 'one'");
       expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
-      await expect(claim(journal)).rejects.toThrow(/batch one was altered past this program/);
+      await expect(claim(journal)).rejects.toThrow(/batch one was altered outside this program/);
       await journal.setBatchState('one', 'stopped');
       expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
     });
@@ -289,12 +289,12 @@ export function approvalContract(open: OpenApprovals): void {
       const alter = `UPDATE people_accounts SET os_users = '["nobody"]' WHERE name = `;
       const { journal, tamper } = await submitted();
       await tamper(`UPDATE people_accounts SET roles = '["approver"]' WHERE name = 'max'`);
-      await expect(approve(journal, 'max')).rejects.toThrow(/account max was altered past this program/);
+      await expect(approve(journal, 'max')).rejects.toThrow(/account max was altered outside this program/);
       await approve(journal, 'bert');
       await tamper(`${alter}'bert'`);
       await expect(claim(journal)).rejects.toThrow(/waits for 1 approval \(carla can approve\)/);
       expect((await journal.approval('one'))?.given).toMatchObject([
-        { problem: 'the account was altered past this program' },
+        { problem: 'the account was altered outside this program' },
       ]);
       await approve(journal, 'carla');
       await claim(journal);
@@ -309,11 +309,11 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(journal);
       expect(await sendRow(journal, 3)).toBe(true);
       await tamper(`UPDATE journal_intents SET parameters = '{"type":"add","amount":"600.00"}'`);
-      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered past this program/);
+      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered outside this program/);
       await journal.move({ batch: 'one', row: 3, from: 'sending', to: 'unknown' });
       await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'blocked' });
       await journal.takeUp('one');
-      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered past this program/);
+      await expect(sendRow(journal)).rejects.toThrow(/row 2 of batch one was altered outside this program/);
       const problems = ['row 2 of batch one was altered', 'row 3 of batch one was altered'];
       expect((await journal.verifyChain()).problems).toEqual(problems);
     });

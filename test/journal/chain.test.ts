@@ -19,7 +19,7 @@ import {
   RowsSeal,
   saltedDigest,
   sealOf,
-  setBatch,
+  updateBatch,
   sha256,
   stepRow,
 } from '../../src/journal/chain.ts';
@@ -250,14 +250,14 @@ describe('a batch', () => {
     const { connection } = await openChain('one', 'two');
     const batches = connection.selectFrom('journal_batches').selectAll();
     const before = await batches.where('batch', '=', 'one').executeTakeFirstOrThrow();
-    const seal = await setBatch(connection, 'one', { behind: 'a row' });
+    const seal = await updateBatch(connection, 'one', { behind: 'a row' });
     const after = await batches.where('batch', '=', 'one').executeTakeFirstOrThrow();
     expect(after).toEqual({ ...before, behind: 'a row', salt: after.salt });
     expect(after.salt).toMatch(salt);
     expect(after.salt).not.toBe(before.salt);
     expect(seal).toBe(sealOf(after.salt, after));
     expect(await batches.where('batch', '=', 'two').executeTakeFirst()).toMatchObject({ behind: null });
-    await expect(setBatch(connection, 'three', { behind: null })).rejects.toThrow(/no result/);
+    await expect(updateBatch(connection, 'three', { behind: null })).rejects.toThrow(/no result/);
   });
 
   test('that was altered past the program is not sealed anew, and the chain goes on showing it', async () => {
@@ -310,7 +310,7 @@ describe('accounts', () => {
       changedBy: unknown,
     });
     await expect(people.setState('ann', 'disabled')).rejects.toMatchObject({
-      message: expect.stringMatching(/account ann was altered past this program/),
+      message: expect.stringMatching(/account ann was altered outside this program/),
       advice: expect.stringContaining('people add'),
     });
   });

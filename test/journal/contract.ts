@@ -628,7 +628,7 @@ export function journalContract(open: () => Promise<Opened>): void {
         `UPDATE journal_steps SET actor = replace(actor, 'anna', 'bob') WHERE step = 3`,
         /step 3 was altered/,
       ],
-      ['a reason', "UPDATE journal_steps SET note = 'May, too' WHERE kind = 'again'", /its words are others/],
+      ['a reason', "UPDATE journal_steps SET note = 'May, too' WHERE kind = 'again'", /its note was changed/],
       ['a step', 'DELETE FROM journal_steps WHERE step = 4', /step 5 does not follow/],
       ['the first', 'DELETE FROM journal_steps WHERE step = 1', /step 2 does not follow/],
       ['the journal', "UPDATE journal_identity SET id = 'other'", /step 1 does not follow/],
@@ -649,7 +649,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ],
       ['a plan', "UPDATE journal_batches SET file = 'Zephyrine 2' WHERE batch = 'three'", /batch three was altered/],
       ['a write', `UPDATE journal_writes SET body = '"Zephyrine 2"'`, /write \d by hand was altered/],
-      ['a reason', "UPDATE journal_steps SET note = 'Zephyrine 2' WHERE note = 'Zephyrine 1'", /its words are others/],
+      ['a reason', "UPDATE journal_steps SET note = 'Zephyrine 2' WHERE note = 'Zephyrine 1'", /its note was changed/],
     ])('shows that %s was altered although a person was taken out of it since', async (_, statement, problem) => {
       const { journal, tamper } = await usedJournal();
       const rows = [

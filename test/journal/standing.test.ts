@@ -158,7 +158,7 @@ describe('an approval', () => {
   });
 
   test('that another batch with the same plan was sent by is used up', () => {
-    const used = 'another batch with the same plan was sent by it';
+    const used = 'it was used to send another batch with the same plan';
     const claimed = (batch: string, approvals?: readonly number[]) =>
       ['claimed', anna, { batch, data: approvals === undefined ? {} : { approvals } }] as const;
     expect(problems(['approved', as('bert')], claimed('two', [3]))).toEqual([used]);
@@ -257,6 +257,7 @@ describe('why it must not go out', () => {
     );
     const one = stepsOf(added, submitted, ['approved', as('bert')]);
     expect(words({ steps: one, needed: 2 })).toMatch(/waits for one more of 2 approvals \(carla, dora can approve\)/);
+    expect(words({ steps: one, needed: 3 })).toMatch(/waits for 2 more of 3 approvals/);
     expect(words({ steps, needed: 3 })).not.toMatch(/too few approvers/);
     expect(words({ steps, needed: 4 })).toMatch(/\| There are too few approvers who did not make it/);
     expect(words({ steps, accounts: [] })).toMatch(/\(nobody can give it now\)/);
@@ -272,7 +273,7 @@ describe('why it must not go out', () => {
       /must be approved by another person: it is much; nothing was sent/,
     );
     expect(words({ steps: stepsOf(added), needed: 2 })).toMatch(/must be approved by 2 other people/);
-    expect(words({ steps: stepsOf(added) })).toMatch(/\| Hand it over: `admin-mirror bulk submit one`\.$/);
+    expect(words({ steps: stepsOf(added) })).toMatch(/\| Submit it: `admin-mirror bulk submit one`\.$/);
     const without = { ...standing({ steps: stepsOf(added) }), reasons: [] };
     expect(approvalMissing(batch as unknown as Batch, without).message).toMatch(/by another person; nothing was sent$/);
   });
@@ -287,11 +288,11 @@ describe('why it must not go out', () => {
       }
     };
     expect(open(null)).toMatch(/needs no approval/);
-    expect(open({ steps: stepsOf(added) })).toMatch(/was not handed over for approval/);
+    expect(open({ steps: stepsOf(added) })).toMatch(/was not submitted for approval/);
     expect(open({ steps: stepsOf(added, submitted) })).toBe('open');
     expect(open({ steps: stepsOf(added, submitted, ['approved', as('bert')]) })).toBe('open');
     expect(open({ steps: stepsOf(added, submitted), needed: 0 })).toBe('open');
-    expect(open({ steps: stepsOf(added), needed: 0 })).toMatch(/was not handed over/);
+    expect(open({ steps: stepsOf(added), needed: 0 })).toMatch(/was not submitted/);
     expect(open({ steps: stepsOf(added, submitted, ['denied', as('bert')]) })).toMatch(/was denied by bert/);
     expect(open({ steps: stepsOf(added, submitted), now: 80 })).toMatch(/has expired/);
   });

@@ -5,12 +5,11 @@ import {
   type ApprovalPolicy,
   approvalReasons,
   approvalSubjects,
-  approvalTotals,
   noTotals,
+  type PlanTotals,
   policyByName,
   withRow,
   writeTotals,
-  type ApprovalTotals,
   changeByHand,
 } from '../../src/model/approval.ts';
 import { changeOf, type Money } from '../../src/model/money.ts';
@@ -20,15 +19,28 @@ function policy(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
   return { ...none, approvers: 2, goodForMs: 1, ...fields };
 }
 
-function money(rowAmount: string, net: string, gross: string): ApprovalTotals['money'] {
+interface Sent {
+  /** Null for rows that move no money. */
+  readonly money: Omit<PlanTotals, 'rows'> | null;
+  readonly rows: number;
+  readonly aloneToday: string;
+}
+
+function money(rowAmount: string, net: string, gross: string): Sent['money'] {
   return { rowAmount: rowAmount as Money, net: net as Money, gross: gross as Money, unknown: 0 };
 }
 
-function approvalsNeeded(policy: ApprovalPolicy, totals: ApprovalTotals): number {
-  return approvalReasons(policy, totals).length === 0 ? 0 : policy.approvers;
+function reasonsFor(policy: ApprovalPolicy, { money, rows, aloneToday }: Sent): string[] {
+  // Amounts in rows that move no money must not matter.
+  const amounts = money ?? { ...noTotals, rowAmount: '9' as Money, net: '9' as Money, gross: '9' as Money };
+  return approvalReasons(policy, money === null ? 'email' : 'balance', { ...amounts, rows }, aloneToday);
 }
 
-const small: ApprovalTotals = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
+function approvalsNeeded(policy: ApprovalPolicy, sent: Sent): number {
+  return reasonsFor(policy, sent).length === 0 ? 0 : policy.approvers;
+}
+
+const small: Sent = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
 
 describe('approval', () => {
   test('is always needed where a policy names no threshold', () => {
@@ -66,9 +78,9 @@ describe('approval', () => {
 
   test('of what moves no money goes by rows, whatever is said of amounts', () => {
     const amounts = policy({ rowAmount: '1' as Money, net: '1' as Money, gross: '1' as Money });
-    expect(approvalReasons(amounts, { money: null, rows: 1_000, aloneToday: '0' })).toEqual([]);
+    expect(reasonsFor(amounts, { money: null, rows: 1_000, aloneToday: '0' })).toEqual([]);
     const rows = policy({ rows: 1, alonePerDay: '2' as Money });
-    expect(approvalReasons(rows, { money: null, rows: 2, aloneToday: '1' })).toEqual([
+    expect(reasonsFor(rows, { money: null, rows: 2, aloneToday: '1' })).toEqual([
       'there are 2 rows, more than 1',
       'with it, one person would have sent 3 rows alone within 24 hours, more than 2',
     ]);
@@ -76,7 +88,7 @@ describe('approval', () => {
 
   test('says each reason', () => {
     const all = policy({ rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4' } as Partial<ApprovalPolicy>);
-    expect(approvalReasons(all, { money: money('-5.00', '6.00', '7.00'), rows: 1, aloneToday: '8' })).toEqual([
+    expect(reasonsFor(all, { money: money('-5.00', '6.00', '7.00'), rows: 1, aloneToday: '8' })).toEqual([
       'one row changes a balance by 5, more than 1',
       'the net total is 6, more than 2',
       'the gross total is 7, more than 3',
@@ -100,15 +112,12 @@ describe('the totals of a batch', () => {
   const totals = rows.reduce((sum, row) => withRow(sum, changeOf(row)), noTotals);
 
   test('are the largest change, the sum and the sum without signs, to the last decimal', () => {
-    expect(approvalTotals('balance', totals, '0.20')).toEqual({
-      money: { rowAmount: '59.90', net: '-59.70', gross: '60.10', unknown: 0 },
-      rows: 3,
-      aloneToday: '0.20',
-    });
+    expect(totals).toEqual({ rowAmount: '59.90', net: '-59.70', gross: '60.10', unknown: 0, rows: 3 });
   });
 
   test('are rows alone where no money moves', () => {
-    expect(approvalTotals('email', totals)).toEqual({ money: null, rows: 3, aloneToday: '0' });
+    const limits = policy({ net: '1' as Money, rows: 2 });
+    expect(approvalReasons(limits, 'email', totals)).toEqual(['there are 3 rows, more than 2']);
   });
 });
 
@@ -129,7 +138,7 @@ test('a policy is shown by the names of the config file, without what is not set
 describe('a write by hand', () => {
   const reasons = (type: string, amount: unknown, limits: Partial<ApprovalPolicy>): string[] =>
     writeTotals('users.update-balance', JSON.stringify({ type, amount })).flatMap(([subject, totals]) =>
-      approvalReasons(policy(limits), approvalTotals(subject, totals)),
+      approvalReasons(policy(limits), subject, totals),
     );
   const limit = { net: '100' as Money };
 

@@ -83,7 +83,7 @@ test.skipIf(statSync(tmpdir()).dev === statSync(elsewhere).dev)(
     const advice = 'Make room; what was committed is unharmed.';
     const message = expect.stringMatching(/full\.db: the disk is full \(SQLITE_FULL\)$/);
     expect(explained(folder)).toMatchObject({ message, advice });
-    const both = `${advice} The disk of ${folder} has .+ free, that of temporary files, ${elsewhere}, \\d.*: SQLITE_TMPDIR`;
+    const both = `${advice} The disk of ${folder} has .+ free, the disk of temporary files, ${elsewhere}, has \\d.*: SQLITE_TMPDIR`;
     expect(explained(elsewhere)).toMatchObject({ message, advice: expect.stringMatching(both) });
   },
 );

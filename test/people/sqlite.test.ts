@@ -59,8 +59,8 @@ describe('accounts in the SQLite file of the journal', () => {
     expect(await people.sessions.find(token)).toBeNull();
     const { password, open } = await people.beginSignIn('anna');
     expect([open, await people.endSignIn('anna', password ?? '', null)]).toEqual([false, undefined]);
-    await expect(people.setPassword('anna', 'another hash')).rejects.toThrow(/anna was altered past this program/);
-    await expect(people.setState('anna', 'active')).rejects.toThrow(/anna was altered past this program/);
+    await expect(people.setPassword('anna', 'another hash')).rejects.toThrow(/anna was altered outside this program/);
+    await expect(people.setState('anna', 'active')).rejects.toThrow(/anna was altered outside this program/);
     const { journal } = await newJournal(undefined, file);
     expect((await journal.verifyChain()).problems.join('\n')).toContain('account anna was altered');
   });

@@ -1,7 +1,7 @@
 /** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
 import { type Account, hasRole, type Role, roleWords } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
-import { accountName, leastPassword, normalName } from '../../people/rules.ts';
+import { accountName, minPasswordLength, normalName } from '../../people/rules.ts';
 import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
 import type { Session } from '../../people/sessions.ts';
 import type { FirstAccount } from '../open.ts';
@@ -18,10 +18,10 @@ function field(label: string, name: string, type: 'text' | 'password', more: Par
 
 /** A password that is to be set; the form sends it as `new`, and as `again` where it is to be typed twice. */
 export function newPasswordField(label: string, name: 'new' | 'again' = 'new'): Html {
-  const least = name === 'new' ? `, at least ${leastPassword} characters` : '';
+  const least = name === 'new' ? `, at least ${minPasswordLength} characters` : '';
   return html`<label
     >${label}${least}
-    <input type="password" name="${name}" required minlength="${leastPassword}" autocomplete="new-password"
+    <input type="password" name="${name}" required minlength="${minPasswordLength}" autocomplete="new-password"
   /></label>`;
 }
 

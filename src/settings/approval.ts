@@ -1,4 +1,4 @@
-/** `bulk.approval` of the config file: read and checked, each problem with where it stands. */
+/** Reads and checks `bulk.approval` of the config file. Each problem names its line. */
 import {
   type ApprovalPolicy,
   type ApprovalSubject,
@@ -14,7 +14,7 @@ import { parseDuration } from '../model/time.ts';
 import type { Placed } from './jobs.ts';
 import { amountIn, isCount } from './kinds.ts';
 
-/** What stands under one name of `bulk.approval`, unchecked. */
+/** The block of one action under `bulk.approval`, unchecked. */
 export interface WrittenPolicy {
   readonly subject: string;
   /** `config/admin-mirror.yaml:12` */
@@ -41,7 +41,7 @@ function duration(value: unknown): number | undefined {
 const anAmount = 'an amount such as 500 or 99.50';
 const aCount = 'a whole number from 0';
 
-/** The settings of a policy: how each is read, and the words after "expected" in an error. */
+/** Returns the settings of a policy: how each is read, and the words after "expected" in an error. */
 function optionsOf(
   subject: ApprovalSubject,
 ): Readonly<Record<string, { readonly read: Reader; readonly expected: string }>> {
@@ -65,7 +65,7 @@ function optionsOf(
   };
 }
 
-/** Reads the policies; one with a problem is left out. Of two for one subject, the later counts: that of a profile. */
+/** Reads the policies and leaves out those with a problem. A later policy for the same subject, which is the profile's, replaces the earlier. */
 export function readApproval(written: readonly WrittenPolicy[]): {
   readonly policies: readonly PlacedPolicy[];
   readonly problems: readonly UsageError[];
@@ -97,10 +97,9 @@ function readPolicy(
     const place = `${origin}: bulk.approval.${subject}`;
     const option = options[key];
     if (option === undefined) {
-      const isOfMoney = key in optionsOf('balance');
-      const problem = isOfMoney ? `has no "${key}": it moves no money` : `there is no setting "${key}"`;
-      const advice = suggestion(key, Object.keys(options));
-      problems.push(new UsageError(`${place}${isOfMoney ? '' : ':'} ${problem}`, { advice }));
+      const isForMoney = key in optionsOf('balance');
+      const problem = isForMoney ? ` has no "${key}": it moves no money` : `: there is no setting "${key}"`;
+      problems.push(new UsageError(`${place}${problem}`, { advice: suggestion(key, Object.keys(options)) }));
       continue;
     }
     values[key] = option.read(value);

@@ -1,8 +1,8 @@
-/** A server written into the text of a config file, whose comments and other lines stay as they are. */
+/** Writes a server into the text of a config file, and leaves its comments and other lines as they are. */
 import { isMap, isScalar, parseDocument, stringify } from 'yaml';
 
 interface ServerToWrite {
-  /** undefined: the common settings. */
+  /** Undefined for the common settings. */
   readonly profile: string | undefined;
   readonly baseUrl: string;
   readonly keyFile: string | null;
@@ -11,7 +11,7 @@ interface ServerToWrite {
 
 type Path = readonly [string, ...string[]];
 
-/** The text with the server in it. It must be a config file that can be read. */
+/** Returns the text with the server in it. The text must be a valid config file. */
 export function withServer(text: string, { profile, baseUrl, keyFile, insecureHttp }: ServerToWrite): string {
   const values: Record<string, string | boolean> = {
     base_url: baseUrl,
@@ -36,12 +36,12 @@ function withValue(text: string, path: Path, value: string | boolean): string {
     return `${text.slice(0, start)}${plain(value)}${text.slice(end)}`;
   }
   const [section, name, ...deeper] = path;
-  // The shipped file shows what is not set as a comment, in the place where it belongs.
+  // The shipped file shows unset settings as comments in their places. Replace the comment.
   const shown = new RegExp(String.raw`^(${section}:\n(?:(?:[ #].*)?\n)*?  )# (${name}: ).*$`, 'm');
   if (deeper.length === 0 && shown.test(text)) {
     return text.replace(shown, (_, before: string, own: string) => `${before}${own}${plain(value)}`);
   }
-  // `api:` with nothing after it, or with comments alone, is no section yet.
+  // `api:` with nothing or only comments after it is not a map yet.
   for (let depth = 1; depth < path.length; depth += 1) {
     const outer = path.slice(0, depth);
     const there: unknown = document.getIn(outer, true);

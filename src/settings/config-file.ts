@@ -1,4 +1,4 @@
-/** The YAML config file: its values by setting key and its jobs, each with its line, and every problem with where it stands. */
+/** Reads the YAML config file: values by setting key, jobs, approval policies and profiles. Each of them, and each problem, names its line. */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
@@ -18,28 +18,28 @@ export interface FileValue {
 
 interface FileSettings {
   readonly values: readonly FileValue[];
-  /** As they stand there, unchecked; undefined where none are named. */
+  /** Unchecked; undefined if the file has no `jobs`. */
   readonly jobs: readonly WrittenJob[] | undefined;
   /** The policies of `bulk.approval`, unchecked. */
   readonly approval: readonly WrittenPolicy[];
 }
 
-/** A server with settings of its own, which lie over the common ones; its jobs take the place of the common ones. */
+/** A server with settings of its own, which override the common ones. Its jobs replace the common ones. */
 export interface FileProfile extends FileSettings {
   readonly name: string;
   readonly origin: string;
-  /** What its own file says, where it has one. */
+  /** The text of its own file, if it has one. */
   readonly text?: string;
-  /** What is wrong with it, and concerns no other profile. */
+  /** Problems that concern no other profile. */
   readonly problems: readonly UsageError[];
 }
 
 export interface ConfigFile extends FileSettings {
   readonly profiles: readonly FileProfile[];
-  /** The folder that `profiles` names in place of the profiles themselves: a file NAME.yaml for each. */
+  /** The folder with a file NAME.yaml for each profile, if `profiles` names one. */
   readonly profilesFolder?: string;
   readonly problems: readonly UsageError[];
-  /** The file as it was read; undefined of text that came from no file, or from one that is not taken. */
+  /** The bytes of the file; undefined for text that came from no file, and for a file that was refused. */
   readonly bytes?: Buffer;
 }
 
@@ -51,12 +51,12 @@ interface Found {
 
 const fileKeys = allSettings.filter((each) => each.inFile).map((each) => each.key);
 
-/** @param name what the errors call it @param profile the one that the text is the settings of */
+/** @param name what errors call the file @param profile the profile whose settings the text holds, if it is a profile's file */
 export function parseConfigFile(text: string, name: string, profile?: string): ConfigFile {
   try {
     return readText(text, name, profile);
   } catch (error) {
-    // Of its values, the parser refuses some only when they are made; and what is nested deeply enough has no end.
+    // The parser throws some errors only when it makes the values, and a RangeError for a file that is nested too deeply.
     const { name: kind, message } = error as Error;
     if (kind !== 'RangeError' && kind !== 'ReferenceError') throw error;
     return refused(unreadable(name, kind === 'RangeError' ? 'it is nested too deeply' : message));
@@ -82,11 +82,11 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
   );
   visit(document, {
     Alias: (_, alias, path) => {
-      // A value that holds itself has no end, and no form in which it could be shown.
+      // A value that contains itself is endless, and cannot be printed.
       const source = alias.resolve(document);
       if (source === undefined || !path.includes(source)) return;
       const { line } = lines.linePos(alias.range?.[0] ?? 0);
-      problems.push(unreadable(`${name}:${line}`, `*${alias.source} stands for what it is a part of`));
+      problems.push(unreadable(`${name}:${line}`, `*${alias.source} refers to something that contains it`));
     },
   });
   if (problems.length > 0) return refused(...problems);
@@ -138,10 +138,10 @@ function readText(text: string, name: string, ofProfile: string | undefined): Co
   function readPolicies(node: unknown, into: WrittenPolicy[]): void {
     for (const { word, value, origin } of pairsOf(node, '"bulk.approval"')) {
       const entries = isMap(value) ? entriesOf(value) : undefined;
-      // Elsewhere nothing after the colon is a setting that is left out; here that would be a guard that nobody misses.
+      // Elsewhere a name with nothing after the colon counts as left out. Here that would silently remove a safeguard.
       if (isMap(value) && entries?.size === value.items.length) into.push({ subject: word, origin, entries });
       else {
-        const advice = 'Write its thresholds below it, such as "net: 500"; {} where it always needs approval.';
+        const advice = 'Write its thresholds below it, such as "net: 500", or {} if it always needs approval.';
         problems.push(
           new UsageError(`${origin}: "bulk.approval.${word}" must hold settings as "name: value"`, { advice }),
         );
@@ -199,16 +199,16 @@ function isEmpty(node: unknown): boolean {
   return node === null || (isScalar(node) && node.value === null);
 }
 
-/** Why a profile cannot be called so: its name becomes a folder and, in capitals, the end of variables. */
+/** Returns why a profile cannot have this name, which becomes a folder and, in capitals, the end of variables; undefined if it can. */
 function nameProblem(name: string, others: readonly FileProfile[]): string | undefined {
   if (!profileName.test(name)) return 'needs a name of up to 32 letters, digits, - and _';
-  // ADMIN_MIRROR_API_KEY_FILE is something else.
-  if (variableEnd(name) === 'FILE') return 'needs another name: its key would be called as a key file is';
+  // ADMIN_MIRROR_API_KEY_FILE names a key file.
+  if (variableEnd(name) === 'FILE') return 'needs another name: the variable of its key would be that of a key file';
   const same = others.find((each) => variableEnd(each.name) === variableEnd(name));
-  return same === undefined ? undefined : `is too like "${same.name}": their variables would be the same`;
+  return same === undefined ? undefined : `is too similar to "${same.name}": their variables would be the same`;
 }
 
-/** `staging-2` → `STAGING_2`, as variables of a profile end. */
+/** The end of a profile's variables: `staging-2` → `STAGING_2`. */
 export function variableEnd(profile: string): string {
   return profile.toUpperCase().replaceAll('-', '_');
 }
@@ -219,7 +219,7 @@ function unknownKey(key: string, origin: string): UsageError {
       advice: 'Set ADMIN_MIRROR_API_KEY, or write the key into a file of its own and name it in api.key_file.',
     });
   }
-  // A word on its own is a section misspelt (`apis:`) or a setting without its section (`base_url:`).
+  // A word without a dot is a misspelt section (`apis:`) or a setting outside of its section (`base_url:`).
   const sections = [...new Set([...fileKeys.map((each) => each.split('.')[0] ?? each), 'profiles', 'jobs'])];
   const known = key.includes('.') ? [...fileKeys, 'bulk.approval'] : [...sections, ...fileKeys];
   const isNear = nearestNames(key, known).length > 0;
@@ -227,7 +227,7 @@ function unknownKey(key: string, origin: string): UsageError {
   return new UsageError(`${origin}: unknown setting "${key}"`, { advice });
 }
 
-/** Reads the file, and those of its profiles; `undefined` where there is none and it need not be there. */
+/** Reads the file and those of its profiles. Returns undefined if there is no file and it is not required. */
 export function readConfigFile(folder: string, name: string, required: boolean): ConfigFile | undefined {
   const advice = 'Correct --config or ADMIN_MIRROR_CONFIG, or leave it out to use config/admin-mirror.yaml.';
   const found = readTrusted(folder, name, `the config file ${name}`, advice);
@@ -251,7 +251,7 @@ function readTrusted(folder: string, name: string, what: string, advice: string)
 
 const profileFile = /^(.+)\.ya?ml$/;
 
-/** With the profiles of the folder: each file is one, by its name, and holds what would stand in the profile. */
+/** Returns the file with the profiles of the folder: each file there has the name and the settings of one. */
 function withFolder(file: ConfigFile, folder: string, profilesFolder: string): ConfigFile {
   const problems = [...file.problems];
   const profiles: FileProfile[] = [];
@@ -264,7 +264,7 @@ function withFolder(file: ConfigFile, folder: string, profilesFolder: string): C
   }
   for (const entry of entries) {
     const name = profileFile.exec(entry)?.[1];
-    // What editors and version control leave beside them is no profile.
+    // Hidden files come from editors and version control.
     if (name === undefined || name.startsWith('.')) continue;
     const origin = join(profilesFolder, entry);
     const found = readTrusted(folder, origin, `the file ${origin} of a profile`, 'Make it readable, or remove it.');
@@ -277,7 +277,7 @@ function withFolder(file: ConfigFile, folder: string, profilesFolder: string): C
   return { ...file, profiles: profiles.sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
 }
 
-/** The config file to be kept: it has no other beside it, since what the file of the profile says stands in it. */
+/** Returns the config file for safekeeping as one file, which contains the profile's own file. */
 export function wholeConfig(file: ConfigFile, profile: FileProfile | undefined): Buffer {
   const { bytes = Buffer.of(), profilesFolder } = file;
   if (profilesFolder === undefined) return bytes;

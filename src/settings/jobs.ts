@@ -1,4 +1,4 @@
-/** The jobs of the config file: read, checked and made into command lines, each problem with where it stands. */
+/** Reads and checks the jobs of the config file, and makes their command lines. Each problem names its line. */
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
@@ -11,7 +11,7 @@ export interface Placed {
   readonly origin: string;
 }
 
-/** One job as it stands in the file: its keys, in their order. */
+/** One job of the file, unchecked: its keys in their order. */
 export interface WrittenJob {
   readonly origin: string;
   readonly entries: ReadonlyMap<string, Placed>;
@@ -30,9 +30,9 @@ interface JobRule {
   /** The first words of the command line. */
   readonly command: readonly string[];
   readonly options: Readonly<Record<string, JobOption>>;
-  /** Of each list, one must be given. */
+  /** At least one of each list must be given. */
   readonly needs?: readonly (readonly string[])[];
-  /** Of each list, one may be given. */
+  /** At most one of each list may be given. */
   readonly exclusive?: readonly (readonly string[])[];
 }
 
@@ -66,7 +66,7 @@ const onOff: JobOption = {
   argumentsOf: (value, flag) => (value === true ? [flag] : []),
 };
 
-/** An argument rather than a flag. */
+/** A positional argument. @param before comes before each value: `report:` */
 function argument(accepts: Accepts, expected: string, before = ''): JobOption {
   return { accepts, expected, argumentsOf: (value) => listOf(value).map((each) => before + each) };
 }
@@ -98,7 +98,7 @@ const params: JobOption = {
     Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => ['--param', `${name}=${String(each)}`]),
 };
 
-/** Every kind of job, and the command line that comes of it. Names are those of the command's flags, with `_` for `-`. */
+/** Every kind of job and its command line. The options have the names of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
@@ -117,7 +117,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
       as_of: text,
       ...files,
     },
-    // What goes to standard output goes nowhere: nobody reads it there.
+    // Nobody reads the standard output of a job, so it needs a file.
     needs: [['what', 'sql', 'all'], ['output']],
     exclusive: [
       ['what', 'sql', 'all'],
@@ -154,7 +154,7 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
 const isDuration = isTextThat((text) => parseDuration(text) !== undefined);
 const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
 
-/** What every job may have; `argumentsOf` is of no use here. */
+/** The options of every job, which add nothing to the command line. */
 const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   name: { accepts: isName, expected: 'a name of letters, digits, "-", "_" and "."' },
   run: { accepts: isKind, expected: `one of ${jobKinds.join(', ')}` },
@@ -167,14 +167,14 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   timeout: { accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0), expected: 'a duration such as 30m or 2h' },
 };
 
-/** Reads the jobs; those with a problem are left out. Loads cron-parser where there is any. */
+/** Reads the jobs and leaves out those with a problem. */
 export function readJobs(written: readonly WrittenJob[], profile?: string) {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
     const job = readJob(each, `job ${index + 1}`, problems);
     return job === undefined ? [] : [{ job, origin: each.origin }];
   });
-  // Where one could not be read, others may rightly name it.
+  // If a job could not be read, others may rightly name it.
   if (problems.length === 0) problems.push(...problemsBetween(read));
   return {
     jobs: read.map(({ job }) => Object.freeze({ ...job, ...(profile !== undefined && { profile }) })),
@@ -193,7 +193,7 @@ function readJob({ origin, entries }: WrittenJob, place: string, problems: Usage
   for (const [key, { value, origin: at }] of entries) {
     const option = options[key];
     if (option === undefined) {
-      // Without a kind, nobody knows what belongs to it.
+      // Without a known kind, nobody knows which settings it has.
       if (known === undefined && key !== 'run') continue;
       const advice = suggestion(key, Object.keys(options));
       const of = typeof kind === 'string' ? ` of ${kind}` : '';
@@ -226,8 +226,8 @@ function isKind(value: unknown): value is JobKind {
 
 function wrongValue(at: string, title: string, key: string, value: unknown, expected: string): UsageError {
   const known = key === 'timezone' ? timeZoneNames() : key === 'run' ? jobKinds : [];
-  const near = typeof value === 'string' ? nearestNames(value, known) : [];
-  const hint = near.length === 0 ? '' : ` Did you mean ${near.map((each) => `"${each}"`).join(' or ')}?`;
+  const isNear = typeof value === 'string' && nearestNames(value, known).length > 0;
+  const hint = isNear ? ` ${suggestion(value, known)}` : '';
   return new UsageError(`${at}: ${title}: ${key} is ${valueText(value)}: expected ${expected}`, {
     advice: `Correct it there.${hint}`,
   });
@@ -266,14 +266,14 @@ interface JobValues {
 }
 
 function jobOf(values: JobValues, { command, options }: JobRule): Job {
-  // In the order of the rules: what stands first there comes first on the command line.
-  const reported = Object.entries(options).flatMap(([key, option]) =>
+  // In the order of the rules, not of the file.
+  const flags = Object.entries(options).flatMap(([key, option]) =>
     values[key] === undefined ? [] : option.argumentsOf(values[key], `--${key.replaceAll('_', '-')}`),
   );
   return Object.freeze({
     name: values.name,
     run: values.run,
-    commandLine: Object.freeze([...command, ...reported]),
+    commandLine: Object.freeze([...command, ...flags]),
     cron: values.cron,
     timezone: values.timezone ?? ownTimeZone(),
     jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,
@@ -284,13 +284,13 @@ function jobOf(values: JobValues, { command, options }: JobRule): Job {
   });
 }
 
-/** Names that stand for two, or for none; jobs that wait for each other. */
+/** Returns problems between jobs: names that occur twice, unknown names in `after`, jobs that wait for each other. */
 function problemsBetween(read: readonly { readonly job: Job; readonly origin: string }[]): UsageError[] {
   const problems: UsageError[] = [];
   const known = read.map(({ job }) => job.name);
   for (const [index, { job, origin }] of read.entries()) {
     if (known.indexOf(job.name) < index) {
-      problems.push(new UsageError(`${origin}: a job named "${job.name}" is there already`));
+      problems.push(new UsageError(`${origin}: there is already a job named "${job.name}"`));
     }
     for (const other of job.after) {
       if (known.includes(other) && other !== job.name) continue;
@@ -298,7 +298,7 @@ function problemsBetween(read: readonly { readonly job: Job; readonly origin: st
         other,
         known.filter((each) => each !== job.name),
       );
-      const why = other === job.name ? 'itself' : `"${other}", and no job is named so`;
+      const why = other === job.name ? 'itself' : `"${other}", and there is no such job`;
       problems.push(new UsageError(`${origin}: job "${job.name}" comes after ${why}`, { advice }));
     }
   }

@@ -1,4 +1,4 @@
-/** How each kind of setting is read: what is accepted, what it becomes, and the words for what was expected. */
+/** The kinds of settings: what each accepts, what value it becomes, and the words for what was expected. */
 import { resolve } from 'node:path';
 import { parseDatabaseAddress, isLoopback } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';
@@ -10,14 +10,14 @@ import { allSettings, type SettingKey, settingOf, type settingTable } from './ta
 
 interface ListenAddress {
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0 stands for any free port. */
   readonly port: number;
 }
 
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** The words after "expected" in an error. */
+/** Returns the words after "expected" in an error. */
 export function expectedOf(key: SettingKey): string {
   const { kind, least, most } = settingOf(key);
   const words: Record<SettingKind, string> = {
@@ -52,7 +52,7 @@ export function expectedOf(key: SettingKey): string {
   return words[kind];
 }
 
-/** Text from a flag, the environment or `.env` as the config file would give it: `8` a number, `true` a flag. */
+/** Turns the text of a flag or a variable into what the config file would give: `8` into a number, `true` into a boolean. */
 export function fromText(kind: SettingKind, text: string): unknown {
   const plain = text.trim();
   if (kind === 'count' || kind === 'rate' || kind === 'bound')
@@ -74,7 +74,7 @@ function text<T>(read: (text: string) => T | typeof refused): Reader<T> {
   return (given) => (typeof given === 'string' ? read(given) : refused);
 }
 
-/** Where the setting can be off. YAML's older readers turn `off` into false. */
+/** Makes `off` undefined. Older YAML turns a plain `off` into false. */
 function orOff<T>(read: Reader<T>): Reader<T | undefined> {
   return (given) => (given === 'off' || given === false ? undefined : read(given));
 }
@@ -87,7 +87,7 @@ export function isCount(value: unknown, least: number, most = Number.MAX_SAFE_IN
   return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
 }
 
-/** An exact amount, not below 0. YAML gives numbers, whose shortest text is what was written. */
+/** Returns an exact amount of at least 0; undefined for anything else. YAML gives numbers, whose shortest text is what was written. */
 export function amountIn(value: unknown): Money | undefined {
   if (!isText(value) && typeof value !== 'number') return undefined;
   const read = parseMoney(String(value), 8);
@@ -98,22 +98,22 @@ function urlOf(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }
 
-/** Names in a list, or in one text with commas. */
+/** Reads names from a list, or from one text with commas. */
 function names<T>(read: (names: readonly string[]) => T | typeof refused): Reader<T> {
   return (given) => (isText(given) || (Array.isArray(given) && given.every(isText)) ? read(namesIn(given)) : refused);
 }
 
-/** What a profile may be called: it becomes the name of a folder, and the end of variables. */
+/** The name of a profile also becomes the name of a folder and the end of variables. */
 export const profileName = /^[a-z0-9][a-z0-9_-]{0,31}$/i;
 
-/** Every field that the reference names, of any resource, but `id`. */
+/** The documented fields of all resources, without `id`. */
 const fieldNames: readonly string[] = [
   ...new Set(resourceNames.flatMap((name) => resourceOf(name).fields.map((field) => field.name))),
 ].filter((name) => name !== 'id');
 
-/** How each kind is read. Durations become milliseconds. */
+/** Reads each kind. Durations become milliseconds. */
 const readers = {
-  /** http or https, no user, query or fragment. Without its last slash. */
+  /** http or https, without a user, query or fragment. The last slash is removed. */
   address: text((given) => {
     const url = urlOf(given);
     const isPlain =
@@ -124,11 +124,10 @@ const readers = {
   secret: text((given) => new Secret(given.trim())),
   text: text((given) => (given === '' || given.length > 200 ? refused : given)),
   path: text((given) => (given === '' || given.includes('\0') ? refused : given)),
-  /** Encrypted, unless it is of this machine or says otherwise. */
   database: text((given) => parseDatabaseAddress(given) ?? refused),
   /** Above 0. */
   duration: text((given) => parseDuration(given) || refused),
-  /** Requests a second; undefined where there is no limit of ours. */
+  /** Requests a second. */
   rate: orOff((given) => (typeof given === 'number' && given > 0 && Number.isFinite(given) ? given : refused)),
   bound: orOff((given) => (isCount(given, 1) ? given : refused)),
   money: orOff((given) => {
@@ -139,14 +138,14 @@ const readers = {
   wait: text((given) => parseDuration(given) ?? refused),
   level: text((given): LogLevel | typeof refused => logLevels.find((level) => level === given) ?? refused),
   switch: (given: unknown) => (typeof given === 'boolean' ? given : refused),
-  /** Of a database, which has room for so many. */
+  /** A name in PostgreSQL, which has room for 63 bytes. */
   identifier: text((given) => (/^[\w-]{1,63}$/.test(given) ? given : refused)),
   name: text((given) => (profileName.test(given) ? given : refused)),
-  /** Fields of the reference, or as `_extra.name` others. */
+  /** Documented fields, or any other as `_extra.name`. */
   fields: names((given) =>
     given.every((name) => fieldNames.includes(name) || /^_extra\../.test(name)) ? given : refused,
   ),
-  /** Rows that may go at once, by resource; none where the rule of the brake holds. */
+  /** How many rows a run may remove at once, by resource; empty for the brake's own rule. */
   brake: (given: unknown) =>
     names((pairs) => {
       const rows: Partial<Record<ResourceName, number>> = {};
@@ -157,7 +156,7 @@ const readers = {
       }
       return Object.freeze(rows);
     })(given === 'auto' ? [] : given),
-  /** A host of IPv6 stands in brackets. */
+  /** An IPv6 address stands in brackets. */
   listen: orOff(
     text((given): ListenAddress | typeof refused => {
       const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(given) ?? [];
@@ -166,7 +165,7 @@ const readers = {
       return host !== undefined && port < 65_536 ? { host, port } : refused;
     }),
   ),
-  /** An address whose path may be all that keeps others from using it. */
+  /** The path of such an address may be the only secret that keeps others from using it. */
   hook: text((given) => {
     const url = urlOf(given);
     const isPrivate = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname));
@@ -174,16 +173,16 @@ const readers = {
       ? new SecretAddress(url.href)
       : refused;
   }),
-  /** An http or https proxy; without a scheme it is http, as the variables of other programs have it. */
+  /** An http or https proxy. Without a scheme it is http, as other programs read such variables. */
   proxy: text((given) => {
     const url = urlOf(given.includes('://') ? given : `http://${given}`);
     return url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.pathname === '/'
       ? new SecretAddress(url.href)
       : refused;
   }),
-  /** As one text with commas. */
+  /** Becomes one text with commas. */
   hosts: names((given) => given.join(',')),
-  /** A program and its arguments. A text is cut at its spaces and nothing else in it has a meaning: no shell sees it. */
+  /** A program and its arguments. A text is split at its spaces; nothing else in it has a meaning, since no shell reads it. */
   program: (given: unknown): readonly string[] | typeof refused => {
     const words: unknown = isText(given) ? given.split(/\s+/).filter((word) => word !== '') : given;
     if (!Array.isArray(words) || !words.every(isText) || (words[0] ?? '') === '') return refused;
@@ -191,20 +190,21 @@ const readers = {
   },
 };
 
-/** How a setting is read. What counts and related records accept is in the table of settings. */
+/** `count` and `includes` have no reader, since what they accept depends on the setting. */
 export type SettingKind = keyof typeof readers | 'count' | 'includes';
 
-/** The names that a setting of related records accepts; none for another setting. */
+/** Returns the names that a setting of related records accepts; empty for any other setting. */
 function includesOf(key: SettingKey): readonly string[] {
   const [section, name = ''] = key.split('.');
   return section === 'resources' && isResourceName(name) ? (resourceOf(name).includes ?? []) : [];
 }
 
+/** Returns the names that the setting accepts; empty if it takes no names, or any. */
 export function namesOf(key: SettingKey): readonly string[] {
   return settingOf(key).kind === 'fields' ? fieldNames : includesOf(key);
 }
 
-/** A list, or its names in one text; none where there are none. */
+/** Returns the names of a list or of one text with commas, without `none`. */
 export function namesIn(value: string | readonly unknown[]): string[] {
   const names = typeof value === 'string' ? value.split(',') : value.map(String);
   return names.map((name) => name.trim()).filter((name) => name !== '' && name !== 'none');
@@ -216,7 +216,7 @@ type KindValue<K extends SettingKind> = K extends keyof typeof readers
     ? number
     : readonly string[];
 
-/** The values by their keys; one without a default may be left out. */
+/** All values by key; undefined only if the setting has no default, or can be off. */
 export type SettingValues = {
   readonly [S in (typeof settingTable)[number] as S['key']]:
     | KindValue<S['kind']>
@@ -231,14 +231,14 @@ type NameIn<Section extends string, Key extends string> = Key extends `${Section
   ? Exclude<Name, `${string}.${string}`>
   : never;
 
-/** The settings of a section as the program has them: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
+/** The settings of a section by the names in the program: `bulk.settle_after` is `settleAfterMs` of the section `bulk`. */
 type Section<Name extends string> = {
   readonly [
     S in (typeof settingTable)[number] as `${Camel<NameIn<Name, S['key']>>}${S['kind'] extends 'duration' | 'wait' ? 'Ms' : ''}`
   ]: SettingValues[S['key']];
 };
 
-/** The settings of the section, paths absolute. */
+/** Returns the settings of the section, with absolute paths. */
 export function sectionOf<Name extends string>(values: SettingValues, section: Name, folder: string): Section<Name> {
   const own = allSettings.flatMap(({ key, kind }) => {
     const written = key.slice(section.length + 1);
@@ -251,7 +251,7 @@ export function sectionOf<Name extends string>(values: SettingValues, section: N
   return Object.freeze(Object.fromEntries(own)) as Section<Name>;
 }
 
-/** The value of the setting, which was given as text, number or list; undefined where it is refused. */
+/** Reads a value that was given as text, number, boolean or list. Returns undefined if it is refused, since a value can itself be undefined. */
 export function readValue<K extends SettingKey>(key: K, given: unknown) {
   const value = readGiven(key, given);
   return value === refused ? undefined : { value: value as SettingValues[K] };
@@ -267,13 +267,13 @@ function readGiven(key: SettingKey, given: unknown): unknown {
   if (kind !== 'includes') return readers[kind](given);
   if (given === 'none') return [];
   const known = includesOf(key);
-  // In the order given, each once.
+  // Keeps the given order, each name once.
   return Array.isArray(given) && given.every((name) => isText(name) && known.includes(name))
     ? [...new Set(given)]
     : refused;
 }
 
-/** Why the address must not be used: http to another machine, or a path too many. @param origin where it was set */
+/** Returns why the address must not be used: it is http to another machine, or ends in /api. @param origin where it was set */
 export function addressProblem(
   values: Pick<SettingValues, 'api.base_url' | 'api.insecure_http'>,
   origin: string,
@@ -294,7 +294,7 @@ export function addressProblem(
   );
 }
 
-/** The address that was typed, without its last slash. Throws a UsageError where it is none, or must not be used. */
+/** Returns a typed address without its last slash. Throws a UsageError if it is no address, or must not be used. */
 export function checkedAddress(text: string, insecureHttp: boolean): string {
   const address = readValue('api.base_url', text.trim())?.value;
   if (address === undefined) {

@@ -1,8 +1,8 @@
-/** Settings on their way to a process of ours: a message between processes holds plain data alone. */
+/** Passes settings to a child process, since a message between processes can only hold plain data. */
 import { Secret, SecretAddress } from '../model/secret.ts';
 import type { Settings } from './settings.ts';
 
-/** Holds the secrets themselves: it goes through the channel to a child process, and nowhere else. */
+/** Contains the secrets in clear. It must go through the channel to a child process and nowhere else. */
 export interface PassedSettings {
   readonly plain: unknown;
 }
@@ -35,7 +35,7 @@ export function receivedSettings({ plain }: PassedSettings): Settings {
   }) as Settings;
 }
 
-/** Every object in the value as `change` has it; where that is undefined, with its members changed in turn. */
+/** Replaces every object in the value by what `change` returns, or, if that is undefined, changes its members in turn. */
 function mapped(value: unknown, change: (value: object) => object | undefined): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const changed = change(value);

@@ -1,4 +1,4 @@
-/** Profiles: several servers in one config file. No two share a file, and what makes a server never comes to one by accident. */
+/** Profiles: several servers in one config file. No two share a file, and no profile gets the address or key of another by accident. */
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { suggestion, UsageError } from '../model/errors.ts';
@@ -6,7 +6,7 @@ import type { WrittenJob } from './jobs.ts';
 import { type FileProfile, variableEnd } from './config-file.ts';
 import { type SettingKey, settingOf } from './table.ts';
 
-/** What belongs to one server: a variable that does not say of which profile it is cannot set it for a profile. */
+/** Settings that belong to one server. Only a variable that ends in the profile's name can set them for a profile. */
 export const serverKeys = ['api.base_url', 'api.key', 'api.key_file', 'store.mirror', 'store.journal'] as const;
 type ServerKey = (typeof serverKeys)[number];
 
@@ -14,7 +14,7 @@ export function isServerKey(key: SettingKey): key is ServerKey {
   return (serverKeys as readonly SettingKey[]).includes(key);
 }
 
-/** `ADMIN_MIRROR_API_KEY_STAGING`: the variable that sets it for a profile. */
+/** Returns the variable that sets it for a profile: `ADMIN_MIRROR_API_KEY_STAGING`. */
 export function profileVariable(key: ServerKey, profile: string): string {
   return `${settingOf(key).env}_${variableEnd(profile)}`;
 }
@@ -23,7 +23,7 @@ export function profileVariables(profiles: readonly FileProfile[]): string[] {
   return profiles.flatMap(({ name }) => serverKeys.map((key) => profileVariable(key, name)));
 }
 
-/** Undefined for the server outside of any profile: where one is named there, or where there are no profiles. */
+/** Returns the profile in force; undefined for the server outside of the profiles, if one is set there or there are no profiles. */
 export function chooseProfile(
   chosen: { readonly value: unknown; readonly origin: string } | undefined,
   profiles: readonly FileProfile[],
@@ -46,7 +46,7 @@ export function chooseProfile(
   });
 }
 
-/** A variable that would send one server's key to another, or mix their files. */
+/** The problem of a variable that could send one server's key to another, or mix their files. */
 export function strayVariable(key: ServerKey, origin: string, profile: string): UsageError {
   const inFile = settingOf(key).inFile ? `, write it into the profile as ${key}` : '';
   return new UsageError(`${origin} does not say for which profile it is, and ${profile} is in force`, {
@@ -54,13 +54,13 @@ export function strayVariable(key: ServerKey, origin: string, profile: string): 
   });
 }
 
-/** What each profile has of its own, by its name, where nothing names it for the profile. */
+/** Paths that must differ between profiles. Unless a profile sets one, it gets the common path with its name in it. */
 export const ownPaths = ['store.mirror', 'store.journal', 'backup.folder', 'log.file'] as const;
 
-/** Stands in a value outside of the profiles for the name of each. */
+/** In a value outside of the profiles, stands for the name of each. */
 const nameMark = '{profile}';
 
-/** Whether the value is of profiles alone: it has their name in it. */
+/** Whether the value holds `{profile}`, so that it counts for profiles alone. */
 export function isPerProfile(value: unknown): value is string {
   return typeof value === 'string' && value.includes(nameMark);
 }
@@ -69,28 +69,39 @@ export function forProfile(value: string, profile: string): string {
   return value.replaceAll(nameMark, profile);
 }
 
-/** `data/mirror.db` becomes `data/staging/mirror.db`, `data/backups` `data/backups/staging`; a path may say where the name goes. */
-export function profilePath(path: string, profile: string, of: 'file' | 'folder'): string {
+type PathKind = 'file' | 'folder';
+
+/**
+ * Returns the common path for a profile: `data/mirror.db` becomes `data/staging/mirror.db`, and `data/backups` becomes
+ * `data/backups/staging`. With `{profile}`, the path itself says where the name goes.
+ */
+function profilePath(path: string, profile: string, kind: PathKind): string {
   if (isPerProfile(path)) return forProfile(path, profile);
-  return of === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
+  return kind === 'folder' ? join(path, profile) : join(dirname(path), profile, basename(path));
 }
 
-const jobPaths: Readonly<Record<string, 'file' | 'folder'>> = {
+/** The same for one of `ownPaths`. */
+export function ownPath(key: OwnPath, path: string, profile: string): string {
+  return profilePath(path, profile, key === 'backup.folder' ? 'folder' : 'file');
+}
+
+/** The paths that a job writes to. */
+const jobPaths: Readonly<Record<string, PathKind>> = {
   output: 'file',
   chart: 'file',
   file: 'file',
   folder: 'folder',
 };
 
-/** The common jobs as those of a profile: what they write lies in a folder by its name. */
+/** Returns the common jobs for a profile: they write to a folder with its name. */
 export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): WrittenJob[] {
   return jobs.map(({ origin, entries }) => ({
     origin,
     entries: new Map(
       [...entries].map(([key, placed]) => {
-        const of = jobPaths[key];
-        if (of === undefined || typeof placed.value !== 'string') return [key, placed];
-        return [key, { ...placed, value: profilePath(placed.value, profile, of) }];
+        const kind = jobPaths[key];
+        if (kind === undefined || typeof placed.value !== 'string') return [key, placed];
+        return [key, { ...placed, value: profilePath(placed.value, profile, kind) }];
       }),
     ),
   }));
@@ -98,13 +109,14 @@ export function jobsOfProfile(jobs: readonly WrittenJob[], profile: string): Wri
 
 type OwnPath = (typeof ownPaths)[number];
 
-/** What a profile writes, each path with what it is. */
+/** The files and folders that a server's settings and jobs name for writing. */
 interface ProfileFiles {
-  /** null: outside of any. */
+  /** Null for the server outside of the profiles. */
   readonly profile: string | null;
   readonly files: readonly { readonly what: string; readonly path: string; readonly isOfJob: boolean }[];
 }
 
+/** Returns the files of a profile that is not in force, so its settings are not read. */
 export function filesOf(
   profile: FileProfile,
   common: (key: OwnPath) => string | null,
@@ -116,12 +128,12 @@ export function filesOf(
     const set = (isServerKey(key) ? variable(profileVariable(key, profile.name)) : undefined) ?? own;
     if (typeof set === 'string' && set !== '') return set;
     const path = common(key);
-    return path === null ? '' : profilePath(path, profile.name, key === 'backup.folder' ? 'folder' : 'file');
+    return path === null ? '' : ownPath(key, path, profile.name);
   };
   return filesWritten(profile.name, Object.fromEntries(ownPaths.map((key) => [key, pathOf(key)])), jobs);
 }
 
-/** The files of a server whose settings are known. */
+/** Returns the files of a server whose settings are known. */
 export function filesWritten(
   profile: string | null,
   values: Readonly<Partial<Record<OwnPath, string | null | undefined>>>,
@@ -137,11 +149,11 @@ export function filesWritten(
         isOfJob: true,
       })),
   );
-  // `-` is no file but the job's own log.
+  // `-` stands for standard output.
   return { profile, files: [...files, ...written].filter(({ path }) => path !== '' && path !== '-') };
 }
 
-/** Why two profiles must not be used side by side: one file or folder of both; undefined where there is none. */
+/** Returns a problem if two servers, or two settings of one, name the same file or folder. */
 export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageError | undefined {
   const seen = new Map<string, { readonly what: string; readonly profile: string | null; readonly isOfJob: boolean }>();
   for (const file of all.flatMap(({ profile, files }) => files.map((each) => ({ ...each, profile })))) {
@@ -157,7 +169,7 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
         advice: 'Give each profile paths of its own, or leave them out: each then has a folder by its name.',
       });
     }
-    // Jobs of one profile may well write one file, one after the other.
+    // Jobs of one profile may write the same file, one after the other.
     if (isOfJob || other.isOfJob) continue;
     return new UsageError(`${what} is the same ${thing} as ${other.what}: ${place}`, {
       advice: `Name a ${thing} of its own.`,

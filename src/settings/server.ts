@@ -1,4 +1,4 @@
-/** How other machines are reached: the server and its key, the proxy, certificates, and the store that several machines share. */
+/** How to reach other machines: the server and its key, the proxy, certificates, and the shared store. */
 import { UsageError } from '../model/errors.ts';
 import { fileReason, readRegularFile } from '../model/files.ts';
 import { Secret } from '../model/secret.ts';
@@ -7,20 +7,20 @@ import { credentialsWord, type Settings } from './settings.ts';
 import { createHash, X509Certificate } from 'node:crypto';
 import type { SharedStore } from '../model/address.ts';
 
-/** The address and the key. Throws a UsageError that names every place where a missing one can be set. */
+/** Returns the address and the key. Throws a UsageError that names every place where a missing one can be set. */
 export function serverOf(settings: Settings) {
   const baseUrl = baseUrlOf(settings);
   const { key, warnings } = keyOf(settings);
   return { baseUrl, key, warnings };
 }
 
-/** What has the same shares one limit of requests. Undefined where nothing can be sent. */
+/** Returns a mark of the address and the key: settings with the same mark share one limit of requests. Undefined if nothing can be sent. */
 export function limitMark(settings: Settings): string | undefined {
   try {
     const { baseUrl, key } = serverOf(settings);
     return createHash('sha256').update(`${baseUrl} ${key.reveal()}`).digest('hex');
   } catch {
-    // Whoever sends something says what is wrong.
+    // The problem is reported when something is sent.
     return undefined;
   }
 }
@@ -39,7 +39,7 @@ export function baseUrlOf(settings: Settings): string {
   });
 }
 
-/** The key alone: from the environment, else from the key file, read now. */
+/** Returns the key from the environment, or else from the key file, which is read now. */
 export function keyOf(settings: Settings): { readonly key: Secret; readonly warnings: readonly string[] } {
   const { profile } = settings;
   const variable = profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
@@ -82,7 +82,7 @@ function readKeyFile(file: string): { text: string; mode: number } {
   return readSecretFile(file, 'key file', advice);
 }
 
-/** Throws a UsageError. @param what the file is, in words */
+/** Throws a UsageError if the file cannot be read. @param what the file is, in words */
 function readSecretFile(file: string, what: string, advice: string): { text: string; mode: number } {
   try {
     const { bytes, mode } = readRegularFile(file);
@@ -92,16 +92,16 @@ function readSecretFile(file: string, what: string, advice: string): { text: str
   }
 }
 
-/** The key that was typed, or stands where `where` says. Throws a UsageError where it cannot be one. */
+/** Returns a key that was typed. Throws a UsageError if it cannot be a key. @param where the place of the key, for the message */
 export function typedKey(text: string, where = 'what was given as the key'): Secret {
   return checked(new Secret(text.trim()), where);
 }
 
-/** Slips of the hand: a key goes into a header as it is. */
+/** Common mistakes: a pattern, the problem and the advice. A key goes into a header as it is. */
 const slips: readonly (readonly [RegExp, string, string])[] = [
   [/^$/, 'is empty', 'The key must stand there, and nothing else.'],
   [/\s/, 'holds a space or a line break, which no key has', 'The key alone must stand there, on one line.'],
-  [/^(["']).*\1$/, 'stands in quotes, which would be sent as a part of the key', 'Remove the quotes.'],
+  [/^(["']).*\1$/, 'is in quotes, which would be sent as part of the key', 'Remove the quotes.'],
   [/[^\x21-\x7e]/, 'holds a character that no key has', 'Copy the key again.'],
 ];
 
@@ -111,7 +111,7 @@ function checked(key: Secret, where: string): Secret {
   throw new UsageError(`${where} ${slip[1]}`, { advice: slip[2] });
 }
 
-/** How other machines are reached, the certificates read now. Throws a UsageError. */
+/** Returns how other machines are reached; reads the certificates now. Throws a UsageError if that fails. */
 export function networkOf({ network }: Pick<Settings, 'network'>): {
   readonly proxy: string | undefined;
   readonly noProxy: string | undefined;
@@ -121,7 +121,7 @@ export function networkOf({ network }: Pick<Settings, 'network'>): {
   return { proxy: proxy?.reveal(), noProxy, ca: caFile === undefined ? undefined : certificatesIn(caFile).join('\n') };
 }
 
-/** The certificates of the file, each as PEM. Throws a UsageError where there is none that can be read. */
+/** Returns the certificates of the file, each as PEM. Throws a UsageError if the file has none or cannot be read. */
 export function certificatesIn(file: string): readonly string[] {
   const advice = 'Correct network.ca_file or ADMIN_MIRROR_CA_FILE: a file of certificates in PEM.';
   let found: readonly string[];
@@ -138,7 +138,7 @@ export function certificatesIn(file: string): readonly string[] {
   return found;
 }
 
-/** The store that several machines share; undefined where there is none. The password is read now. Throws a UsageError where its file cannot be read. */
+/** Returns the shared store; undefined if none is set. Reads the password now, and throws a UsageError if its file cannot be read. */
 export function sharedStoreOf(settings: Settings): SharedStore | undefined {
   const { shared: address } = settings.store;
   if (address === undefined) return undefined;
@@ -158,7 +158,7 @@ function passwordOf({ store: { sharedPassword, sharedPasswordFile: file } }: Set
   return passwordIn(file, 'file of the password of the shared store', advice);
 }
 
-/** The one password of the file. Throws a UsageError. @param what the file is, in words */
+/** Returns the password in the file. Throws a UsageError if it cannot be read. @param what the file is, in words */
 export function passwordIn(file: string, what: string, advice: string): Secret {
   return new Secret(readSecretFile(file, what, advice).text);
 }

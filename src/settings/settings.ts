@@ -1,4 +1,4 @@
-/** Settings: flag > environment > config file > default, read once, checked once, frozen and passed down. */
+/** The settings: flag > environment > `.env` > config file > default; read once, checked once, frozen and passed down. */
 import { resolve } from 'node:path';
 import type { ApprovalPolicies } from '../model/approval.ts';
 import { suggestion, UsageError } from '../model/errors.ts';
@@ -43,18 +43,18 @@ import {
 } from './sources.ts';
 import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
 
-/** What the rooms below are given. Durations are in ms, paths absolute; undefined is not set, or off. */
+/** The settings that other rooms get. Durations are in ms, paths absolute; undefined means not set, or off. */
 export type Settings = ReturnType<typeof settingsOf>;
 
 export interface Surroundings {
   readonly settings: Settings;
   readonly log: Log;
   readonly clock: Clock;
-  /** Aborted when the command shall stop. */
+  /** Aborted when the command must stop. */
   readonly signal: AbortSignal;
 }
 
-/** A value given on the command line: a flag's own text, or what a flag such as `--quiet` stands for. */
+/** A value from the command line: the text of a flag, or what a flag such as `--quiet` stands for. */
 export interface FlagValue {
   readonly key: SettingKey;
   readonly flag: string;
@@ -70,32 +70,33 @@ interface SettingsSources {
 
 interface SettingReading {
   readonly setting: Setting;
-  /** As it was given, a key masked; null where it is not set. */
+  /** As it was given, with secrets masked; null if it is not set. */
   readonly value: string | number | boolean | null;
   /** `default`, `flag --db`, `environment ADMIN_MIRROR_DB`, `.env ADMIN_MIRROR_DB` or `config/admin-mirror.yaml:12`. */
   readonly origin: string;
 }
 
 export interface SettingsReading {
-  /** Every row of the table, in its order. */
+  /** One for each row of the table of settings, in its order. */
   readonly readings: readonly SettingReading[];
-  /** What stands in the config file under `bulk.approval`, for this profile. */
+  /** `bulk.approval` of the config file, for this profile. */
   readonly approval: readonly PlacedPolicy[];
   readonly problems: readonly UsageError[];
-  /** The config file has profiles, none is chosen, and no server is named outside of them. */
+  /** The config file has profiles, none is chosen, and no server is set outside of them. */
   readonly isUndecided: boolean;
-  /** Variables that look like ours and are none, each with the nearest that is; lines of `.env` that are no variable. */
+  /** About misspelt variables, and lines of `.env` that are no variable. */
   readonly warnings: readonly string[];
-  /** The config file as it was read, to be kept; undefined where there is none. */
+  /** Returns the config file for safekeeping; undefined if there is none. */
   readonly config: () => Buffer | undefined;
+  /** Undefined if there are problems. */
   readonly settings: Settings | undefined;
-  /** The settings without the values that were refused: to be looked at by the doctor, never to be worked with. */
+  /** The settings without refused values: for the doctor to inspect, never to work with. */
   readonly rest: Settings;
 }
 
 export const defaultConfigFile = 'config/admin-mirror.yaml';
 
-/** What stands in every source, before it is known which server is meant. */
+/** What all sources say, before the profile is chosen. */
 interface Found {
   readonly given: ReadonlyMap<SettingKey, Given>;
   readonly places: readonly Place[];
@@ -118,12 +119,12 @@ export function readSettings(sources: SettingsSources): SettingsReading {
 }
 
 export interface ServerReading {
-  /** null: the server outside of the profiles. */
+  /** Null for the server outside of the profiles. */
   readonly profile: string | null;
   readonly reading: SettingsReading;
 }
 
-/** Of each profile, and of the server outside of them where one is named and no profile is chosen. Throws nothing. */
+/** Reads the settings of each profile, and those of the server outside of them, if one is set and no profile is chosen. Throws nothing. */
 export function readAllSettings(sources: SettingsSources): readonly ServerReading[] {
   const found = findSettings(sources);
   const profiles = found.file?.profiles ?? [];
@@ -141,7 +142,7 @@ export function readAllSettings(sources: SettingsSources): readonly ServerReadin
   ];
 }
 
-/** The profile in force, undefined for the server outside of them; or why there is none. */
+/** Returns the profile in force; undefined for the server outside of the profiles; or the problem, if neither can be chosen. */
 function chosenOf({ given, common, file }: Found): FileProfile | UsageError | undefined {
   const { value: name = defaultConfigFile } = given.get('config') ?? {};
   const address = common.get('api.base_url')?.value;
@@ -183,7 +184,7 @@ function findSettings(sources: SettingsSources): Found {
   };
 }
 
-/** @param sharedWith why the files of the server in force must not be used beside those of the others */
+/** @param sharedWith returns a problem if the files of the server in force are also those of another server */
 function readingFor(
   found: Found,
   profile: FileProfile | UsageError | undefined,
@@ -198,17 +199,12 @@ function readingFor(
     if (!given.has(key) && !isPerProfile(value)) given.set(key, { value, origin });
   }
   const known = profile instanceof UsageError ? undefined : profile;
-  const jobs = readJobs(jobsWritten(file, known), known?.name);
-  problems.push(...jobs.problems);
+  const written = jobsWritten(file, known);
+  const jobs = readJobs(written, known?.name);
   const approval = readApproval([...(file?.approval ?? []), ...(known?.approval ?? [])]);
-  problems.push(...approval.problems);
-
   const { values, refused } = readValues(given);
-  problems.push(...refused);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
-  const shared = sharedWith(
-    profile instanceof UsageError ? [] : [filesWritten(profile?.name ?? null, values, jobsWritten(file, profile))],
-  );
+  const shared = sharedWith(profile instanceof UsageError ? [] : [filesWritten(known?.name ?? null, values, written)]);
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
@@ -216,8 +212,8 @@ function readingFor(
     sources,
     found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
   );
-  for (const problem of [address, shared, logFileProblem(rest), tokenProblem(rest)])
-    if (problem !== undefined) problems.push(problem);
+  const unfit = [address, shared, logFileProblem(rest), tokenProblem(rest)].filter((each) => each !== undefined);
+  problems.push(...jobs.problems, ...approval.problems, ...refused, ...unfit);
   const variables = [...allSettings.map((each) => each.env), ...profileVariables(file?.profiles ?? [])];
   return {
     readings: allSettings.map((setting) => readingOf(setting, given.get(setting.key), values)),
@@ -234,7 +230,7 @@ function readingFor(
   };
 }
 
-/** With the refused values left out, so that the others can still be looked at. */
+/** Reads the values. A refused one is replaced by its default, so that the doctor can still inspect the others. */
 function readValues(given: ReadonlyMap<SettingKey, Given>) {
   const refused: UsageError[] = [];
   const values = allSettings.map(({ key, default: preset }) => {
@@ -247,28 +243,27 @@ function readValues(given: ReadonlyMap<SettingKey, Given>) {
   return { values: Object.fromEntries(values) as SettingValues, refused };
 }
 
-/** The jobs that the file lists for the profile, else those of all. */
+/** Returns the profile's own jobs, or else the common ones. */
 function jobsWritten(file: ConfigFile | undefined, profile: FileProfile | undefined): readonly WrittenJob[] {
   const common = file?.jobs ?? [];
   if (profile === undefined) return common;
   return profile.jobs ?? jobsOfProfile(common, profile.name);
 }
 
-/** Fewer could be found out by trying. */
-const leastToken = 16;
+/** A shorter token could be guessed. */
+const minTokenLength = 16;
 
-/** Whoever can read the health learns how many users there are and what fails. */
+/** The health says how many users there are and what fails, so other machines need a token to read it. */
 function tokenProblem({ worker: { listen, token } }: Settings): UsageError | undefined {
   const advice =
-    'Set ADMIN_MIRROR_WORKER_TOKEN to at least 16 random characters, or listen on 127.0.0.1 alone; ' +
+    `Set ADMIN_MIRROR_WORKER_TOKEN to at least ${minTokenLength} random characters, or listen on 127.0.0.1 alone; ` +
     'a client sends it as "Authorization: Bearer …".';
   const { length } = token?.reveal() ?? '';
-  if (token !== undefined && length < leastToken) return new UsageError('worker.token is too short', { advice });
+  if (token !== undefined && length < minTokenLength) return new UsageError('worker.token is too short', { advice });
   if (token !== undefined || listen === undefined || isLoopback(listen.host)) return undefined;
-  return new UsageError(
-    `worker.listen is ${listen.host}, where others than this machine can connect, and wants a token`,
-    { advice },
-  );
+  return new UsageError(`worker.listen is ${listen.host}, where other machines can connect, so it needs a token`, {
+    advice,
+  });
 }
 
 function logFileProblem({ log, api }: Settings): UsageError | undefined {
@@ -282,13 +277,13 @@ export function valueOf(reading: SettingsReading, key: SettingKey): SettingReadi
   return found;
 }
 
-/** The settings, or a UsageError for the first problem that says how many more there are. */
+/** Returns the settings. If there are problems, throws the first one, which then says how many more there are. */
 export function settingsFrom(reading: SettingsReading): Settings {
   if (reading.settings !== undefined) return reading.settings;
   const [first, ...others] = reading.problems;
   if (first === undefined) throw new Error('settings were refused without a reason');
   if (others.length === 0) throw first;
-  const more = `\`admin-mirror doctor\` lists ${others.length} more of the kind.`;
+  const more = `\`admin-mirror doctor\` lists ${others.length} more.`;
   throw new UsageError(first.message, { advice: first.advice === undefined ? more : `${first.advice} ${more}` });
 }
 
@@ -306,7 +301,7 @@ function wrongValue(key: SettingKey, value: unknown, origin: string): UsageError
 
 function readingOf(setting: Setting, given: Given | undefined, values: SettingValues): SettingReading {
   const raw = given?.value ?? setting.default;
-  // Nothing is shown of a value that was refused.
+  // A refused secret is masked completely.
   const secret: unknown = values[setting.key as SettingKey];
   const masked = isSecret(setting) && raw !== null ? (secret instanceof Secret ? String(secret) : '****') : raw;
   const plain = typeof masked === 'object' && masked !== null ? textOf(masked) : shownOf(setting, masked);
@@ -317,22 +312,22 @@ function readingOf(setting: Setting, given: Given | undefined, values: SettingVa
   };
 }
 
-/** What somebody took for the address of a server may hold a password. */
+/** Hides a password in an address, also in one that was refused. */
 function shownOf({ kind }: Pick<Setting, 'kind'>, value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (kind === 'database') return withoutPassword(value);
   return kind === 'address' ? withoutCredentials(value) : value;
 }
 
-/** A list as a variable would give it. */
+/** Writes a list as a variable would hold it. */
 function textOf(value: object): string {
   return Array.isArray(value) ? value.join(',') || 'none' : JSON.stringify(value);
 }
 
-/** How a path begins that leads to a credential of systemd. */
+/** The beginning of a path that leads to a systemd credential. */
 export const credentialsWord = '${CREDENTIALS_DIRECTORY}';
 
-/** The path with the folder of credentials that systemd gives a service; as it is where there is no such folder. */
+/** Replaces it by the folder in which systemd puts a service's credentials; leaves the path as it is if there is no such folder. */
 function withCredentials(path: string, { CREDENTIALS_DIRECTORY: credentials }: Variables): string {
   return credentials === undefined ? path : path.replace(credentialsWord, () => credentials);
 }
@@ -354,18 +349,18 @@ function settingsOf(
   const [api, publish] = [section('api'), section('publish')];
   const schema = publish.schema ?? profile ?? 'mirror';
   return Object.freeze({
-    /** Which of the servers of the config file this is; undefined where it has no profiles. */
+    /** Undefined for the server outside of the profiles. */
     profile,
-    /** `serverOf` requires the address, and the key, of which it also looks into the file. */
+    /** Use `serverOf` for the address and the key: it checks both, and reads the key file. */
     api: Object.freeze({
       ...api,
-      /** The key stands in a `.env` that other users can read. */
+      /** The key is in a `.env` that other users can read. */
       keyIsOpen,
-      /** The key file is a credential that systemd made: who may read it is its business. */
+      /** The key file is a systemd credential, whose permissions are systemd's business. */
       keyIsCredential: api.keyFile !== undefined && isCredential(api.keyFile, environment),
     }),
     network: section('network'),
-    /** `sharedStoreOf` looks into the file of the password. */
+    /** Use `sharedStoreOf` for the shared store: it reads the password file. */
     store: section('store'),
     backup: section('backup'),
     sync: section('sync'),
@@ -375,16 +370,16 @@ function settingsOf(
       emails: section('resources.emails'),
     }),
     history: section('history'),
-    /** What needs a second person, and above which thresholds, is from the config file alone. */
+    /** `approval` comes from the config file alone. */
     bulk: Object.freeze({ ...section('bulk'), approval }),
     export: section('export'),
-    /** A schema for each profile. */
+    /** By default, each profile has a schema of its own. */
     publish: Object.freeze({ ...publish, schema, reader: publish.reader ?? `${schema}_reader` }),
     serve: Object.freeze({ ...section('serve'), oidc: section('serve.oidc') }),
     worker: section('worker'),
     alerts: section('alerts'),
     log: section('log'),
-    /** What the worker does, in the order of the config file; from nowhere else. */
+    /** The worker's jobs in the order of the config file, the only place for them. */
     jobs: Object.freeze(jobs),
   });
 }

@@ -1,4 +1,4 @@
-/** Where settings come from besides the config file: flags and variables, and what of them counts for a profile. */
+/** Settings from flags and variables, and which of them count for a profile. */
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { nearestNames, UsageError } from '../model/errors.ts';
@@ -9,8 +9,8 @@ import {
   forProfile,
   isPerProfile,
   isServerKey,
+  ownPath,
   ownPaths,
-  profilePath,
   profileVariable,
   serverKeys,
   strayVariable,
@@ -30,7 +30,7 @@ export interface Place {
   readonly origin: 'environment' | '.env';
 }
 
-/** Takes what variables say of the settings that nothing said yet, from the first place on. */
+/** Adds the settings that variables give and `given` does not have yet. Earlier places outrank later ones. */
 export function takeVariables<S extends { readonly key: SettingKey; readonly kind: SettingKind }>(
   given: Map<SettingKey, Given>,
   places: readonly Place[],
@@ -41,7 +41,7 @@ export function takeVariables<S extends { readonly key: SettingKey; readonly kin
     for (const setting of settings) {
       const { key, kind } = setting;
       const variable = nameOf(setting);
-      // An empty variable is one that was left out: compose files and CI systems set them so. HTTPS_PROXY is often written small.
+      // An empty variable counts as left out, because compose files and CI systems set such. HTTPS_PROXY is often in lower case.
       const spellings = variable.startsWith('ADMIN_MIRROR_') ? [variable] : [variable, variable.toLowerCase()];
       const text = spellings.map((each) => variables[each]).find((each) => (each ?? '').trim() !== '');
       if (text === undefined || given.has(key)) continue;
@@ -52,7 +52,7 @@ export function takeVariables<S extends { readonly key: SettingKey; readonly kin
   }
 }
 
-/** Takes what is said of the profile, and of each by its name; gives what was said and must not count for it. */
+/** Adds the profile's settings, and the common ones with its name in them. Returns problems: what was given but must not count for it. */
 export function takeProfile(
   given: Map<SettingKey, Given>,
   places: readonly Place[],
@@ -68,6 +68,7 @@ export function takeProfile(
     given.delete(key);
   }
   const own = allSettings.flatMap(({ key, kind }) => (isServerKey(key) ? [{ key, kind }] : []));
+  // The loop above has removed variables, so only a flag is left.
   const flag = given.get('api.base_url');
   given.delete('api.base_url');
   takeVariables(given, places, own, ({ key }) => profileVariable(key, name));
@@ -88,8 +89,8 @@ export function takeProfile(
   for (const key of ownPaths) {
     const path = commonPath(common)(key);
     const from = common.get(key)?.origin ?? 'default';
-    const value = path === null ? null : profilePath(path, name, key === 'backup.folder' ? 'folder' : 'file');
-    if (value !== null && !given.has(key)) given.set(key, { value, origin: `${from}, profile ${name}` });
+    if (path === null || given.has(key)) continue;
+    given.set(key, { value: ownPath(key, path, name), origin: `${from}, profile ${name}` });
   }
   for (const [key, { value, origin: from }] of common) {
     if (!isPerProfile(value) || given.has(key)) continue;
@@ -102,7 +103,7 @@ function trimmed(address: unknown): string {
   return String(address).replace(/\/+$/, '');
 }
 
-/** The path outside of any profile; null where there is none. */
+/** Returns a function for the path outside of the profiles; null if there is none. */
 export function commonPath(common: ReadonlyMap<SettingKey, FileValue>) {
   return (key: (typeof ownPaths)[number]): string | null => {
     const value = common.get(key)?.value ?? settingOf(key).default;
@@ -115,7 +116,7 @@ export function variableIn(places: readonly Place[]) {
     places.map(({ variables }) => variables[name]?.trim()).find((text) => text !== undefined && text !== '');
 }
 
-/** A misspelt variable changes nothing and says nothing: it is worth a line. */
+/** Returns a warning for each misspelt variable, which would otherwise silently change nothing. */
 export function strangers(variables: Variables, origin: string, known: readonly string[]): string[] {
   return Object.keys(variables)
     .filter((name) => name.startsWith('ADMIN_MIRROR_') && !known.includes(name))
@@ -126,9 +127,9 @@ export function strangers(variables: Variables, origin: string, known: readonly 
     });
 }
 
-/** A line of `.env` that is no variable is skipped, and so is what it was to set: that is worth a line. It may hold a secret. */
+/** Returns a warning for each line of `.env` that is no variable, since it silently sets nothing. It may hold a secret, so it is not shown. */
 function unread(text: string): string[] {
-  // What stands in quotes may go over several lines, and is a value whatever it looks like.
+  // A quoted value may span several lines and look like anything.
   const inQuotes = /(?<=^[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*)(["'`])[^]*?\1/gm;
   const lines = text.replaceAll(inQuotes, (value) => value.replaceAll(/[^\n]/g, '')).split('\n');
   return lines.flatMap((line, index) =>
@@ -138,7 +139,7 @@ function unread(text: string): string[] {
   );
 }
 
-/** The file `.env` of the folder; without variables where it is not there, or must not be taken. */
+/** Reads the file `.env` of the folder. There are no variables if it is missing or must not be trusted. */
 export function readDotenv(folder: string) {
   const none: { variables: Variables; warnings: string[]; problems: UsageError[]; isOpen: boolean } = {
     variables: {},

@@ -1,4 +1,4 @@
-/** Every setting, once. Global flags, `admin-mirror config`, docs/settings.md and the test of the example file come from here. */
+/** The table of settings: the one source of the global flags, `admin-mirror config`, docs/settings.md and the test of the example file. */
 import { dayMs, secondMs } from '../model/time.ts';
 import type { SettingKind } from './kinds.ts';
 
@@ -6,23 +6,23 @@ export interface Setting {
   /** `section.name` in the config file. */
   readonly key: string;
   readonly kind: SettingKind;
-  /** In a few words, as the help prints it. */
+  /** A few words for the help. */
   readonly meaning: string;
-  /** As it would stand in the config file; null where there is none. */
+  /** As it would stand in the config file; null if there is none. */
   readonly default: string | number | boolean | null;
-  /** As commander spells it, `--db <file>`; null where there is no flag. */
+  /** As commander spells it, `--db <file>`; null if there is no flag. */
   readonly flag: string | null;
   readonly env: string;
-  /** False where the config file must not hold it. */
+  /** False if the config file must not hold it. */
   readonly inFile: boolean;
-  /** Largest and smallest count accepted, or duration in ms; the smallest is 1 where it is left out. A timer takes 24 days at most. */
+  /** The largest and smallest count, or duration in ms. The smallest is 1 by default. A timer of Node can wait 24 days at most. */
   readonly most?: number;
   readonly least?: number;
 }
 
 type Details = Partial<Pick<Setting, 'flag' | 'env' | 'inFile' | 'most' | 'least'>>;
 
-/** The variable is called as the key is, unless another name is given. */
+/** Makes a row. The variable has the name of the key, unless `details` gives another. */
 function setting<const K extends string, const Kind extends SettingKind, const D extends Setting['default']>(
   key: K,
   kind: Kind,
@@ -36,7 +36,7 @@ function setting<const K extends string, const Kind extends SettingKind, const D
 
 export const settingTable = [
   setting('config', 'path', 'the YAML file with the settings', null, { flag: '--config <file>', inFile: false }),
-  setting('profile', 'name', 'the server to work with, where the config file has profiles', null, {
+  setting('profile', 'name', 'the server to work with, if the config file has profiles', null, {
     flag: '--profile <name>',
   }),
   setting('api.base_url', 'address', "the server's address, without /api/v1; required", null, {
@@ -91,7 +91,7 @@ export const settingTable = [
     most: 10_000_000,
   }),
   setting('sync.window_pages', 'count', 'pages that a window holds, at most', 20, { most: 1_000 }),
-  setting('sync.brake', 'brake', 'rows that may go at once, as in emails=200; auto: 50 or a fifth', 'auto'),
+  setting('sync.brake', 'brake', 'rows that a run may remove at once, as in emails=200; auto: 50 or a fifth', 'auto'),
   setting('resources.users.include', 'includes', 'related records of users to mirror, as in orders,payments', 'none'),
   setting(
     'resources.packages.include',
@@ -107,8 +107,8 @@ export const settingTable = [
     'last_seen_at, last_login_at, updated_at',
   ),
   setting('history.keep', 'duration', 'how long a version is kept after it ended', '400d'),
-  setting('bulk.decimals', 'count', 'places that an amount may have, at most', 2, { least: 0, most: 8 }),
-  setting('bulk.concurrency', 'count', 'users that rows are sent for at once', 1, { most: 64 }),
+  setting('bulk.decimals', 'count', 'decimal places that an amount may have, at most', 2, { least: 0, most: 8 }),
+  setting('bulk.concurrency', 'count', 'users whose rows are sent at the same time', 1, { most: 64 }),
   setting('bulk.settle_after', 'wait', 'how long a write that is nowhere to be seen stays unknown', '10m'),
   setting('bulk.max_row', 'money', 'largest change of a balance, in a row or by hand, or off', 1_000),
   setting('bulk.max_total', 'money', 'largest sum of changes, up and down, that a batch may make, or off', 25_000),
@@ -143,7 +143,7 @@ export const settingTable = [
   setting(
     'worker.token',
     'secret',
-    'the token that whoever reads the health must send; required where other machines can connect, and never in the config file',
+    'the token that clients of the health address must send; required if other machines can connect, and never in the config file',
     null,
     { inFile: false },
   ),
@@ -159,7 +159,7 @@ export const settingTable = [
 
 export type SettingKey = (typeof settingTable)[number]['key'];
 
-/** The rows with their types widened, for code that treats all alike. */
+/** The same rows with wider types, for code that treats all settings alike. */
 export const allSettings: readonly (Setting & { readonly key: SettingKey })[] = settingTable;
 
 export function settingOf(key: SettingKey): Setting {
@@ -168,7 +168,7 @@ export function settingOf(key: SettingKey): Setting {
   return found;
 }
 
-/** Whether its value is shown to nobody. */
+/** Whether its value must never be shown. */
 export function isSecret({ kind }: Setting): boolean {
   return kind === 'secret' || kind === 'hook' || kind === 'proxy';
 }

@@ -95,7 +95,7 @@ describe('bulk.approval', () => {
     const { words } = read(`bulk:\n  approval:\n    ${policy}\n`);
     expect(words).toEqual([
       expect.stringMatching(
-        /yaml:3: "bulk\.approval\.balance" must hold settings as "name: value"\. .+ {} where it always/,
+        /yaml:3: "bulk\.approval\.balance" must hold settings as "name: value"\. .+ {} if it always/,
       ),
     ]);
   });

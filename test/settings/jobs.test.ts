@@ -123,11 +123,11 @@ describe('what is wrong with a job is said with its line:', () => {
     ],
     [`${nightly}    resources: [users, emials]\n`, 'expected names of resources, such as [users, packages]'],
     [`${nightly}    require: complete\n`, 'job "nightly" has require, but no after'],
-    [`${nightly}    after: nigthly\n`, 'job "nightly" comes after "nigthly", and no job is named so'],
+    [`${nightly}    after: nigthly\n`, 'job "nightly" comes after "nigthly", and there is no such job'],
     [`${nightly}    after: nightly\n`, 'job "nightly" comes after itself'],
     [
       `${nightly}  - {name: nightly, run: sync, cron: "@daily"}\n`,
-      'config.yaml:5: a job named "nightly" is there already',
+      'config.yaml:5: there is already a job named "nightly"',
     ],
     [
       `${nightly}    after: b\n  - {name: b, run: sync, cron: "@daily", after: nightly}\n`,

@@ -143,7 +143,7 @@ jobs:
     ['profiles:\n  a b:\n    api: {}\n', 'needs a name of up to 32 letters'],
     ['profiles:\n  ../up:\n    api: {}\n', 'needs a name of up to 32 letters'],
     ['profiles:\n  file:\n    api: {}\n', 'needs another name'],
-    ['profiles:\n  a-b: {}\n  a_b: {}\n', 'too like "a-b"'],
+    ['profiles:\n  a-b: {}\n  a_b: {}\n', 'too similar to "a-b"'],
     ['profiles:\n  a:\n    api:\n      timeot: 5s\n', 'Did you mean "api.timeout"?'],
     ['profiles:\n  a:\n    profile: b\n', 'unknown setting "profile"'],
     ['profiles:\n  a:\n    api:\n      key: x\n', 'does not belong in the config file'],
@@ -332,7 +332,7 @@ describe('a folder of profiles', () => {
     ['production.yaml', '- a\n', 'the profile "production" must hold settings'],
     ['production.yaml', 'profiles: {}\n', 'unknown setting "profiles"'],
     ['a b.yaml', '', 'config/profiles/a b.yaml: the profile "a b" needs a name of up to 32 letters'],
-    ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too like "staging"'],
+    ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too similar to "staging"'],
   ])('names the file that is written wrongly: %s with %j', (name, text, words) => {
     const profiles = { 'staging.yaml': api('s'), [name]: text };
     const isAnother = name === 'production.yaml';

@@ -69,8 +69,8 @@ describe('the address and the key', () => {
   });
 
   test.each([
-    ['"s3cret"', 'ADMIN_MIRROR_API_KEY stands in quotes, which would be sent as a part of the key Remove'],
-    ["'s3cret'", 'stands in quotes'],
+    ['"s3cret"', 'ADMIN_MIRROR_API_KEY is in quotes, which would be sent as part of the key Remove'],
+    ["'s3cret'", 'is in quotes'],
     ['Bearer s3cret', 'holds a space or a line break'],
     ['s3crét', 'holds a character that no key has'],
   ])('a key that is a slip of the hand, %j, is refused by what is wrong with it', (key, why) => {

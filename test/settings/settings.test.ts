@@ -419,12 +419,12 @@ describe('a config file that is made to be hard to read', () => {
         [
           'a job that is a part of itself',
           'jobs: [&a {name: x, run: *a}]',
-          'yaml:1: *a stands for what it is a part of',
+          'yaml:1: *a refers to something that contains it',
         ],
         [
           'a setting that is a part of itself',
           'resources:\n  users:\n    include: &a [orders, *a]',
-          'yaml:3: *a stands for',
+          'yaml:3: *a refers to',
         ],
         [
           'values that grow beyond all bounds',

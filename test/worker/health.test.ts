@@ -255,9 +255,9 @@ describe('a token', () => {
   });
 
   test.each([
-    ['0.0.0.0:9464', undefined, /wants a token/],
-    ['[::]:9464', undefined, /wants a token/],
-    ['panel.example:9464', undefined, /wants a token/],
+    ['0.0.0.0:9464', undefined, /needs a token/],
+    ['[::]:9464', undefined, /needs a token/],
+    ['panel.example:9464', undefined, /needs a token/],
     ['127.0.0.1:9464', 'short', /too short/],
     ['0.0.0.0:9464', token.reveal(), /^$/],
     ['[::1]:9464', undefined, /^$/],

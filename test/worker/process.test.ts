@@ -103,7 +103,7 @@ describe('the worker', () => {
 
     place.configure('jobs: [&a {name: x, run: *a}]\n');
     worker.child.kill('SIGHUP');
-    await worker.saying('admin-mirror.yaml:1: *a stands for what it is a part of');
+    await worker.saying('admin-mirror.yaml:1: *a refers to something that contains it');
 
     worker.child.kill('SIGTERM');
     expect(await worker.code).toBe(0);

@@ -2,7 +2,7 @@
 import type { Db } from './database.ts';
 import type { RecordTable } from './records.ts';
 import { seedPackagePart } from './seed-records.ts';
-import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, mostOrders, orderCount } from './seed-user-parts.ts';
+import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, maxOrders, orderCount } from './seed-user-parts.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
 export type Parent = 'users' | 'packages';
@@ -50,7 +50,7 @@ export class Related {
     const world = this.#world;
     if (world.packages === 0 || packageId > world.packages) return [];
     const orders: JsonRecord[] = [];
-    for (let at = 0; at < mostOrders; at += 1) {
+    for (let at = 0; at < maxOrders; at += 1) {
       for (let user = firstUserOf(world, packageId, at); user <= world.users; user += world.packages) {
         if (orders.length >= maxPackageOrders) return orders;
         if (orderCount(world, user) <= at) continue;

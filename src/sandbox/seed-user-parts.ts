@@ -74,7 +74,7 @@ interface PartOwner {
 const orderStream = textHash('orders');
 /** Numbers of orders, each equally likely. */
 const orderCounts = [0, 0, 0, 0, 1, 1, 2, 3] as const;
-export const mostOrders = 3;
+export const maxOrders = 3;
 /** Distance between the packages of a user's orders. */
 const packageStep = 7;
 
@@ -111,7 +111,7 @@ function orderStatus(draw: number): string {
 
 /** Makes order number `at` of the user, counted from 0. */
 export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonRecord {
-  const random = randomFor(world, 'order', owner.id * mostOrders + at);
+  const random = randomFor(world, 'order', owner.id * maxOrders + at);
   const packageId = packageOf(world, owner.id, at);
   const category = categories[(packageId - 1) % categories.length];
   const status = orderStatus(random.fraction());
@@ -119,7 +119,7 @@ export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonR
   const price = monthlyCents(world.seed, packageId) / 100;
   const due = stamp(world.now + (random.below(30) - (status === 'active' ? 0 : 60)) * dayMs);
   return {
-    id: owner.id * mostOrders + at,
+    id: owner.id * maxOrders + at,
     user_id: owner.id,
     package_id: packageId,
     price_id: packageId * 10,
@@ -250,7 +250,7 @@ export function seedUserParts(kind: string, world: SeedWorld, owner: PartOwner):
       return world.packages === 0 ? [] : payments(world, owner);
     case 'suborders':
       return many([0, 0, 0, 0, 0, 0, 0, 1], (random) => ({
-        order_id: owner.id * mostOrders,
+        order_id: owner.id * maxOrders,
         name: 'Extra storage',
         status: 'active',
         price: { period: 'monthly', price: 1 + random.below(9) },

@@ -34,11 +34,11 @@ export function hasLongNumber(text: string): boolean {
 const longExponent = /[:,[\s]-?\d[\d.]*e[+-]?\d{3}/i;
 
 /** Longer numbers stay text: calculating with ten million digits takes a minute. */
-const mostDigits = 1_000;
+const maxDigits = 1_000;
 
 /** Returns a number as a double if that is exact, else as a bigint if it is an integer, else as its text. */
 function exactValue(value: number, source: string): number | bigint | string {
-  if (source.length > mostDigits) return source;
+  if (source.length > maxDigits) return source;
   if (/^-?\d+$/.test(source)) return Number.isSafeInteger(value) ? value : BigInt(source);
   return Number.isFinite(value) && new Big(source).eq(new Big(String(value))) ? value : source;
 }
@@ -73,10 +73,10 @@ export function stringifyExactly(value: unknown, indent?: number): string {
 }
 
 /** SQLite reads JSON of at most a thousand levels; `JSON.stringify` overflows its stack at some thousands. */
-const mostLevels = 1_000;
+const maxLevels = 1_000;
 
 /** Whether arrays and objects are nested too deeply to be stored. Takes a tenth of the time of parsing a page. */
-export function isTooDeep(parsed: unknown, levels = mostLevels): boolean {
+export function isTooDeep(parsed: unknown, levels = maxLevels): boolean {
   if (typeof parsed !== 'object' || parsed === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(parsed)) return parsed.some((each) => isTooDeep(each, levels - 1));

@@ -14,14 +14,25 @@ export function openApi({ settings, log, clock }: Omit<Surroundings, 'signal'>, 
   const { baseUrl, key, warnings } = serverOf(settings);
   for (const warning of warnings) log.warn({}, warning);
   const { timeoutMs, concurrency, attempts, requestsPerSecond, pageSize } = settings.api;
-  const network = networkOf(settings);
   const store = sharedStoreOf(settings);
   const budget =
     store && budgetIn(store, { address: baseUrl, keyMark: markOf(key.reveal()), requestsPerSecond, log }, releases);
-  const times = { clock, elapsed: () => performance.now() };
-  const options = { timeoutMs, concurrency, attempts, requestsPerSecond, budget, pageSize, network, log, ...times };
-  const server = { baseUrl, key: key.reveal(), userAgent: `admin-mirror/${version()}` };
-  return releases.add(openClient({ ...server, ...options }));
+  const client = openClient({
+    baseUrl,
+    key: key.reveal(),
+    userAgent: `admin-mirror/${version()}`,
+    timeoutMs,
+    concurrency,
+    attempts,
+    requestsPerSecond,
+    budget,
+    pageSize,
+    network: networkOf(settings),
+    log,
+    clock,
+    elapsed: () => performance.now(),
+  });
+  return releases.add(client);
 }
 
 /** Returns the request budget in the shared store, and connects to the store at the first request. */

@@ -71,7 +71,7 @@ function* piecesOf(content: Buffer): Generator<string, undefined> {
 
 /** Removes the secrets, and the passwords that the body itself gives, from the response to a write. */
 export function scrubbedOf(body: string, secrets: readonly string[]): string {
-  // A password that stands in a field may be repeated elsewhere in the body.
+  // A password in a field may be repeated elsewhere in the body.
   const hide = hiderOf([...secrets, ...passwordsGiven(body)]);
   return withoutPasswords(hide(withPlainLetters(body)));
 }

@@ -1,11 +1,11 @@
 /**
- * The switches: everything that the API's reference leaves open, and every way to fail, in one table. The command
- * line's help, the control route's checks and the documentation are made from it.
+ * The table of switches: everything that the API's reference leaves open, and every way to fail. The command line's help, the
+ * checks of the control routes and docs/sandbox.md follow from it. Presets set many switches at once.
  */
 import { suggestion, UsageError } from '../model/errors.ts';
 import { type ReadFault, readFaults, type WriteFault, writeFaults } from './faults.ts';
 
-/** How a switch's value is read: `probability` is 0 to 1, `count` a whole number, `amount` any number from 0. */
+/** How to read a switch's value: `probability` is 0 to 1, `count` a whole number, `amount` any number from 0. */
 type SwitchKind = 'probability' | 'count' | 'amount' | 'minutes' | 'flag' | 'choice' | 'text';
 
 export interface Switch<T extends string | number | boolean = string | number | boolean> {
@@ -34,65 +34,68 @@ function choice<const V extends readonly [string, ...string[]]>(values: V, meani
 }
 
 const lists = {
-  page_max: count('largest page that is served; 0: no bound'),
+  page_max: count('largest page size; 0: no limit'),
   page_over: choice(
     ['clamp', 'refuse', 'ignore'],
     'a page size over page_max is cut to it, refused with 422, or every page size is ignored',
   ),
-  depth: count('records of a list beyond which its pages show none; 0: no bound'),
+  depth: count('pages of a list show nothing after this many records; 0: no limit'),
   depth_over: choice(['empty', 'refuse', 'error'], 'a page beyond the depth is empty, refused with 422, or gets 500'),
-  sorts: choice(['kept', 'ignored', 'random'], 'sorts are kept, ignored (by id), or another order on every request'),
+  sorts: choice(
+    ['kept', 'ignored', 'random'],
+    'lists keep the requested order, come by id, or in another order on every request',
+  ),
   sort_ties: choice(['stable', 'random'], 'equal sort values come by id, or in another order on every request'),
-  unknown_keys: choice(['refuse', 'ignore'], 'filter, sort and include keys that are not known: 400, or left out'),
+  unknown_keys: choice(['refuse', 'ignore'], 'unknown filter, sort and include keys get 400 or are ignored'),
   includes_refused: text('include names, separated by commas, that get 400'),
   includes_ignored: text('include names, separated by commas, that are left out of the response'),
   filter_errors: text('filter keys, separated by commas, that get 500'),
   subscribed_filter: choice(['equal', 'inverted'], 'filter[is_subscribed]=0 finds 0, or finds 1'),
 } as const;
 
-/** What the host cannot do, and what stands between it and the client. */
+/** Limits of the host, and what stands between it and the client. */
 const host = {
-  page_breaks_over: count('records beyond which the host fails to make a page; 0: none'),
-  page_breaks_bytes: count('bytes beyond which the host fails to make a body; 0: none'),
+  page_breaks_over: count('the host cannot make pages of more records than this; 0: no limit'),
+  page_breaks_bytes: count('the host cannot make bodies of more bytes than this; 0: no limit'),
   poisoned: text('records that make every response with them fail, separated by commas: users:17,emails:4'),
   page_breaks_how: choice(
     ['error_500', 'error_502', 'html', 'hang', 'truncated', 'reset_middle', 'empty_body', 'says_so'],
-    'how a response fails that the host cannot make: as the read fault of that name, or with a message and 200',
+    'how a response that the host cannot make fails: like the read fault of that name, or says_so: 200 with a message',
   ),
-  cache_seconds: amount('a cache in front gives the same response to the same GET for so long, with Age; 0: none'),
+  cache_seconds: amount('how long a cache gives the same response to the same GET, with Age; 0: no cache'),
   cache_obeys: flag('the cache lets requests with Cache-Control: no-cache pass', true),
   compression: choice(
     ['none', 'gzip', 'br', 'deflate', 'deflate_raw', 'zstd'],
-    'bodies come compressed, though nothing requests it',
+    'bodies come compressed, although the client did not ask for it',
   ),
   byte_order_mark: flag('bodies begin with a byte order mark'),
   data_as_object: flag('data of a list is an object whose keys are numbers'),
 } as const;
 
 const totals = {
-  totals_more: count('how much every total is too large'),
-  totals_cap: count('largest total that is given; 0: no bound'),
-  totals_cached: amount("seconds of the sandbox's clock for which a total is remembered"),
-  deletes: choice(['gone', 'counted'], 'a deleted record is gone, or totals go on counting it and nothing shows it'),
+  totals_more: count('every total is too large by this much'),
+  totals_cap: count('no total is larger than this; 0: no limit'),
+  totals_cached: amount("how long a total is cached, in seconds of the sandbox's clock"),
+  deletes: choice(['gone', 'counted'], 'a deleted record is gone, or totals still count it although no page shows it'),
   pages_hide: text('records that totals and offsets count and pages leave out, separated by commas: users:17,emails:4'),
-  empty_lists: text('resources, separated by commas, whose lists show nothing and count 0'),
-  lists_of: text('lists that show the records of another, separated by commas: users:emails'),
-  same_ids: text('records that lists show under the id of another, separated by commas: users:17:18 is 17 shown as 18'),
-  missing_users: flag('every single user gets 404'),
+  empty_lists: text('resources, separated by commas, whose lists are empty and have a total of 0'),
+  lists_of: text('lists that show the records of another list, separated by commas: users:emails'),
+  same_ids: text('records that lists show under the id of another, separated by commas: users:17:18 shows 17 as 18'),
+  missing_users: flag('a request for a single user always gets 404'),
 } as const;
 
 const dates = {
-  date_format: choice(['both', 'iso', 'dmy'], 'how the days of a range are read: YYYY-MM-DD, DD-MM-YYYY or both'),
+  date_format: choice(['both', 'iso', 'dmy'], 'the format of days in a range: YYYY-MM-DD, DD-MM-YYYY or both'),
   date_unreadable: choice(
     ['refuse', 'error', 'ignore', 'empty'],
-    'a day that cannot be read: 422, 500, as if not given, or no record found',
+    'a range with an unreadable day gets 422, gets 500, is ignored, or finds no record',
   ),
   date_ranges: choice(['on', 'ignored', 'error'], 'ranges work, are ignored, or get 500'),
   date_end: choice(
     ['midnight', 'exclusive', 'day'],
-    'a range ends with midnight at the start of its last day, just before it, or with that whole day',
+    'a range includes midnight at the start of its last day, ends just before it, or includes the whole last day',
   ),
-  timezone_minutes: { ...numeric('minutes', "how far the server's days lie from UTC; east is positive", 0) },
+  timezone_minutes: numeric('minutes', "offset of the server's days from UTC; east is positive", 0),
 } as const;
 
 const shapes = {
@@ -100,23 +103,20 @@ const shapes = {
   flags_as_booleans: probability('a record has its flags as true and false'),
   flags_as_strings: probability('a record has its flags as "0" and "1"'),
   empty_objects_as_arrays: probability('a record has its empty objects as []'),
-  unknown_fields: probability('a record has fields that the reference does not name (always the same records)'),
+  unknown_fields: probability("a record has fields that are not in the API's reference (always the same records)"),
   missing_fields: probability('a record lacks one of its fields (always the same records)'),
   answer_shape: choice(['data', 'bare', 'named'], 'one record comes as {"data": …}, bare, or as {"user": …}'),
-  large_ids: flag('ids of records are served larger by 2^53'),
+  large_ids: flag('ids are served with 2^53 added'),
 } as const;
 
 const rules = {
   refusal_status: count('status of {"success": false} responses', 422),
-  transactions: choice(
-    ['shown', 'hidden'],
-    'balance transactions come with a user who is requested with them, or never',
-  ),
-  transactions_delay: amount("seconds of the sandbox's clock before a balance transaction is shown"),
-  description_max: count('characters of a balance transaction that are kept of its description; 0: all'),
+  transactions: choice(['shown', 'hidden'], 'balance transactions are shown if they are requested, or never'),
+  transactions_delay: amount("how long before a balance transaction is shown, in seconds of the sandbox's clock"),
+  description_max: count('how many characters of the description of a balance transaction are kept; 0: all'),
   set_below_zero: choice(
     ['allowed', 'refused'],
-    'a balance may be set to an amount below 0, or that is refused with 422',
+    'setting a balance to an amount below 0 is allowed, or refused with 422',
   ),
   description_form: choice(
     ['plain', 'upper', 'escaped'],
@@ -124,11 +124,11 @@ const rules = {
   ),
   negative_balance: choice(
     ['allowed', 'refused', 'clamped'],
-    'a balance may fall below 0, or the change is refused, or cut off at 0',
+    'a change that takes a balance below 0 is allowed, refused, or stops at 0',
   ),
   balance_update: choice(
     ['made', 'lost'],
-    'a change reaches the balance, or is recorded as a transaction and overwritten by another writer',
+    'a change reaches the balance, or is recorded as a transaction but overwritten by another writer',
   ),
   delete_emails_with_user: flag("deleting a user deletes the user's emails"),
   forbidden: text('resources (packages) or operations (users.delete), separated by commas, that get 403'),
@@ -136,30 +136,30 @@ const rules = {
 } as const;
 
 const limits = {
-  rate_limit: count('requests a window; more get 429; 0: no limit'),
+  rate_limit: count('requests allowed in a window; further ones get 429; 0: no limit'),
   rate_window: amount("length of the window in seconds of the sandbox's clock", 60),
   rate_headers: flag('responses carry X-RateLimit-Limit and X-RateLimit-Remaining', true),
   retry_after: choice(['seconds', 'date', 'none'], 'how Retry-After is written on 429 and 503'),
-  retry_after_seconds: count('the wait that 503 and a drawn 429 name', 1),
-  latency: amount('milliseconds before each response'),
-  latency_jitter: amount('up to so many milliseconds more'),
+  retry_after_seconds: count('the wait in Retry-After on 503 and on the 429 of too_many', 1),
+  latency: amount('delay of each response in milliseconds'),
+  latency_jitter: amount('largest random addition to the latency in milliseconds'),
 } as const;
 
 const churn = {
-  churn_inserts: amount('records that appear before each list request, on average'),
-  churn_updates: amount('records that change before each list request, on average'),
-  churn_deletes: amount('records that go before each list request, on average'),
-  churn_backdated: probability('a record that appears has its created_at in the past'),
-  quiet_days: text('days without new records in the seed data, as 2025-12-20..2026-01-10; only at the start'),
+  churn_inserts: amount('records added before each list request, on average'),
+  churn_updates: amount('records changed before each list request, on average'),
+  churn_deletes: amount('records deleted before each list request, on average'),
+  churn_backdated: probability('an added record has its created_at in the past'),
+  quiet_days: text('days without new records in the seed data, as in 2025-12-20..2026-01-10; only at the start'),
   ties: probability('a new record has the created_at of the one before it', 0.02),
 } as const;
 
 const faults = {
-  fault_streak: count('the same request fails at most so many times in a row; 0: no bound'),
+  fault_streak: count('how many times in a row the same request may fail; 0: no limit'),
   html_status: count('status of HTML pages', 502),
   html_content_type: text('content type of HTML pages', 'text/html; charset=UTF-8'),
   oversized_bytes: count('size of an oversized body', 70 * 1024 * 1024),
-  late_commit_ms: count('how long a late write waits', 50),
+  late_commit_ms: count('how many milliseconds after the reset commit_late writes', 50),
 } as const;
 
 type FaultSwitches = { readonly [F in ReadFault as `read_${F}`]: Switch<number> } & {
@@ -171,7 +171,7 @@ const faultSwitches = Object.fromEntries([
   ...Object.entries(writeFaults).map(([name, meaning]) => [`write_${name}`, probability(`write: ${meaning}`)]),
 ]) as FaultSwitches;
 
-/** Every switch by name, in the order in which they are listed. */
+/** All switches by name, in the order in which they are listed. */
 export const switches = {
   ...lists,
   ...host,
@@ -193,7 +193,7 @@ export type Behaviour = {
 
 export const switchNames = Object.keys(switches) as SwitchName[];
 
-/** Every switch at its default: no faults, stable data, everything by the reference. */
+/** All switches at their defaults: no faults, stable data, everything as the API's reference says. */
 export const defaultBehaviour = Object.fromEntries(
   Object.entries(switches).map(([name, each]) => [name, each.default]),
 ) as unknown as Behaviour;
@@ -228,7 +228,7 @@ function readValue(name: string, { kind, values }: Switch, value: unknown): stri
   return number;
 }
 
-/** Text is read as the switch's own kind, as flags of the command line have it. Throws a UsageError. */
+/** Reads values of switches, also as text, as flags of the command line give them. Throws a UsageError. */
 export function readBehaviour(values: Readonly<Record<string, unknown>>): Partial<Behaviour> {
   const read: Record<string, string | number | boolean> = {};
   for (const [name, value] of Object.entries(values)) {
@@ -245,14 +245,14 @@ export function readBehaviour(values: Readonly<Record<string, unknown>>): Partia
 export const chaosNames = ['calm', 'rough', 'storm'] as const;
 export type Chaos = (typeof chaosNames)[number];
 
-/** What each is for, as the command line's help says it. */
+/** What each preset does, for the command line's help. */
 export const chaosMeanings: Readonly<Record<Chaos, string>> = {
-  calm: 'no faults, quiet data, everything by the reference',
-  rough: 'a few of every hundred responses fail in some way, values change their form; the data stays quiet',
-  storm: 'more of it, with a rate limit, hangs, shifted days and data that changes under the reader',
+  calm: "no faults, unchanging data, everything as the API's reference says",
+  rough: 'a few of every hundred responses fail and values change their form; the data does not change',
+  storm: 'more faults, a rate limit, hangs, shifted days, and data that changes while it is read',
 };
 
-/** Switches as the flags of the command line have them. */
+/** Reads switches as the flags of the command line give them. */
 function preset(text: string): Partial<Behaviour> {
   const words = text.trim().split(/\s+/);
   return readBehaviour(Object.fromEntries(words.map((word) => word.split('='))));
@@ -281,7 +281,7 @@ const storm = {
 
 const presets: Readonly<Record<Chaos, Partial<Behaviour>>> = { calm: {}, rough, storm };
 
-/** Every switch as the preset has it. */
+/** Returns all switches as the preset sets them. */
 export function behaviourOf(chaos: Chaos): Behaviour {
   return { ...defaultBehaviour, ...presets[chaos] };
 }

@@ -1,13 +1,13 @@
-/** When the seed records were created: more of them lately, on working days and in the evening. */
+/** Decides when the seed records were created: more of them recently, on working days and in the evening. */
 import { UsageError } from '../model/errors.ts';
 import { dayMs, hourMs, parseDay, startOfDay } from '../model/time.ts';
 
-/** How busy each hour of a day is, from midnight UTC on. */
+/** Relative number of new records in each hour of a day, from midnight UTC. */
 const hourWeights = [5, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 13, 14, 15, 15, 15, 16, 17, 17, 15, 11, 8];
-/** How busy each day of a week is, from Sunday on. */
+/** Relative number of new records on each day of a week, from Sunday. */
 const dayWeights = [8, 11, 12, 12, 11, 11, 9];
 
-/** Days over which the records are spread: about three years. */
+/** The records are spread over this many days, about three years. */
 const spanDays = 1_096;
 
 const secondTexts: string[] = [];
@@ -18,7 +18,7 @@ for (let second = 0; second < 3_600; second += 1) {
 
 const hourTexts = new Map<number, string>();
 
-/** The instant as the API writes it, cut to its second; quick, because every record has several. */
+/** Writes the instant as the API does, cut to its second. Cached for speed, because every record has several. */
 export function stamp(ms: number): string {
   const hour = Math.floor(ms / hourMs);
   let text = hourTexts.get(hour);
@@ -30,7 +30,7 @@ export function stamp(ms: number): string {
   return text + (secondTexts[Math.floor((ms - hour * hourMs) / 1_000)] ?? '');
 }
 
-/** From when to when nothing is created, ms; nothing where no days are given. Throws a UsageError. */
+/** Parses the days on which nothing is created into a start and an end, ms; empty if none are given. Throws a UsageError. */
 function quietDays(text: string): readonly number[] {
   if (text === '') return [];
   const days = text.split('..').map(parseDay);
@@ -42,14 +42,15 @@ function quietDays(text: string): readonly number[] {
   });
 }
 
-/** Turns positions between 0 and 1, in rising order, into moments between three years ago and now. */
+/** Turns positions between 0 and 1 into moments between three years ago and now. */
 export class Calendar {
   readonly #start: number;
   readonly #end: number;
+  /** The share of all records that were created before each hour. */
   readonly #reached: Float64Array;
   #hour = 0;
 
-  /** @param quiet days without a record, as `2025-12-20..2026-01-10`; none where it is empty */
+  /** @param quiet days without a record, as in `2025-12-20..2026-01-10`; empty for none */
   constructor(now: number, quiet = '') {
     const [quietFrom = Infinity, quietTo = Infinity] = quietDays(quiet);
     this.#end = Math.floor(now / 1_000) * 1_000;
@@ -63,19 +64,14 @@ export class Calendar {
       const day = dayWeights[(Math.floor(from / dayMs) + 4) % 7] ?? 1;
       const hour = hourWeights[Math.floor(from / hourMs) % 24] ?? 1;
       const share = Math.min(1, (this.#end - from) / hourMs);
-      // Four times as many a day at the end as at the beginning.
+      // Growth: four times as many records a day at the end as at the beginning.
       if (from < quietFrom || from >= quietTo) sum += day * hour * share * (1 + (3 * at) / hours);
       this.#reached[at + 1] = sum;
     }
     for (let at = 1; at <= hours; at += 1) this.#reached[at] = (this.#reached[at] ?? 0) / sum;
   }
 
-  /** The first moment that a record can have. */
-  start(): number {
-    return this.#start;
-  }
-
-  /** The moment at that position, in ms, a whole second. Fastest where positions rise from call to call. */
+  /** Returns the moment at the position, ms, in whole seconds. Fastest if positions rise from call to call. */
   at(position: number): number {
     if ((this.#reached[this.#hour] ?? 0) > position) this.#hour = 0;
     while ((this.#reached[this.#hour + 1] ?? 1) < position) this.#hour += 1;

@@ -1,4 +1,4 @@
-/** Changes of records beside the API: at random, as other people do to a server while a client reads it, or as a test sets them. */
+/** Changes records without the API: at random, like other people while a client reads, or exactly as a test says. */
 import type { ResourceName } from '../model/resources.ts';
 import { dayMs, timestampOf } from '../model/time.ts';
 import type { JsonRecord } from './envelope.ts';
@@ -17,12 +17,13 @@ export interface ChurnCounts {
   readonly backdated?: number;
 }
 
-function anyRecord(state: SandboxState, resource: ResourceName): JsonRecord | undefined {
+function randomRecord(state: SandboxState, resource: ResourceName): JsonRecord | undefined {
   const table = state.tables[resource];
   return table.from(1 + state.churn.below(table.lastId())) ?? table.from(1);
 }
 
-function createdAt(state: SandboxState, resource: ResourceName, backdated: number): string | undefined {
+/** Draws a creation time for a new record; undefined for the present. */
+function drawCreatedAt(state: SandboxState, resource: ResourceName, backdated: number): string | undefined {
   const { churn } = state;
   if (churn.chance(backdated)) {
     const ms = state.clock.now() - churn.below(1_000 * dayMs);
@@ -33,7 +34,7 @@ function createdAt(state: SandboxState, resource: ResourceName, backdated: numbe
   return typeof last?.['created_at'] === 'string' ? last['created_at'] : undefined;
 }
 
-function touch(state: SandboxState, resource: ResourceName, record: JsonRecord): void {
+function changeAtRandom(state: SandboxState, resource: ResourceName, record: JsonRecord): void {
   const { churn } = state;
   const id = record['id'] as number;
   switch (resource) {
@@ -57,22 +58,22 @@ function touch(state: SandboxState, resource: ResourceName, record: JsonRecord):
   }
 }
 
-/** Makes so many changes at random places; says how many were made. */
+/** Makes the given numbers of changes to random records and returns how many were made. */
 export function churnNow(state: SandboxState, resource: ResourceName, counts: ChurnCounts): number {
   let changes = 0;
   for (let left = counts.inserts ?? 0; left > 0; left -= 1) {
-    const at = createdAt(state, resource, counts.backdated ?? 0);
+    const at = drawCreatedAt(state, resource, counts.backdated ?? 0);
     insertRecord(state, resource, at === undefined ? {} : { created_at: at });
     changes += 1;
   }
   for (let left = counts.updates ?? 0; left > 0; left -= 1) {
-    const record = anyRecord(state, resource);
+    const record = randomRecord(state, resource);
     if (record === undefined) break;
-    touch(state, resource, record);
+    changeAtRandom(state, resource, record);
     changes += 1;
   }
   for (let left = counts.deletes ?? 0; left > 0; left -= 1) {
-    const record = anyRecord(state, resource);
+    const record = randomRecord(state, resource);
     if (record === undefined) break;
     removeRecord(state, resource, record['id'] as number);
     changes += 1;
@@ -80,18 +81,18 @@ export function churnNow(state: SandboxState, resource: ResourceName, counts: Ch
   return changes;
 }
 
-/** 2.3 is 2, and 3 in three of ten cases. */
-function drawn(state: SandboxState, average: number): number {
+/** Rounds at random: 2.3 becomes 3 in three of ten cases, otherwise 2. */
+function roundAtRandom(state: SandboxState, average: number): number {
   return Math.floor(average) + (state.churn.chance(average % 1) ? 1 : 0);
 }
 
-/** What other people change before a list is served, as the switches have it. */
+/** Makes the changes that the switches set for the time before a list is served. */
 export function churnBefore(state: SandboxState, resource: ResourceName): void {
   const { behaviour } = state;
   churnNow(state, resource, {
-    inserts: drawn(state, behaviour.churn_inserts),
-    updates: drawn(state, behaviour.churn_updates),
-    deletes: drawn(state, behaviour.churn_deletes),
+    inserts: roundAtRandom(state, behaviour.churn_inserts),
+    updates: roundAtRandom(state, behaviour.churn_updates),
+    deletes: roundAtRandom(state, behaviour.churn_deletes),
     backdated: behaviour.churn_backdated,
   });
 }
@@ -101,7 +102,7 @@ function plausibleUser(state: SandboxState, id: number): JsonRecord {
   const each = churn.pick(people);
   const [first, firstPlain] = churn.pick(each.first);
   const [last, lastPlain] = churn.pick(each.last);
-  // The id keeps it apart from every other username.
+  // The id makes the username unique.
   const username = `${firstPlain}.${lastPlain}.${id}`;
   return {
     username,
@@ -138,7 +139,7 @@ function plausible(state: SandboxState, resource: ResourceName, id: number, at: 
   }
 }
 
-/** Adds a record; what is not given is generated. Gives it back whole. Throws UsageError where the id is taken. */
+/** Adds a record, generates the fields that are not given, and returns it. Throws a UsageError if the id is taken. */
 export function insertRecord(state: SandboxState, resource: ResourceName, fields: JsonRecord): JsonRecord {
   const table = state.tables[resource];
   const id = typeof fields['id'] === 'number' ? fields['id'] : table.nextId();
@@ -148,7 +149,7 @@ export function insertRecord(state: SandboxState, resource: ResourceName, fields
   return table.insert({ ...made, ...fields, id });
 }
 
-/** A field set to undefined is taken away. Throws UsageError where there is no such record. */
+/** Changes fields of a record; undefined removes a field. Throws a UsageError if there is no such record. */
 export function updateRecord(state: SandboxState, resource: ResourceName, id: number, fields: JsonRecord): JsonRecord {
   const table = state.tables[resource];
   const record = table.get(id);
@@ -158,7 +159,7 @@ export function updateRecord(state: SandboxState, resource: ResourceName, id: nu
   return updated;
 }
 
-/** Takes a record away; false where there was none. */
+/** Removes a record. Returns false if there was none. */
 export function removeRecord(state: SandboxState, resource: ResourceName, id: number): boolean {
   return resource === 'users' ? removeUser(state, id) : removeFrom(state, resource, id);
 }

@@ -1,17 +1,11 @@
-/** The sandbox's other side: what a test, or a person through the control routes, can see and set. */
+/** The control over a running sandbox: what a test, or a person through the control routes, can see and set. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { messageOf, OperatorError, UsageError } from '../model/errors.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../model/resources.ts';
 import { isSameWord } from '../model/secret.ts';
 import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, chaosNames, readBehaviour, switches } from './behaviour.ts';
-import {
-  type ChurnCounts,
-  churnNow,
-  insertRecord,
-  removeRecord,
-  updateRecord,
-} from './churn.ts';
+import { type ChurnCounts, churnNow, insertRecord, removeRecord, updateRecord } from './churn.ts';
 import type { ScriptedFault } from './faults.ts';
 import type { Parent } from './related.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
@@ -38,12 +32,11 @@ function readTime(time: number | string): number {
   return ms;
 }
 
-/** The control over a running sandbox. */
 export function createControl(parts: ServerParts) {
   const { state } = parts;
   const reading = (): ClockReading => ({ now: state.clock.now(), frozen: state.clock.frozen() });
-  // A request may name anything.
-  const known = (name: ResourceName): ResourceName => {
+  // A request to a control route may name anything.
+  const checkedName = (name: ResourceName): ResourceName => {
     if (isResourceName(name)) return name;
     throw new UsageError(`the sandbox has no resource "${String(name)}"`, {
       advice: `It has: ${resourceNames.join(', ')}.`,
@@ -51,17 +44,17 @@ export function createControl(parts: ServerParts) {
   };
   const parentOf = (parent: Parent, id: number): JsonRecord => {
     if (parent !== 'users' && parent !== 'packages') {
-      throw new UsageError(`the sandbox keeps no related records of ${String(parent)}`);
+      throw new UsageError(`the sandbox has no related records of ${String(parent)}`);
     }
     const record = state.tables[parent].get(id);
     if (record === undefined) throw new UsageError(`the sandbox has no record ${id} in ${parent}`);
     return record;
   };
   return {
-    /** Every switch, with its meaning and its default. */
+    /** All switches, with their meanings and defaults. */
     switches: () => switches,
     behaviour: () => state.behaviour,
-    /** Sets some switches; the others stay. Throws UsageError for a name or value that is not known. */
+    /** Sets some switches; the others stay. Throws a UsageError for an unknown name or an invalid value. */
     setBehaviour: (values: Partial<Behaviour>): Behaviour =>
       (state.behaviour = { ...state.behaviour, ...readBehaviour(values) }),
     setChaos: (chaos: Chaos): Behaviour => {
@@ -71,7 +64,7 @@ export function createControl(parts: ServerParts) {
       });
     },
     clock: reading,
-    /** Sets the time: ms since 1970, or ISO 8601. It runs on from there unless frozen. */
+    /** Sets the time (ms since 1970, or ISO 8601), from which the clock runs on unless `frozen`. */
     setClock: (time: number | string, { frozen = false }: { readonly frozen?: boolean } = {}): ClockReading => {
       state.clock.set(readTime(time), frozen);
       return reading();
@@ -80,31 +73,31 @@ export function createControl(parts: ServerParts) {
       state.clock.advance(ms);
       return reading();
     },
-    /** Every record in the order of ids, as the API serves it when nothing goes wrong. */
-    dump: (resource: ResourceName) => Array.from(state.tables[known(resource)].everyBody(), fromJson),
-    count: (resource: ResourceName) => state.tables[known(resource)].count(),
-    get: (resource: ResourceName, id: number) => state.tables[known(resource)].get(id),
-    /** Adds a record; what is not given is generated. */
-    insert: (resource: ResourceName, fields: JsonRecord = {}) => insertRecord(state, known(resource), fields),
-    /** Changes some fields, and `updated_at` with them. */
+    /** Returns all records in the order of ids, as the API serves them when nothing goes wrong. */
+    dump: (resource: ResourceName) => Array.from(state.tables[checkedName(resource)].everyBody(), fromJson),
+    count: (resource: ResourceName) => state.tables[checkedName(resource)].count(),
+    get: (resource: ResourceName, id: number) => state.tables[checkedName(resource)].get(id),
+    /** Adds a record. Fields that are not given are generated. */
+    insert: (resource: ResourceName, fields: JsonRecord = {}) => insertRecord(state, checkedName(resource), fields),
+    /** Changes some fields, and `updated_at` unless it is given. */
     update: (resource: ResourceName, id: number, fields: JsonRecord) =>
-      updateRecord(state, known(resource), id, fields),
-    /** Takes a record away without the API's rules; false where there is none. */
-    remove: (resource: ResourceName, id: number) => removeRecord(state, known(resource), id),
-    /** Related records of a user or a package, oldest first. */
+      updateRecord(state, checkedName(resource), id, fields),
+    /** Removes a record without the API's rules. Returns false if there is none. */
+    remove: (resource: ResourceName, id: number) => removeRecord(state, checkedName(resource), id),
+    /** Returns the related records of a user or a package, oldest first. */
     related: (parent: Parent, id: number, kind: string) => state.related.list(parent, parentOf(parent, id), kind),
-    /** Puts exactly these in the place of all of that kind. */
+    /** Replaces all related records of that kind by these. */
     setRelated: (parent: Parent, id: number, kind: string, records: readonly JsonRecord[]): void => {
       parentOf(parent, id);
       state.related.replace(parent, id, kind, records);
     },
-    churn: (resource: ResourceName, counts: ChurnCounts) => churnNow(state, known(resource), counts),
-    /** Exact faults for the next requests that match. */
+    churn: (resource: ResourceName, counts: ChurnCounts) => churnNow(state, checkedName(resource), counts),
+    /** Sets faults for the next requests that match. */
     faultNext: (faults: ScriptedFault | readonly ScriptedFault[]): void => parts.faults.script([faults].flat()),
     clearFaults: (): void => parts.faults.clear(),
-    /** Makes the writes now that `commit_late` has put off; says how many. */
+    /** Makes the writes that `commit_late` has put off, and returns how many there were. */
     commitLate: () => parts.late.now(),
-    /** Every write that was made through the API, in order. */
+    /** Returns all writes that were made through the API, in order. */
     ledger: () => state.ledger.entries(),
     requests: () => parts.log.counts(),
     clearRequests: (): void => parts.log.clear(),
@@ -115,20 +108,20 @@ function send(reply: FastifyReply, value: unknown): FastifyReply {
   return reply.header('content-type', 'application/json').send(toJson(value));
 }
 
-/** Why the request is refused: whoever has the control sees and changes everything. */
+/** Returns why the request is refused; null if it is allowed. Whoever has the control sees and changes everything. */
 function refusalOf({ headers }: FastifyRequest, url: string, key: string): { status: number; message: string } | null {
-  // A web page of elsewhere whose name was made to mean this machine would come with that name.
+  // Against DNS rebinding: a web page whose host name was made to point to this machine sends that name.
   const { host, port } = new URL(url);
   if (headers.host !== host && headers.host !== `localhost:${port}`) {
-    return { status: 403, message: `the control routes are at ${host} alone` };
+    return { status: 403, message: `the control routes are only at ${host}` };
   }
   if (isSameWord(headers.authorization ?? '', `Bearer ${key}`)) return null;
   return { status: 401, message: 'the control routes need the control key that the sandbox prints at its start' };
 }
 
 /**
- * Whatever a test does in the process of the sandbox, a person does by a request with the key: `POST /control/NAME`, its arguments
- * as a JSON array. What is refused gets 400 and the reason.
+ * Adds a route for each function of the control: `POST /control/NAME` with the control key and the arguments as a JSON array. A
+ * refused call gets 400 and the reason.
  */
 export function addControlRoutes(app: FastifyInstance, control: SandboxControl, url: () => string, key: string): void {
   for (const [name, act] of Object.entries<(...given: never[]) => unknown>(control)) {

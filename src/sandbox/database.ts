@@ -7,14 +7,14 @@ import type { OperationName } from '../model/operations.ts';
 import { type ResourceName, resourceNames, resourceOf, sqlTypeOf } from '../model/resources.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
-/** With a name of its own, by which the types of the package can name it. */
+/** A named type, so that the package's type declarations can refer to it. */
 export interface Db extends Database.Database {}
 
-/** "AdSb": marks a file as a sandbox's, so that no other database is ever written to by mistake. */
+/** "AdSb" marks a file as a sandbox's, so that no other database is ever overwritten by mistake. */
 const applicationId = 0x41645362;
 const schemaVersion = 1;
 
-/** Columns stored beside the text because an index holds them; the others are computed. */
+/** Columns that are stored because they are indexed; the others are computed from the text. */
 export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['created_at', 'username', 'email'],
   packages: ['created_at'],
@@ -22,7 +22,7 @@ export const storedColumns: Readonly<Record<ResourceName, readonly string[]>> = 
   coupons: ['created_at'],
 };
 
-/** The order of each resource's walk, and the counting of date ranges. */
+/** Indexes for the orders in which clients walk lists, and for counting date ranges. */
 export const walkIndexes = [
   'CREATE INDEX IF NOT EXISTS users_walk ON users (created_at, username)',
   'CREATE INDEX IF NOT EXISTS packages_walk ON packages (created_at)',
@@ -31,7 +31,7 @@ export const walkIndexes = [
   'CREATE INDEX IF NOT EXISTS coupons_walk ON coupons (created_at)',
 ];
 
-/** A name in SQL; `order` is a field of packages. */
+/** Quotes a name for SQL: `order`, a keyword, is a field of packages. */
 export function quoted(name: string): string {
   return `"${name}"`;
 }
@@ -41,7 +41,7 @@ function tableSql(name: ResourceName): string {
   const columns = resourceOf(name)
     .fields.filter((field) => field.name !== 'id')
     .map((field) => {
-      // NUMERIC keeps a whole number whole, as the text that is served has it.
+      // NUMERIC keeps integers as integers, as in the text that is served.
       const column = `${quoted(field.name)} ${field.type === 'number' ? 'NUMERIC' : sqlTypeOf(field.type)}`;
       if (stored.includes(field.name)) return column;
       return `${column} GENERATED ALWAYS AS (body ->> '$.${field.name}') VIRTUAL`;
@@ -87,7 +87,7 @@ function fileError(file: string, error: unknown): FileError {
   });
 }
 
-/** Throws FileError where the file is a pipe, or another user's in a folder for all. */
+/** Throws a FileError if the file is a pipe, or belongs to another user in a folder that all can write to. */
 export function checkPlace(file: string): void {
   try {
     refuseUnfitDatabase(file);
@@ -96,17 +96,17 @@ export function checkPlace(file: string): void {
   }
 }
 
-/** A new database with empty tables, in memory or in a file, whatever was there before. Throws FileError. */
+/** Creates a database with empty tables, in memory or in a file, which replaces any file there. Throws a FileError. */
 export function createDatabase(file: string): Db {
   try {
     if (file !== ':memory:') {
       refuseUnfitDatabase(file);
       rmSync(file, { force: true });
-      // What is written to the sandbox may be about people, too.
+      // Users may write personal data to the sandbox.
       closeSync(openSync(file, 'wx', 0o600));
     }
     const db = new Database(file);
-    // Nothing is lost with a file that is half made: it has a temporary name, and is made anew.
+    // If the process is killed, nothing is lost: the file still has its temporary name and is made again.
     db.pragma('journal_mode = OFF');
     db.pragma('synchronous = OFF');
     db.pragma('cache_size = -65536');
@@ -130,16 +130,16 @@ function checkOurs(db: Db, file: string): void {
   }
 }
 
-/** Opens a file that is there, for this process alone. Throws FileError where it is no sandbox's. */
+/** Opens an existing file for this process alone. Throws a FileError if no sandbox made it. */
 export function openDatabase(file: string): Db {
   let db: Db | undefined;
   try {
     db = new Database(file, { fileMustExist: true, timeout: 0 });
-    // Counts are remembered between writes, so nobody else may write.
+    // Counts are cached between writes, so no other process may write.
     db.pragma('locking_mode = EXCLUSIVE');
     checkOurs(db, file);
     db.pragma('journal_mode = WAL');
-    // Seed data need not survive a power cut, and waiting for the disk would only slow the tests.
+    // Seed data need not survive a power failure, and waiting for the disk would slow down the tests.
     db.pragma('synchronous = OFF');
     db.pragma('cache_size = -131072');
     db.exec('BEGIN IMMEDIATE; COMMIT');
@@ -155,9 +155,9 @@ export interface LedgerEntry {
   readonly at: string;
   readonly operation: OperationName;
   readonly user_id: number | null;
-  /** The request's body, its password hidden. */
+  /** The request's body, with the password hidden. */
   readonly body: JsonRecord;
-  /** What it came to, such as the balance before and after in cents. */
+  /** What the write changed, such as the balance before and after in cents. */
   readonly effect: JsonRecord;
 }
 

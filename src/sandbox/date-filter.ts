@@ -3,7 +3,7 @@ import { addDays, type Day, dayMs, dayOf, minuteMs, parseDay, startOfDay, timest
 import type { Behaviour } from './behaviour.ts';
 import { invalid, serverError } from './envelope.ts';
 
-/** A condition in SQL with its values; an empty condition selects everything. */
+/** An SQL condition with its values; an empty one selects everything. */
 export interface Condition {
   readonly sql: string;
   readonly values: readonly string[];
@@ -24,6 +24,7 @@ function readDay(text: string, format: Behaviour['date_format']): Day | undefine
   return format === 'dmy' ? undefined : parseDay(text);
 }
 
+/** What a server does with a day that it cannot read. */
 function unreadable(rule: Behaviour['date_unreadable'], text: string): Condition {
   switch (rule) {
     case 'refuse':
@@ -66,7 +67,7 @@ function preset(text: string, behaviour: Behaviour, now: number): Condition | un
   return { sql: 'created_at >= ?', values: [timestampOf(now - Number(days) * dayMs)] };
 }
 
-/** The condition for a `date` parameter. Throws Refusal as the switches say. */
+/** Returns the condition for a `date` parameter. Throws a Refusal if the switches say so. */
 export function dateCondition(value: unknown, behaviour: Behaviour, now: number): Condition {
   if (value === undefined || value === '') return everything;
   if (typeof value !== 'string') throw invalid({ date: ['The date must be a string.'] });

@@ -1,4 +1,4 @@
-/** What responses are made of: JSON, the paginated envelope around a list with every field of docs/api.md, and refusals in their shapes. */
+/** Builds responses: JSON, the paginated envelope of a list with all fields of docs/api.md, and refusals in their shapes. */
 
 export type JsonRecord = Record<string, unknown>;
 
@@ -8,7 +8,7 @@ function escape(character: string): string {
   return character === '/' ? '\\/' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** The value as JSON text of ASCII characters. */
+/** Writes the value as JSON in ASCII characters, with slashes escaped as PHP does. */
 export function toJson(value: unknown): string {
   return JSON.stringify(value).replace(escaped, escape);
 }
@@ -24,28 +24,28 @@ interface PageFacts {
   readonly perPage: number;
   readonly total: number;
   readonly count: number;
-  /** Whether the records stand in an object, under numbers. */
+  /** Whether the records are in an object whose keys are numbers. */
   readonly asObject?: boolean;
 }
 
-/** Page numbers shown on each side of the current one. */
+/** How many page numbers are shown on each side of the current one. */
 const eachSide = 3;
 
-function span(from: number, to: number): number[] {
+function range(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
 }
 
-/** The numbers that are linked, with null where pages are left out. */
+/** Returns the page numbers to link; null stands for pages that are left out. */
 function shownPages(page: number, lastPage: number): (number | null)[] {
   const all = eachSide * 2 + 8;
-  if (lastPage < all) return span(1, lastPage);
+  if (lastPage < all) return range(1, lastPage);
   const near = eachSide + 4;
-  if (page <= near) return [...span(1, near + eachSide), null, lastPage - 1, lastPage];
-  if (page > lastPage - near) return [1, 2, null, ...span(lastPage - (near + eachSide - 1), lastPage)];
-  return [1, 2, null, ...span(page - eachSide, page + eachSide), null, lastPage - 1, lastPage];
+  if (page <= near) return [...range(1, near + eachSide), null, lastPage - 1, lastPage];
+  if (page > lastPage - near) return [1, 2, null, ...range(lastPage - (near + eachSide - 1), lastPage)];
+  return [1, 2, null, ...range(page - eachSide, page + eachSide), null, lastPage - 1, lastPage];
 }
 
-/** What stands before and after the records of a page. */
+/** Returns the JSON text before and after the records of a page. */
 export function envelopeAround(facts: PageFacts): { head: string; tail: string } {
   const { path, page, perPage, total, count } = facts;
   const lastPage = Math.max(1, Math.ceil(total / perPage));
@@ -79,13 +79,13 @@ export function envelopeAround(facts: PageFacts): { head: string; tail: string }
   return { head: `{"status":true,"current_page":${page},"data":${open}`, tail: `${close},${toJson(after).slice(1)}` };
 }
 
-/** What a handler returns; the body is JSON already. */
+/** What an operation returns; the body is JSON text. */
 export interface Response {
   readonly status: number;
   readonly body: string | Buffer;
 }
 
-/** Thrown by whatever handles a request; the server turns it into the response. */
+/** Thrown while a request is handled; the server turns it into the response. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly status: number;
@@ -112,7 +112,7 @@ export const noSuchRoute = (path: string): Refusal =>
 
 export const badRequest = (message: string): Refusal => new Refusal(400, { message });
 
-/** A parameter breaks a rule: each field with what is wrong with it. */
+/** A 422 because parameters break a rule, with what is wrong with each field. */
 export function invalid(errors: Readonly<Record<string, readonly string[]>>): Refusal {
   const all = Object.values(errors).flat();
   const more = all.length - 1;
@@ -120,11 +120,11 @@ export function invalid(errors: Readonly<Record<string, readonly string[]>>): Re
   return new Refusal(422, { message: `${all[0] ?? 'The given data was invalid.'}${rest}`, errors });
 }
 
-/** A rule of the application forbids it. */
+/** A refusal because a rule of the application forbids the request. */
 export const refused = (status: number, errors: readonly string[]): Refusal =>
   new Refusal(status, { success: false, errors });
 
-/** An error of the server itself, with the kind of trace that a debug mode shows. */
+/** An error of the server itself, with a trace like those of a debug mode. */
 export const serverError = (message = 'Server Error'): Refusal =>
   new Refusal(500, {
     message,

@@ -1,4 +1,4 @@
-/** Which request fails and how - faults that a test sets one by one, then those that are drawn - and the failing on a connection. */
+/** Decides which request fails and how (first by faults that a test set, then by chance), and makes it fail. */
 import { suggestion, UsageError } from '../model/errors.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import type { Behaviour } from './behaviour.ts';
@@ -12,7 +12,7 @@ export const readFaults = {
   error_502: 'responds 502 with a JSON message',
   error_503: 'responds 503 with Retry-After',
   too_many: 'responds 429 with Retry-After although no limit was reached',
-  html: 'responds with an HTML page of a proxy in front (see html_status, html_content_type)',
+  html: 'responds with the HTML page of a proxy (see html_status, html_content_type)',
   reset_before: 'resets the connection before the first byte',
   reset_middle: 'resets the connection in the middle of the body',
   truncated: 'cuts the JSON short in a well-framed response',
@@ -23,24 +23,24 @@ export const readFaults = {
   oversized: 'responds with a body of oversized_bytes',
 } as const;
 
-/** Faults of responses to POST, PUT and DELETE. Those that begin with `commit_` happen after the write was made. */
+/** Faults of POST, PUT and DELETE. Those whose name begins with `commit_` still make the write. */
 export const writeFaults = {
   error_500: 'responds 500, nothing was written',
   error_502: 'responds 502, nothing was written',
   error_503: 'responds 503 with Retry-After, nothing was written',
   too_many: 'responds 429 with Retry-After, nothing was written',
-  html: 'responds with an HTML page of a proxy in front, nothing was written',
+  html: 'responds with the HTML page of a proxy, nothing was written',
   reset_before: 'resets the connection, nothing was written',
   hang: 'never responds, nothing was written',
   redirect: 'responds 302 to another host, nothing was written',
-  lost: 'responds that it was done, nothing was written',
+  lost: 'reports success, nothing was written',
   commit_reset: 'writes, then resets the connection before the first byte',
   commit_500: 'writes, then responds 500',
-  commit_html: 'writes, then responds with an HTML page of a proxy in front',
+  commit_html: 'writes, then responds with the HTML page of a proxy',
   commit_truncated: 'writes, then cuts the JSON of the response short',
   commit_empty: 'writes, then responds 200 without a body',
   commit_hang: 'writes, then never responds',
-  commit_refused: 'writes, then responds that it failed ({"success": false})',
+  commit_refused: 'writes, then reports a failure ({"success": false})',
   commit_429: 'writes, then responds 429 with Retry-After',
   commit_503: 'writes, then responds 503 with Retry-After',
   commit_late: 'resets the connection, and writes late_commit_ms afterwards',
@@ -57,20 +57,20 @@ export const writeFaultNames = Object.keys(writeFaults) as WriteFault[];
 /** A fault for the next requests that match; without `match`, for the very next ones. */
 export interface ScriptedFault {
   readonly fault: Fault;
-  /** How many requests it hits; 1 where not given. */
+  /** How many requests it hits; 1 by default. */
   readonly times?: number;
   readonly match?: {
     readonly method?: HttpMethod;
-    /** A text that the path and query must contain, decoded; or a pattern that they must match. */
+    /** A text that the decoded path and query must contain, or a pattern that they must match. */
     readonly path?: string | RegExp;
   };
 }
 
-interface Pending extends ScriptedFault {
+interface PendingFault extends ScriptedFault {
   left: number;
 }
 
-const mostStreaks = 20_000;
+const maxStreaks = 20_000;
 
 function decoded(url: string): string {
   try {
@@ -80,7 +80,7 @@ function decoded(url: string): string {
   }
 }
 
-function checked(fault: ScriptedFault): Pending {
+function checked(fault: ScriptedFault): PendingFault {
   if (!(fault.fault in readFaults || fault.fault in writeFaults)) {
     const known = [...new Set([...readFaultNames, ...writeFaultNames])];
     const name = fault.fault;
@@ -91,27 +91,30 @@ function checked(fault: ScriptedFault): Pending {
 
 export class Faults {
   readonly #chance: Random;
-  #pending: Pending[] = [];
+  #pending: PendingFault[] = [];
+  /** Failures in a row by request. */
   readonly #streaks = new Map<string, number>();
 
   constructor(chance: Random) {
     this.#chance = chance;
   }
 
-  /** Sets exact faults. They come before any that is drawn, in the order in which they were set. */
+  /** Adds faults, which come in the order in which they were set, before any that is drawn. */
   script(faults: readonly ScriptedFault[]): void {
     this.#pending.push(...faults.map(checked));
   }
 
-  /** Takes back the faults that were set and have not come yet. */
+  /** Removes the faults that were set and have not come yet. */
   clear(): void {
     this.#pending = [];
   }
 
   #scripted(method: HttpMethod, url: string): Fault | null {
     const text = decoded(url);
-    const found = this.#pending.find(({ match: { method: wanted = method, path = '' } = {} }) => {
-      return wanted === method && (typeof path === 'string' ? text.includes(path) : path.test(text));
+    const found = this.#pending.find(({ match = {} }) => {
+      const { path = '' } = match;
+      if (match.method !== undefined && match.method !== method) return false;
+      return typeof path === 'string' ? text.includes(path) : path.test(text);
     });
     if (found === undefined) return null;
     found.left -= 1;
@@ -120,7 +123,7 @@ export class Faults {
   }
 
   #draw(method: HttpMethod, behaviour: Behaviour, isList: boolean): Fault | null {
-    // One draw whatever the switches are: another probability does not shift the draws that follow.
+    // Always draws once, whatever the switches are, so that changing a probability does not shift later draws.
     let draw = this.#chance.fraction();
     if (method === 'GET') {
       for (const name of readFaultNames) {
@@ -136,34 +139,34 @@ export class Faults {
     return null;
   }
 
-  /** How the next request fails, or null where it does not. */
+  /** Returns how the next request fails; null if it does not. */
   next(method: HttpMethod, url: string, isList: boolean, behaviour: Behaviour): Fault | null {
     const scripted = this.#scripted(method, url);
     if (scripted !== null) return scripted;
     const drawn = this.#draw(method, behaviour, isList);
     const request = `${method} ${url}`;
     const streak = this.#streaks.get(request) ?? 0;
-    const isEnough = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;
-    if (drawn === null || isEnough) {
+    const isAtLimit = behaviour.fault_streak > 0 && streak >= behaviour.fault_streak;
+    if (drawn === null || isAtLimit) {
       this.#streaks.delete(request);
       return null;
     }
-    if (this.#streaks.size > mostStreaks) this.#streaks.clear();
+    if (this.#streaks.size > maxStreaks) this.#streaks.clear();
     this.#streaks.set(request, streak + 1);
     return drawn;
   }
 }
 
-/** Faults that come instead of the operation. */
+/** Faults that replace the operation. */
 const before = ['error_500', 'error_502', 'error_503', 'too_many', 'html', 'reset_before', 'hang', 'redirect'] as const;
 type FaultBefore = (typeof before)[number];
 
-/** True where the operation is not even begun. */
+/** Whether the fault replaces the operation, which is then not performed. */
 export function comesBefore(fault: Fault): fault is FaultBefore {
   return (before as readonly Fault[]).includes(fault);
 }
 
-/** `Retry-After` as the switch writes it, or no header at all. */
+/** Returns the header `Retry-After` in the form that the switch says, or none. */
 export function retryAfter(state: SandboxState, seconds: number): Record<string, string> {
   switch (state.behaviour.retry_after) {
     case 'seconds':
@@ -175,7 +178,7 @@ export function retryAfter(state: SandboxState, seconds: number): Record<string,
   }
 }
 
-/** The page of a proxy in front of the server. */
+/** Returns the error page of a proxy in front of the server. */
 export function htmlPage(status: number, title: string): string {
   return (
     `<!DOCTYPE html>\n<html lang="en-US">\n<head><title>hosting.example | ${status}: ${title}</title></head>\n<body>` +
@@ -209,7 +212,7 @@ function sendHtml(state: SandboxState, reply: FastifyReply): void {
     .send(Buffer.from(htmlPage(status, 'Bad gateway')));
 }
 
-/** Spaces before the JSON: however long, it still parses. */
+/** Pads the body with leading spaces, with which JSON still parses. */
 function padded(response: Response, bytes: number): Buffer {
   const body = Buffer.from(response.body);
   return Buffer.concat([Buffer.alloc(Math.max(0, bytes - body.length), ' '), body]);
@@ -220,7 +223,7 @@ function half(response: Response): Buffer {
   return body.subarray(0, Math.floor(body.length / 2));
 }
 
-/** Sends a fault that comes before the operation. */
+/** Sends a fault that replaces the operation. */
 export function failBefore(state: SandboxState, reply: FastifyReply, fault: FaultBefore): void {
   const wait = retryAfter(state, state.behaviour.retry_after_seconds);
   switch (fault) {
@@ -239,13 +242,13 @@ export function failBefore(state: SandboxState, reply: FastifyReply, fault: Faul
     case 'reset_before':
       return reset(reply);
     case 'hang':
-      // The connection is closed with the sandbox, or by a client that has had enough.
+      // The connection stays open until the client gives up or the sandbox closes.
       return void reply.hijack();
   }
 }
 
-/** Faults after a write that look like those before it. */
-const alike: Partial<Record<Fault, FaultBefore>> = {
+/** Faults after a write whose responses are those of faults before it. */
+const sameResponse: Partial<Record<Fault, FaultBefore>> = {
   commit_reset: 'reset_before',
   commit_500: 'error_500',
   commit_html: 'html',
@@ -254,9 +257,9 @@ const alike: Partial<Record<Fault, FaultBefore>> = {
   commit_hang: 'hang',
 };
 
-/** Sends a fault that comes after the operation, in the place of its response. */
+/** Sends a fault instead of the response of an operation that was performed. */
 export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault, response: Response): void {
-  const before = comesBefore(fault) ? fault : alike[fault];
+  const before = comesBefore(fault) ? fault : sameResponse[fault];
   if (before !== undefined) return failBefore(state, reply, before);
   if (fault === 'reset_middle') return resetInTheMiddle(reply, response);
   if (fault === 'truncated' || fault === 'commit_truncated') return sendJson(reply, response.status, half(response));
@@ -271,7 +274,7 @@ export function failAfter(state: SandboxState, reply: FastifyReply, fault: Fault
   return sendJson(reply, response.status, response.body);
 }
 
-/** Writes whose requests were cut off and that are made all the same, a little later. */
+/** Writes that are made a little later, although the connection of their request was reset. */
 export class LateWrites {
   readonly #waiting = new Map<NodeJS.Timeout, () => void>();
 
@@ -288,18 +291,18 @@ export class LateWrites {
     try {
       write?.();
     } catch {
-      // Nobody is left to hear that the write was refused.
+      // Nobody waits for the response, so a refusal is of no interest.
     }
   }
 
-  /** Makes them all now, without the wait; says how many there were. */
+  /** Makes all of them now and returns how many there were. */
   now(): number {
     const timers = [...this.#waiting.keys()];
     for (const timer of timers) this.#run(timer);
     return timers.length;
   }
 
-  /** Forgets them: the sandbox closes. */
+  /** Drops all of them, for when the sandbox closes. */
   clear(): void {
     for (const timer of this.#waiting.keys()) clearTimeout(timer);
     this.#waiting.clear();

@@ -1,4 +1,4 @@
-/** The four list operations: a query in, a page in its envelope out. */
+/** The four list operations: turns a query into a page in its envelope. */
 import { isRecord } from '../model/records.ts';
 import { defaultPageSize, type Field, isResourceName, type Resource, resourceOf } from '../model/resources.ts';
 import { wordsIn } from '../model/text.ts';
@@ -25,10 +25,10 @@ interface Order {
   readonly values: readonly number[];
 }
 
-/** Another order for every salt; a salt is drawn for each request. */
+/** An order that depends on a salt, which is drawn for each request. */
 const shuffled = '((id * 2654435761 + ?) % 4294967291 * 40503 % 1000003)';
 
-function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
+function sortsIn(resource: Resource, sort: unknown, behaviour: Behaviour): (readonly [string, string])[] {
   const isKnown = (key: string): boolean => resource.sortKeys.includes(key);
   return entriesOf('sort', sort, isKnown, resource.sortKeys, behaviour).map(([key, direction]) => {
     const word = typeof direction === 'string' ? direction.toLowerCase() : '';
@@ -37,7 +37,7 @@ function requested(resource: Resource, sort: unknown, behaviour: Behaviour): (re
   });
 }
 
-/** What a parameter that is an object holds under the keys that are known; the others are refused, or left out. */
+/** Returns the entries of an object parameter with known keys. Unknown keys are refused or ignored, by the switch. */
 function entriesOf(
   name: 'sort' | 'filter',
   value: unknown,
@@ -61,7 +61,7 @@ function entriesOf(
 }
 
 function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: () => number): Order {
-  const keys = requested(resource, sort, behaviour);
+  const keys = sortsIn(resource, sort, behaviour);
   if (behaviour.sorts === 'random') return { sql: `${shuffled}, id`, values: [salt()] };
   if (behaviour.sorts === 'ignored' || keys.length === 0) return { sql: 'id', values: [] };
   const parts: string[] = [];
@@ -72,7 +72,7 @@ function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: 
       values.push(salt());
     } else {
       parts.push(`${quoted(key)} ${direction === 'desc' ? 'DESC' : 'ASC'}`);
-      // No two records share it: nothing is left to decide.
+      // A unique column decides the order; later sort keys would change nothing.
       if (key === 'id' || lookedUp[resource.name].includes(key)) return { sql: parts.join(', '), values };
     }
   }
@@ -83,7 +83,7 @@ function orderOf(resource: Resource, sort: unknown, behaviour: Behaviour, salt: 
   return { sql: [...parts, 'id'].join(', '), values };
 }
 
-/** A user counts as online for so long after being seen. */
+/** How long a user counts as online after being seen. */
 const onlineMs = 5 * minuteMs;
 
 const equals = (column: string, value: string): Condition => ({ sql: `${column} = ?`, values: [value] });
@@ -102,7 +102,7 @@ function storedJson(value: string): string | undefined {
   }
 }
 
-/** Whole JSON columns are compared as JSON; a list is also found by what it contains. */
+/** Compares a whole JSON column as JSON. An array also matches each of its elements. */
 function jsonFilter(column: string, value: string): Condition {
   const contains = `SELECT 1 FROM json_each(${column}) WHERE CAST(json_each.value AS TEXT) = ?`;
   return {
@@ -113,7 +113,7 @@ function jsonFilter(column: string, value: string): Condition {
   };
 }
 
-/** `data->key` and deeper, compared as text: a URL knows no numbers. */
+/** Compares `data->key`, or a deeper key, as text, since a URL has no numbers. */
 function innerFilter(column: string, path: readonly string[], value: string): Condition {
   const json = `$.${path.map((each) => JSON.stringify(each)).join('.')}`;
   const read = `json_extract(${column}, ?)`;
@@ -163,8 +163,7 @@ function filterCondition(resource: Resource, key: string, value: string, behavio
   if (field === undefined) throw new Error(`the filter ${key} of ${resource.name} has no field`);
   const inverted = key === 'is_subscribed' && behaviour.subscribed_filter === 'inverted';
   if (key === 'id') return fieldFilter(field, requestedId(value, behaviour));
-  const requested = inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value;
-  return fieldFilter(field, requested);
+  return fieldFilter(field, inverted && (value === '0' || value === '1') ? String(1 - Number(value)) : value);
 }
 
 function isKnown(resource: Resource, key: string): boolean {
@@ -185,8 +184,8 @@ function filterConditions(resource: Resource, filter: unknown, behaviour: Behavi
 
 export type Query = Readonly<Record<string, unknown>>;
 
-/** How many records a page may show before the list's depth ends it. */
-function shownOn(page: number, perPage: number, { depth, depth_over: over }: Behaviour): number {
+/** Returns how many records the page may show within the depth of the list. */
+function limitOf(page: number, perPage: number, { depth, depth_over: over }: Behaviour): number {
   const left = depth === 0 ? perPage : Math.min(perPage, depth - (page - 1) * perPage);
   if (left > 0 || over === 'empty') return Math.max(0, left);
   if (over === 'error') throw serverError('Result window is too large');
@@ -197,15 +196,15 @@ function wholeNumber(value: unknown): number | undefined {
   return typeof value === 'string' && /^-?\d{1,15}$/.test(value.trim()) ? Number(value) : undefined;
 }
 
-/** Records on a page, by the request and the switches; -1 means all of them. */
+/** Returns the page size by the request and the switches. A requested size of -1 means all records. */
 function pageSize(state: SandboxState, query: Query, total: number): number {
-  const { page_max: most, page_over: over } = state.behaviour;
+  const { page_max: max, page_over: over } = state.behaviour;
   const requested = wholeNumber(query['paginate']);
   if (requested === undefined || requested === 0 || requested < -1 || over === 'ignore') return defaultPageSize;
-  const wanted = requested === -1 ? Math.max(1, total) : requested;
-  if (most === 0 || (wanted <= most && requested !== -1)) return wanted;
-  if (over === 'clamp') return most;
-  throw invalid({ paginate: [`The paginate field must not be greater than ${most}.`] });
+  const size = requested === -1 ? Math.max(1, total) : requested;
+  if (max === 0 || (size <= max && requested !== -1)) return size;
+  if (over === 'clamp') return max;
+  throw invalid({ paginate: [`The paginate field must not be greater than ${max}.`] });
 }
 
 function pageNumber(query: Query): number {
@@ -230,7 +229,7 @@ function includesOf(resource: Resource, query: Query, behaviour: Behaviour): str
   return requested.filter((each) => known.includes(each));
 }
 
-/** The related records under a name; a list's `user` is the one that an email belongs to. */
+/** Returns the related records under a name. The only relation of emails is the `user` to whom they belong. */
 function relationValue(state: SandboxState, resource: Resource, record: JsonRecord, name: string): unknown {
   if (resource.name === 'users' || resource.name === 'packages') {
     const value = state.related.value(resource.name, record, name);
@@ -239,13 +238,13 @@ function relationValue(state: SandboxState, resource: Resource, record: JsonReco
   return state.tables.users.get(record['user_id'] as number) ?? null;
 }
 
-/** Some servers of the family never give some records, whatever the request. */
+/** Some servers never give some related records, whatever the request. */
 function isShown(state: SandboxState, name: string): boolean {
   if (wordsIn(state.behaviour.includes_ignored).includes(name)) return false;
   return name !== 'balance_transactions' || state.behaviour.transactions === 'shown';
 }
 
-/** Transactions as they are shown: those of the last moments may not be there yet. */
+/** Leaves out the newest transactions, which the server does not show yet. */
 function shownTransactions(state: SandboxState, value: unknown): unknown {
   const delay = state.behaviour.transactions_delay;
   if (delay === 0 || !Array.isArray(value)) return value;
@@ -253,7 +252,7 @@ function shownTransactions(state: SandboxState, value: unknown): unknown {
   return (value as JsonRecord[]).filter((record) => Date.parse(String(record['created_at'])) <= until);
 }
 
-/** One record as it is served: its fields with their faults, then what was requested with it. */
+/** Returns one record as it is served: its fields, changed by the switches, then the requested relations. */
 export function servedRecord(
   state: SandboxState,
   resource: Resource,
@@ -270,20 +269,21 @@ export function servedRecord(
   return `${text.slice(0, -1)},${parts.join(',')}}`;
 }
 
-/** What a list says that it counts, which the switches may keep from being what it shows. */
+/** Returns the total that a list states. With some switches it is not the number of records that the list shows. */
 function totalOf(state: SandboxState, resource: Resource, where: string, values: readonly SqlValue[]): number {
   const { totals_more: more, totals_cap: cap, totals_cached: cached } = state.behaviour;
   const table = state.tables[resource.name];
   const key = [resource.name, where, ...values].join('\u0000');
   const now = state.clock.now();
-  const known = state.totals.get(key);
-  if (cached > 0 && known !== undefined && now < known.until) return known.total;
+  const remembered = state.totals.get(key);
+  if (cached > 0 && remembered !== undefined && now < remembered.until) return remembered.total;
   const counted = table.count(where, values) + table.countHidden(where, values) + more;
   const total = cap === 0 ? counted : Math.min(cap, counted);
   if (cached > 0) state.totals.set(key, { total, until: now + cached * 1_000 });
   return total;
 }
 
+/** Returns the resource whose records the list shows: another one if `lists_of` says so. */
 function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource {
   const [, other = ''] =
     wordsIn(lists)
@@ -292,19 +292,20 @@ function shownIn(requested: Resource, { lists_of: lists }: Behaviour): Resource 
   return isResourceName(other) ? resourceOf(other) : requested;
 }
 
-function underSameId(text: string, { name }: Resource, { same_ids: same }: Behaviour): string {
+/** Replaces the id in the record's text if `same_ids` gives it the id of another record. */
+function withSharedId(text: string, { name }: Resource, { same_ids: same }: Behaviour): string {
   if (same === '') return text;
   const pairs = wordsIn(same).map((each) => each.split(':'));
   return text.replace(/"id":(\d+)/, (whole, id: string) => {
-    const [, , other] = pairs.find(([of, shown]) => of === name && shown === id) ?? [];
+    const [, , other] = pairs.find(([resource, own]) => resource === name && own === id) ?? [];
     return other === undefined ? whole : `"id":${other}`;
   });
 }
 
-/** Handles a list request. Throws Refusal where the query breaks a rule. */
-export function responseList(state: SandboxState, requested: Resource, query: Query): Response {
+/** Handles a list request. Throws a Refusal if the query breaks a rule. */
+export function listResponse(state: SandboxState, requested: Resource, query: Query): Response {
   const resource = shownIn(requested, state.behaviour);
-  // This list may not know the keys of another one.
+  // If the list shows another resource, that may not have the keys of the query.
   const lenient = resource === requested ? {} : ({ unknown_keys: 'ignore' } as const);
   const table = state.tables[resource.name];
   const behaviour = { ...state.behaviour, ...lenient };
@@ -322,39 +323,53 @@ export function responseList(state: SandboxState, requested: Resource, query: Qu
   const total = totalOf(state, resource, where, values);
   const perPage = pageSize(state, query, total);
   const page = pageNumber(query);
-  const tail = `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`;
-  const bound = [
-    ...values,
-    ...order.values,
-    shownOn(page, perPage, behaviour),
-    Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage),
-  ];
-  const asObject = behaviour.data_as_object;
-  const hidden = new Set(wordsIn(behaviour.pages_hide));
-  const hides = (body: string) => hidden.has(`${resource.name}:${/"id":(\d+)/.exec(body)?.[1]}`);
-  const isPlain = relations.length === 0 && !changesFields(behaviour) && !asObject;
-  const plain = isPlain && behaviour.same_ids === '' && hidden.size === 0;
-  const records = plain
-    ? table.joined(tail, bound)
-    : joinRecords(
-        [...table.bodies(tail, bound)]
-          .filter((body) => hidden.size === 0 || !hides(body))
-          .map((body, index) => {
-            const text = underSameId(servedRecord(state, resource, body, relations), resource, behaviour);
-            return asObject ? `"${index}":${text}` : text;
-          }),
-      );
+  const selection: Selection = {
+    tail: `${where === '' ? '' : `WHERE ${where} `}ORDER BY ${order.sql} LIMIT ? OFFSET ?`,
+    values: [
+      ...values,
+      ...order.values,
+      limitOf(page, perPage, behaviour),
+      Math.min(Number.MAX_SAFE_INTEGER, (page - 1) * perPage),
+    ],
+  };
+  const records = recordsOf(state, resource, relations, selection);
   const path = `${state.url}${requested.path}`;
-  const facts = { path, page, perPage, total, count: records.count, asObject };
-  const { head, tail: end } = envelopeAround(facts);
-  return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(end)]) };
+  const facts = { path, page, perPage, total, count: records.count, asObject: behaviour.data_as_object };
+  const { head, tail } = envelopeAround(facts);
+  return { status: 200, body: Buffer.concat([Buffer.from(head), records.bodies, Buffer.from(tail)]) };
 }
 
-function joinRecords(texts: readonly string[]): { bodies: Buffer; count: number } {
+/** The end of an SQL statement that selects a page. */
+interface Selection {
+  readonly tail: string;
+  readonly values: readonly SqlValue[];
+}
+
+/** Reads the records of a page as they are served, joined by commas. */
+function recordsOf(
+  state: SandboxState,
+  resource: Resource,
+  relations: readonly string[],
+  { tail, values }: Selection,
+): { bodies: Buffer; count: number } {
+  const { behaviour } = state;
+  const table = state.tables[resource.name];
+  const asObject = behaviour.data_as_object;
+  const hidden = new Set(wordsIn(behaviour.pages_hide));
+  const isChanged = changesFields(behaviour) || asObject || behaviour.same_ids !== '' || hidden.size > 0;
+  if (relations.length === 0 && !isChanged) return table.joined(tail, values);
+  const isHidden = (body: string) => hidden.has(`${resource.name}:${/"id":(\d+)/.exec(body)?.[1]}`);
+  const texts = table
+    .bodies(tail, values)
+    .filter((body) => hidden.size === 0 || !isHidden(body))
+    .map((body, index) => {
+      const text = withSharedId(servedRecord(state, resource, body, relations), resource, behaviour);
+      return asObject ? `"${index}":${text}` : text;
+    });
   return { bodies: Buffer.from(texts.join(',')), count: texts.length };
 }
 
-/** The list of nothing, for the fault that says so. */
+/** Returns an empty list with a total of 0, for the fault and the switch of that name. */
 export function emptyList(state: SandboxState, resource: Resource, query: Query): Response {
   const requested = wholeNumber(query['paginate']);
   const perPage = requested !== undefined && requested > 0 ? requested : defaultPageSize;

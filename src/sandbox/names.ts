@@ -1,9 +1,9 @@
 /** The names, languages and mail hosts of generated users. */
 
-/** A name as it is written, and in the letters of a username. */
+/** A name as it is written, and as it appears in usernames. */
 type Name = readonly [written: string, plain: string];
 
-/** `Zoë=zoe Anna` : names that are plain already are written once. */
+/** Parses names such as `Zoë=zoe Anna`; a name that is also its username in lower case is written once. */
 function names(list: string): Name[] {
   return list.split(' ').map((each) => {
     const [written = '', plain = written.toLowerCase()] = each.split('=');
@@ -11,7 +11,7 @@ function names(list: string): Name[] {
   });
 }
 
-/** A language, how many of a hundred accounts, a country; given names; family names. */
+/** Language, percentage of accounts, country | given names | family names. */
 const nations = `
 en 38 US | James Olivia Liam Emma Noah Ava Ethan Sophia Mason Mia Logan Isla Lucas Grace Henry Chloe Jack Ruby Oscar Lily Harry Freya Charlie Evie Aiden Hazel Caleb Nora Owen Violet Wyatt Stella Julian Naomi Ezra Alice Miles Ivy Felix Clara | Smith Johnson Williams Brown Jones Miller Davis Wilson Taylor Anderson Thomas Moore Martin Thompson White Harris Clark Lewis Walker Hall Young King Wright Hill Scott Green Adams Baker Carter Turner Parker Evans Collins Murphy Reed Bailey Cooper Morgan O'Brien=obrien Fitzgerald
 de 16 DE | Lukas Lena Jonas Marie Finn Hannah Paul Leonie Maximilian Anna Moritz Jürgen=juergen Käthe=kaethe Björn=bjoern Sören=soeren Anja Stefan Katrin Tobias Heike Jörg=joerg Sabine Matthias Zoë=zoe | Müller=mueller Schmidt Schneider Fischer Weber Meyer Wagner Becker Schulz Hoffmann Schäfer=schaefer Koch Bauer Richter Klein Wolf Schröder=schroeder Neumann Schwarz Zimmermann Krüger=krueger Hartmann Lange Groß=gross
@@ -35,7 +35,7 @@ export const people = nations
     return { language, share: Number(share), country, first: names(first), last: names(last) };
   });
 
-/** Where their mail lies: all under names that are reserved for examples, so nobody can ever be written to. */
+/** All names are reserved for examples, so no email can ever reach anybody. */
 export const mailHosts: readonly string[] = (
   'mail.example inbox.example postbox.example fastpost.example webmail.example example.com example.net example.org ' +
   'studio.example hosting.example'

@@ -1,6 +1,6 @@
-/** Seeded numbers: the same seed gives the same run, so a failure that was seen once can be seen again. */
+/** Random numbers from a seed: the same seed gives the same run, so that every failure can be reproduced. */
 
-/** Spreads two integers over 32 bits; used to give every record its own stream without storing one. */
+/** Hashes two integers into 32 bits, to give every record a random stream of its own without storing one. */
 export function mix(a: number, b: number): number {
   let h = Math.imul(a ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(b + 0x7f4a7c15, 0xc2b2ae35);
   h = Math.imul(h ^ (h >>> 16), 0x7feb352d);
@@ -8,14 +8,14 @@ export function mix(a: number, b: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** A 32-bit number for a text, to keep the streams of different purposes apart. */
+/** Hashes a text into 32 bits (FNV-1a), to keep the streams of different purposes apart. */
 export function textHash(text: string): number {
   let h = 0x811c9dc5;
   for (let at = 0; at < text.length; at += 1) h = Math.imul(h ^ text.charCodeAt(at), 0x01000193);
   return h >>> 0;
 }
 
-/** One stream of numbers (mulberry32: a single word of state, so starting one costs nothing). */
+/** One stream of random numbers: mulberry32, whose state is a single word, so starting a stream costs nothing. */
 export class Random {
   #state: number;
 
@@ -23,12 +23,12 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** Starts again from another seed, without a new object: for millions of records. */
+  /** Restarts from another seed, without allocating an object for each of millions of records. */
   restart(seed: number): void {
     this.#state = seed | 0;
   }
 
-  /** An integer of 32 bits, not negative. */
+  /** Returns an unsigned 32-bit integer. */
   word(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
@@ -36,12 +36,12 @@ export class Random {
     return (t ^ (t >>> 14)) >>> 0;
   }
 
-  /** From 0 up to, not including, 1. */
+  /** Returns a number in [0, 1). */
   fraction(): number {
     return this.word() / 4_294_967_296;
   }
 
-  /** A whole number from 0 up to, not including, `end`. */
+  /** Returns an integer in [0, end). */
   below(end: number): number {
     return Math.floor(this.fraction() * end);
   }

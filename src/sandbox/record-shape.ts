@@ -5,7 +5,7 @@ import type { Behaviour } from './behaviour.ts';
 import type { JsonRecord } from './envelope.ts';
 import { mix, type Random, textHash } from './random.ts';
 
-const names = [
+const shapeSwitches = [
   'numbers_as_strings',
   'flags_as_booleans',
   'flags_as_strings',
@@ -14,19 +14,19 @@ const names = [
   'missing_fields',
 ] as const;
 
-/** Whether any record can come changed; where not, the stored text is served as it is. */
+/** Whether the switches may change records; if not, the stored text is served as it is. */
 export function changesFields(behaviour: Behaviour): boolean {
-  return behaviour.large_ids || names.some((name) => behaviour[name] > 0);
+  return behaviour.large_ids || shapeSwitches.some((name) => behaviour[name] > 0);
 }
 
-/** Ids of that size no double holds apart. */
+/** A double cannot tell neighbouring ids of this size apart. */
 const largeIds = 2n ** 53n;
 
 export function withLargeId(text: string): string {
   return text.replace(/"id":(\d+)/, (_, id: string) => `"id":${BigInt(id) + largeIds}`);
 }
 
-/** The id behind one that was requested. */
+/** Returns the stored id for a requested one. */
 export function requestedId(id: string, behaviour: Behaviour): string {
   return behaviour.large_ids && /^\d{16,19}$/.test(id) ? String(BigInt(id) - largeIds) : id;
 }
@@ -35,7 +35,7 @@ function isEmptyObject(value: unknown): boolean {
   return isRecord(value) && Object.keys(value).length === 0;
 }
 
-/** A draw that is the same on every request, so that a record's fields do not come and go. */
+/** Draws a number that is the same on every request, so that the fields of a record do not come and go. */
 function fixedDraw(resource: Resource, record: JsonRecord, purpose: string): number {
   return mix(textHash(`${resource.name} ${purpose}`), record['id'] as number) / 4_294_967_296;
 }
@@ -44,6 +44,7 @@ function money(value: number): string {
   return Number.isInteger(value * 100) ? value.toFixed(2) : String(value);
 }
 
+/** Changes the types of the record's fields, adds and removes fields, as the switches say. */
 export function withFieldFaults(
   resource: Resource,
   record: JsonRecord,

@@ -7,7 +7,7 @@ import { type ResourceName, resourceOf } from '../model/resources.ts';
 import { type Db, quoted, readMeta, storedColumns, writeMeta } from './database.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
-/** Columns that are looked up by value, of which no two records share one; each gets its index when it is first used. */
+/** Unique columns by which records are looked up. Each gets its index when it is first used. */
 export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['username', 'email'],
   packages: [],
@@ -17,21 +17,21 @@ export const lookedUp: Readonly<Record<ResourceName, readonly string[]>> = {
 
 export type SqlValue = string | number | bigint | null;
 
-/** Statements and counts kept: more than the tests need, less than a stranger could fill the memory with. */
-const mostKept = 1_000;
+/** The most cached statements and counts: more than tests need, but few enough that no client can fill the memory. */
+const maxCached = 1_000;
 
 export class RecordTable {
   readonly name: ResourceName;
   readonly #db: Db;
   readonly #statements = new Map<string, Statement<SqlValue[]>>();
   readonly #stored: readonly string[];
-  /** Under which name the highest id that was ever given is kept. */
+  /** The name in `meta` under which the highest id ever given is stored. */
   readonly #highest: string;
-  /** Counts that are true until the next write. */
+  /** Counts by condition; valid until the next write. */
   readonly #counts = new Map<string, number>();
   #total: number | null = null;
   readonly #indexed = new Set<string>();
-  /** Where the hidden records are, for as long as the sandbox runs. */
+  /** The temporary table of hidden records. */
   readonly #hidden: string;
   #hides = false;
 
@@ -46,7 +46,7 @@ export class RecordTable {
   #prepared(sql: string): Statement<SqlValue[]> {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      if (this.#statements.size >= mostKept) this.#statements.clear();
+      if (this.#statements.size >= maxCached) this.#statements.clear();
       statement = this.#db.prepare<SqlValue[]>(sql);
       this.#statements.set(sql, statement);
     }
@@ -58,14 +58,14 @@ export class RecordTable {
     if (this.#total !== null) this.#total += difference;
   }
 
-  /** Builds the index of a column that is looked up by value, at the first time: seeding millions does without. */
+  /** Builds the index of a unique column when it is first needed, since it would slow down seeding millions of records. */
   indexFor(column: string): void {
     if (this.#indexed.has(column) || !lookedUp[this.name].includes(column)) return;
     this.#db.exec(`CREATE INDEX IF NOT EXISTS ${this.name}_${column} ON ${this.name} (${quoted(column)})`);
     this.#indexed.add(column);
   }
 
-  /** Adds a record, which must have an id unless the next free one will do; gives it back with its id. */
+  /** Adds a record and returns it. A record without an id gets the next free one. */
   insert(record: JsonRecord): JsonRecord {
     const id = typeof record['id'] === 'number' ? record['id'] : this.nextId();
     const whole = { ...record, id };
@@ -86,14 +86,14 @@ export class RecordTable {
   }
 
   remove(id: number): boolean {
-    // The last one's id would else be free again.
+    // Otherwise the id of the last record would be given again.
     if (id === this.lastId()) writeMeta(this.#db, this.#highest, String(Math.max(id, this.nextId() - 1)));
     const gone = this.#prepared(`DELETE FROM ${this.name} WHERE id = ?`).run(id).changes > 0;
     if (gone) this.#changed(-1);
     return gone;
   }
 
-  /** Takes a record away that totals go on counting, as where a soft deletion is forgotten in them. */
+  /** Removes a record that totals continue to count, as when a server forgets to leave out soft-deleted records. */
   hide(id: number): boolean {
     this.#db.exec(`CREATE TEMP TABLE IF NOT EXISTS ${this.#hidden} AS SELECT * FROM ${this.name} WHERE 0`);
     this.#prepared(`INSERT INTO ${this.#hidden} SELECT * FROM ${this.name} WHERE id = ?`).run(id);
@@ -123,6 +123,7 @@ export class RecordTable {
     return recordIn(this.#prepared(sql).pluck().get(value));
   }
 
+  /** Returns the first record with this id or a larger one. */
   from(id: number): JsonRecord | undefined {
     const sql = `SELECT body FROM ${this.name} WHERE id >= ? ORDER BY id LIMIT 1`;
     return recordIn(this.#prepared(sql).pluck().get(id));
@@ -132,12 +133,12 @@ export class RecordTable {
     return (this.#prepared(`SELECT max(id) FROM ${this.name}`).pluck().get() as number | null) ?? 0;
   }
 
-  /** An id that no record has ever had: the API's ids are not used twice. */
+  /** Returns an id that no record has ever had: the API never uses an id twice. */
   nextId(): number {
     return Math.max(Number(readMeta(this.#db, this.#highest) ?? 0), this.lastId()) + 1;
   }
 
-  /** Records that match; `where` is SQL, empty for all of them. */
+  /** Counts the records that match; `where` is SQL, empty for all records. */
   count(where = '', values: readonly SqlValue[] = []): number {
     if (where === '') {
       this.#total ??= this.#prepared(`SELECT count(*) FROM ${this.name}`).pluck().get() as number;
@@ -149,15 +150,15 @@ export class RecordTable {
       found = this.#prepared(`SELECT count(*) FROM ${this.name} WHERE ${where}`)
         .pluck()
         .get(...values) as number;
-      if (this.#counts.size >= mostKept) this.#counts.clear();
+      if (this.#counts.size >= maxCached) this.#counts.clear();
       this.#counts.set(key, found);
     }
     return found;
   }
 
-  /** The bodies of a selection, joined by commas: what stands between the brackets of a list. */
+  /** Returns the bodies of a selection, joined by commas, for the array of a list. */
   joined(tail: string, values: readonly SqlValue[]): { bodies: Buffer; count: number } {
-    // SQLite joins the texts and hands over their bytes, so no record becomes a JavaScript string on the way.
+    // SQLite joins the texts and returns their bytes, so that no record becomes a JavaScript string.
     const sql = `SELECT CAST(group_concat(body, ',') AS BLOB), count(*) FROM (SELECT body FROM ${this.name} ${tail})`;
     const [bodies, count] = this.#prepared(sql)
       .raw()
@@ -171,17 +172,17 @@ export class RecordTable {
       .all(...values) as string[];
   }
 
-  /** Every record in the order of ids, in pieces, so that millions can be looked at. */
+  /** Yields every record in the order of ids. Reads them in batches, since there may be millions. */
   *everyBody(): Generator<string> {
-    const piece = 5_000;
-    const sql = `SELECT id, body FROM ${this.name} WHERE id > ? ORDER BY id LIMIT ${piece}`;
+    const batchSize = 5_000;
+    const sql = `SELECT id, body FROM ${this.name} WHERE id > ? ORDER BY id LIMIT ${batchSize}`;
     for (let last = 0; ;) {
       const rows = this.#prepared(sql).raw().all(last) as [number, string][];
       for (const [id, body] of rows) {
         last = id;
         yield body;
       }
-      if (rows.length < piece) return;
+      if (rows.length < batchSize) return;
     }
   }
 }
@@ -190,7 +191,7 @@ function recordIn(body: unknown): JsonRecord | undefined {
   return typeof body === 'string' ? fromJson(body) : undefined;
 }
 
-/** A field's default where nobody gives one: null where it may be, else an empty value of its type. */
+/** Returns a record whose fields are null if they may be, else an empty value of their type. */
 export function emptyRecord(name: ResourceName): JsonRecord {
   const record: JsonRecord = {};
   for (const field of resourceOf(name).fields) {

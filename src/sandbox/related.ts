@@ -1,21 +1,21 @@
-/** Related records: those of the seed and those written since, by parent and kind. */
+/** Related records by parent and kind: those that follow from the seed, and those that were written since. */
 import type { Db } from './database.ts';
 import type { RecordTable } from './records.ts';
 import { seedPackagePart } from './seed-records.ts';
-import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, mostOrders, orderCount } from './seed-user-parts.ts';
+import { firstUserOf, seedOrder, seedUserParts, type SeedWorld, maxOrders, orderCount } from './seed-user-parts.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 
 export type Parent = 'users' | 'packages';
 
-/** Kinds of which a record has one or none. */
+/** Kinds of which a record has at most one. */
 const single = new Set(['affiliate', 'address', 'category']);
 
-/** A package can have sold more than a response can carry. */
-const mostPackageOrders = 1_000;
+/** A package may have more orders than fit into a response. */
+const maxPackageOrders = 1_000;
 
 const place = 'parent = ? AND kind = ? AND parent_id = ?';
 
-/** Prepared once: a page of includes runs it a thousand times. */
+/** Prepares the statements once: a page with includes runs them a thousand times. */
 function statementsOf(db: Db) {
   return {
     list: db.prepare<[Parent, string, number], string>(`SELECT body FROM related WHERE ${place} ORDER BY id`).pluck(),
@@ -50,9 +50,9 @@ export class Related {
     const world = this.#world;
     if (world.packages === 0 || packageId > world.packages) return [];
     const orders: JsonRecord[] = [];
-    for (let at = 0; at < mostOrders; at += 1) {
+    for (let at = 0; at < maxOrders; at += 1) {
       for (let user = firstUserOf(world, packageId, at); user <= world.users; user += world.packages) {
-        if (orders.length >= mostPackageOrders) return orders;
+        if (orders.length >= maxPackageOrders) return orders;
         if (orderCount(world, user) <= at) continue;
         const record = this.#users.get(user);
         if (record !== undefined) orders.push(seedOrder(world, ownerOf(record), at));
@@ -74,7 +74,7 @@ export class Related {
     return [...(Array.isArray(made) ? (made as JsonRecord[]) : made === null ? [] : [made as JsonRecord]), ...written];
   }
 
-  /** The value that stands under the relation's name: a list, or one record or null. */
+  /** Returns the value of the relation: a list, or a single record or null. */
   value(parent: Parent, record: JsonRecord, name: string): unknown {
     const kind = name === 'suborder' ? 'suborders' : name;
     const list = this.list(parent, record, kind);
@@ -83,13 +83,13 @@ export class Related {
 
   add(parent: Parent, id: number, kind: string, body: JsonRecord): JsonRecord {
     const { lastInsertRowid: row } = this.#statements.add.run(parent, kind, id);
-    // Far from the ids of the seed.
+    // Larger than any id of the seed.
     const whole = { id: 9_000_000_000 + Number(row), ...body };
     this.#statements.fill.run(toJson(whole), row);
     return whole;
   }
 
-  /** Puts exactly these records in the place of all of that kind, those of the seed included. */
+  /** Replaces all records of that kind, also those of the seed. */
   replace(parent: Parent, id: number, kind: string, bodies: readonly JsonRecord[]): void {
     this.#statements.remove.run(parent, kind, id);
     this.#statements.replace.run(parent, kind, id);

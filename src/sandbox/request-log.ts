@@ -1,4 +1,4 @@
-/** The requests of the sandbox, and how each ended. */
+/** Counts the requests to the sandbox: for the rate limit, and for tests that look at what was requested and how it ended. */
 import type { OperationName } from '../model/operations.ts';
 import { retryAfter, type Fault } from './faults.ts';
 import { Refusal } from './envelope.ts';
@@ -8,12 +8,12 @@ export class RateLimit {
   #start = 0;
   #used = 0;
 
-  /** Counts a request: the headers for its response. Throws the 429 where the limit is reached. */
+  /** Counts a request and returns the headers for its response. Throws the 429 if the limit is reached. */
   take(state: SandboxState): Record<string, string> {
     const { rate_limit: limit, rate_window: window, rate_headers: shown } = state.behaviour;
     if (limit === 0) return {};
     const now = state.clock.now();
-    // A clock that was set back begins a window too.
+    // A new window also begins if the clock was set back.
     if (now >= this.#start + window * 1_000 || now < this.#start) {
       this.#start = now;
       this.#used = 0;
@@ -32,20 +32,20 @@ export class RateLimit {
 }
 
 export interface LoggedRequest {
-  /** By the sandbox's clock, in ms. */
+  /** By the sandbox's clock, ms since 1970. */
   readonly at: number;
   readonly method: string;
   readonly url: string;
-  /** Null where no operation has that address. */
+  /** Null if no operation has that address. */
   readonly operation: OperationName | null;
   readonly accept: string | null;
   readonly contentType: string | null;
-  /** Null until it has a response, and for ever where the connection was reset or left hanging. */
+  /** Null until the response is sent; it stays null if the connection was reset or left hanging. */
   status: number | null;
   fault: Fault | null;
 }
 
-const remembered = 10_000;
+const maxRecent = 10_000;
 
 function addOne(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1);
@@ -67,7 +67,7 @@ export class RequestLog {
     this.#mostAtOnce = Math.max(this.#mostAtOnce, this.#open);
     addOne(this.#byOperation, request.operation ?? 'none');
     this.#recent.push(entry);
-    if (this.#recent.length > 2 * remembered) this.#recent = this.#recent.slice(-remembered);
+    if (this.#recent.length > 2 * maxRecent) this.#recent = this.#recent.slice(-maxRecent);
     return entry;
   }
 
@@ -81,7 +81,7 @@ export class RequestLog {
     addOne(this.#byStatus, String(status));
   }
 
-  /** The connection is done with, with a response or without. */
+  /** Notes that a request has ended, with or without a response. */
   end(): void {
     this.#open -= 1;
   }
@@ -95,7 +95,7 @@ export class RequestLog {
       /** The most requests that were under way at the same time. */
       mostAtOnce: this.#mostAtOnce,
       /** The last requests, oldest first. */
-      recent: this.#recent.slice(-remembered),
+      recent: this.#recent.slice(-maxRecent),
     };
   }
 

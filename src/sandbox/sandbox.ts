@@ -1,4 +1,4 @@
-/** The Administration API itself, whole, on this machine: seed data behind real HTTP, and switches for every fault. */
+/** Runs the whole Administration API on this machine: seed data behind real HTTP, with switches for every fault. */
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import Fastify, { type FastifyInstance } from 'fastify';
 import { messageOf, UsageError } from '../model/errors.ts';
@@ -23,15 +23,15 @@ export type { LedgerEntry } from './database.ts';
 export type { LoggedRequest } from './request-log.ts';
 
 export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'>> {
-  /** The database's file; in memory where it is not given. A file that has data keeps it: the counts are then unused. */
+  /** The database file; by default the data is in memory. If the file already has data, the numbers of records are ignored. */
   readonly file?: string;
-  /** 0, the default, takes any free one. */
+  /** 0, the default, takes any free port. */
   readonly port?: number;
-  /** The key that it takes; made from the seed where it is not given. */
+  /** The key that clients must send; made from the seed by default. */
   readonly key?: string;
-  /** The key of the control routes, 128 random bits or more; where it is not given, there are none. */
+  /** The key of the control routes, at least 128 random bits. Without it there are no control routes. */
   readonly controlKey?: string;
-  /** The time at the start, in ms since 1970, from where it runs on; or a clock of its own. This machine's by default. */
+  /** The time at the start, ms since 1970, from which the clock runs on; or a clock. This machine's clock by default. */
   readonly now?: number | (() => number);
   readonly chaos?: Chaos;
   /** Switches on top of the preset. */
@@ -44,7 +44,7 @@ export interface Sandbox {
   readonly url: string;
   readonly key: string;
   readonly control: SandboxControl;
-  /** Stops serving, at once, and closes the database. */
+  /** Stops serving at once and closes the database. */
   close(): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ class SandboxClock {
 
 const sandboxDefaults = { seed: 7, users: 1_000, packages: 40, emails: 3_000, coupons: 60 } as const;
 
-/** The key of a sandbox that was not given one. */
+/** Returns the key of a sandbox that was not given one. */
 export function keyOf(seed: number): string {
   const word = (at: number): string =>
     mix(seed ^ textHash('key'), at)
@@ -99,10 +99,10 @@ function clockOf(now: SandboxOptions['now']): SandboxClock {
 function checkedCount(name: string, value: number | undefined, fallback: number): number {
   const count = value ?? fallback;
   if (Number.isInteger(count) && count >= 0) return count;
-  throw new UsageError(`the sandbox cannot have ${String(value)} ${name}, which is not a whole number from 0`);
+  throw new UsageError(`the sandbox cannot have ${String(value)} ${name}: give a whole number from 0`);
 }
 
-/** The seed of this database, so that related records can follow from it. */
+/** Reads from the database with which seed it was made, since related records follow from that. */
 function worldOf(db: Db): SeedWorld {
   const number = (name: string): number => Number(readMeta(db, name) ?? 0);
   return { seed: number('seed'), users: number('users'), packages: number('packages'), now: number('now') };
@@ -115,14 +115,14 @@ function planOf(options: SandboxOptions, { ties, quiet_days: quiet }: Behaviour,
     packages: checkedCount('packages', options.packages, sandboxDefaults.packages),
     emails: checkedCount('emails', options.emails, sandboxDefaults.emails),
     coupons: checkedCount('coupons', options.coupons, sandboxDefaults.coupons),
-    // Without a time given, two starts in one hour make the same data.
+    // Without a given time, two starts within the same hour make the same data.
     now: options.now === undefined ? Math.floor(now / hourMs) * hourMs : now,
     ties,
     quiet,
   };
 }
 
-/** The database with its data; a file appears under its name when all of its data is in it. */
+/** Opens the database with its data. A new file gets its name only when all of its data is in it. */
 async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | undefined): Promise<Db> {
   const made = file === ':memory:' ? file : `${file}.seeding`;
   if (made !== file) checkPlace(file);
@@ -136,7 +136,7 @@ async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | un
     throw error;
   }
   if (made === file) {
-    // Seeding kept no journal; from here on a refused write must be able to go back.
+    // Seeding needs no journal, but from now on a refused write must be rolled back.
     db.pragma('journal_mode = MEMORY');
     return db;
   }
@@ -145,7 +145,7 @@ async function openFilled(file: string, plan: SeedPlan, signal: AbortSignal | un
   return openDatabase(file);
 }
 
-/** Everything that a running sandbox is made of, passed to whoever works on it. */
+/** Everything that a running sandbox consists of. */
 export type SandboxState = ReturnType<typeof stateOf>;
 
 function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string) {
@@ -161,17 +161,17 @@ function stateOf(db: Db, clock: SandboxClock, behaviour: Behaviour, key: string)
     /** Replaced whole when a switch is set. */
     behaviour,
     chance: new Random(mix(world.seed, textHash('chance'))),
-    /** Decides what churn does; apart, so that a fault more or less does not change the data. */
+    /** A separate stream for churn, so that the number of faults does not change the data. */
     churn: new Random(mix(world.seed, textHash('churn'))),
-    /** Totals that are remembered, by what was counted. */
+    /** Cached totals by resource and condition. */
     totals: new Map<string, { readonly total: number; readonly until: number }>(),
     key,
-    /** The base address, once it listens. */
+    /** The base address, once the server listens. */
     url: '',
   };
 }
 
-/** Before the data is made, which may take minutes. */
+/** Checks that the port is free before the data is made, which may take minutes. */
 async function requireFree(port: number): Promise<void> {
   const probe = Fastify();
   await listen(probe, port);
@@ -180,7 +180,7 @@ async function requireFree(port: number): Promise<void> {
 
 async function listen(app: FastifyInstance, port: number): Promise<string> {
   try {
-    // Loopback only: it has no real data, and no business with other machines.
+    // Loopback only: no other machine has any reason to use the sandbox.
     return await app.listen({ host: '127.0.0.1', port });
   } catch (error) {
     const why = messageOf(error);
@@ -191,7 +191,7 @@ async function listen(app: FastifyInstance, port: number): Promise<string> {
   }
 }
 
-/** Starts the API on 127.0.0.1 over its own database. Throws a UsageError or FileError. */
+/** Starts the API on 127.0.0.1 with its own database. Throws a UsageError or a FileError. */
 export async function openSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const behaviour = { ...behaviourOf(options.chaos ?? 'calm'), ...readBehaviour(options.behaviour ?? {}) };
   const clock = clockOf(options.now);

@@ -1,10 +1,10 @@
-/** Seed packages with the parts that hang on them, coupons, and emails as JSON text ready to be stored. */
+/** Makes seed packages with their related records, coupons, and emails as JSON text ready to be stored. */
 import { dayMs, hourMs } from '../model/time.ts';
 import { stamp, type Calendar } from './calendar.ts';
 import { mix, Random, textHash } from './random.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
-/** A name, an icon, the service, its products, and their features. */
+/** Category | icon | service | products | features. */
 const shelves = `
 Web hosting | bx-globe | cpanel | Starter Web, Business Web, Agency Web, Reseller Web, WordPress Care | Free certificate, Daily backups, One-click installer, Unmetered mailboxes
 Virtual servers | bx-server | proxmox | Nano VPS, Micro VPS, Small VPS, Medium VPS, Large VPS, Storage VPS | Root access, NVMe storage, Snapshots, IPv6
@@ -41,7 +41,7 @@ function dataOf(random: Random, category: (typeof categories)[number], size: num
   };
 }
 
-/** The package of that number, counted from 1; `position` says when it was created. */
+/** Makes the package with that id; ids count from 1. */
 export function seedPackage(seed: number, id: number, createdAt: string, updatedAt: string): JsonRecord {
   const random = new Random(mix(seed ^ packageStream, id));
   const category = categories[(id - 1) % categories.length] as (typeof categories)[number];
@@ -71,7 +71,7 @@ export function seedPackage(seed: number, id: number, createdAt: string, updated
   };
 }
 
-/** Creation and change of record `id` of `count`, spread over the calendar. */
+/** Returns the creation and change times of record `id` of `count`, spread over the calendar. */
 export function spreadTimes(calendar: Calendar, now: number, random: Random, id: number, count: number) {
   const created = calendar.at((id - 1 + random.fraction()) / count);
   const updated = created + (now - created) * random.fraction() ** 2;
@@ -84,12 +84,12 @@ const periods = [
   ['yearly', 365, 10],
 ] as const;
 
-/** The price in cents that a package's monthly plan has. */
+/** Returns the price of a package's monthly plan, cents. */
 export function monthlyCents(seed: number, packageId: number): number {
   return 100 * (2 + (mix(seed ^ 0x51ed, packageId) % 60)) - 1;
 }
 
-/** Parts of a package by the name of the include, but for its orders, which belong to users. */
+/** Makes the related records of a package by the name of the include, except its orders, which belong to users. */
 export function seedPackagePart(kind: string, seed: number, record: JsonRecord): unknown {
   const id = record['id'] as number;
   const stamps = { created_at: record['created_at'], updated_at: record['updated_at'] };
@@ -153,7 +153,7 @@ const currencies = ['USD', 'USD', 'EUR', 'EUR', 'GBP'] as const;
 const uses = [1, 10, 50, 100, 500, 1_000] as const;
 const notes = ['Newsletter', 'Partner campaign', 'Given by support after an outage', 'Trade fair – spring'] as const;
 
-/** The coupon of that number, counted from 1. */
+/** Makes the coupon with that id; ids count from 1. */
 export function seedCoupon(
   seed: number,
   id: number,
@@ -185,10 +185,10 @@ export function seedCoupon(
 
 const emailStream = textHash('emails');
 
-/** Where the application's messages come from. */
+/** The sender of the application's emails. */
 export const sender = 'no-reply@hosting.example';
 
-/** From whom; the subject; the text; a button. `{number}` is the number of the invoice, or of the ticket. */
+/** Sender | subject | text | button | attachment. `{number}` becomes the number of the invoice or ticket. */
 const templates = `
 billing | Invoice #{number} has been paid | We have received your payment for invoice <b>#{number}</b>. The receipt is attached. | View invoice | attachment
 billing | Invoice #{number} is due in 3 days | Invoice <b>#{number}</b> is due soon. Pay it in time so that your service stays active. | Pay now
@@ -215,7 +215,7 @@ export function htmlMessage(text: string): string {
   );
 }
 
-/** The message of that number, counted from 1; `user` is whom it went to. */
+/** Makes the email with that id, as JSON; ids count from 1. `user` is the receiver. */
 export function seedEmail(
   random: Random,
   seed: number,

@@ -1,5 +1,5 @@
 /**
- * What hangs on a seed user: orders, payments, devices and the rest. None of it is stored; it follows from the
+ * Makes the related records of seed users: orders, payments, devices and so on. They are not stored. They follow from the
  * seed and the user's id, so millions of users cost nothing until somebody looks.
  */
 import { dayMs } from '../model/time.ts';
@@ -13,7 +13,7 @@ interface SeedChange {
   readonly result: '+' | '-';
   readonly cents: number;
   readonly description: string;
-  /** When it happened, as a position between the user's creation and now. */
+  /** When it happened: 0 is the user's creation, 1 is now. */
   readonly position: number;
 }
 
@@ -23,7 +23,7 @@ const credits = ['Balance top-up', 'Refund of an invoice', 'Affiliate commission
 const debits = ['Payment of an invoice', 'Renewal of a service', 'Upgrade of a service'] as const;
 const none: readonly SeedChange[] = [];
 
-/** The changes of the user's balance before anybody wrote to it. `random` is only borrowed. */
+/** Makes the changes of the user's balance that follow from the seed. `random` is reused to save an allocation. */
 export function seedChanges(random: Random, seed: number, userId: number): readonly SeedChange[] {
   random.restart(mix(seed ^ balanceStream, userId));
   if (random.chance(0.55)) return none;
@@ -37,7 +37,7 @@ export function seedChanges(random: Random, seed: number, userId: number): reado
       balance -= cents;
       changes.push({ result: '-', cents, description: random.pick(debits), position });
     } else {
-      // Round amounts, prices, and now and then an odd one.
+      // Mostly round amounts and prices, sometimes an odd amount.
       const draw = random.fraction();
       let cents = 5 + random.below(20_000);
       if (draw < 0.5) cents = 500 * (1 + random.below(20));
@@ -49,7 +49,7 @@ export function seedChanges(random: Random, seed: number, userId: number): reado
   return changes;
 }
 
-/** What they add up to, in cents. */
+/** Returns the balance that the changes add up to, cents. */
 export function balanceOf(changes: readonly SeedChange[]): number {
   let cents = 0;
   for (const each of changes) cents += each.result === '+' ? each.cents : -each.cents;
@@ -58,10 +58,10 @@ export function balanceOf(changes: readonly SeedChange[]): number {
 
 export interface SeedWorld {
   readonly seed: number;
-  /** Users and packages of the seed; ids beyond them were written later. */
+  /** Numbers of users and packages in the seed; records with higher ids were written later. */
   readonly users: number;
   readonly packages: number;
-  /** The moment of the seeding, up to which things have happened, in ms. */
+  /** The time of the seeding, ms since 1970: the latest time in the seed data. */
   readonly now: number;
 }
 
@@ -72,10 +72,10 @@ interface PartOwner {
 }
 
 const orderStream = textHash('orders');
-/** Orders of eight users out of eight; most have none. */
+/** Numbers of orders, each equally likely. */
 const orderCounts = [0, 0, 0, 0, 1, 1, 2, 3] as const;
-export const mostOrders = 3;
-/** Spreads a user's orders over the packages. */
+export const maxOrders = 3;
+/** Distance between the packages of a user's orders. */
 const packageStep = 7;
 
 function randomFor(world: SeedWorld, purpose: string, id: number): Random {
@@ -86,15 +86,15 @@ export function orderCount(world: SeedWorld, userId: number): number {
   return orderCounts[mix(world.seed ^ orderStream, userId) & 7] ?? 0;
 }
 
-/** The package of a user's order; `usersOfPackage` is its inverse. */
+/** Returns the package of a user's order; `firstUserOf` is the inverse. */
 function packageOf(world: SeedWorld, userId: number, at: number): number {
   return ((userId + at * packageStep + (world.seed % world.packages) + world.packages) % world.packages) + 1;
 }
 
-/** The first user whose order number `at` is of that package; every `world.packages`th user after is the next. */
+/** Returns the first user whose order number `at` is of that package; the next ones follow at steps of `world.packages`. */
 export function firstUserOf(world: SeedWorld, packageId: number, at: number): number {
-  const wanted = packageId - 1 - at * packageStep - (world.seed % world.packages);
-  const first = ((wanted % world.packages) + world.packages) % world.packages;
+  const offset = packageId - 1 - at * packageStep - (world.seed % world.packages);
+  const first = ((offset % world.packages) + world.packages) % world.packages;
   return first === 0 ? world.packages : first;
 }
 
@@ -109,9 +109,9 @@ function orderStatus(draw: number): string {
   return draw < 0.92 ? 'cancelled' : 'terminated';
 }
 
-/** One order of the user, counted from 0. */
+/** Makes order number `at` of the user, counted from 0. */
 export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonRecord {
-  const random = randomFor(world, 'order', owner.id * mostOrders + at);
+  const random = randomFor(world, 'order', owner.id * maxOrders + at);
   const packageId = packageOf(world, owner.id, at);
   const category = categories[(packageId - 1) % categories.length];
   const status = orderStatus(random.fraction());
@@ -119,7 +119,7 @@ export function seedOrder(world: SeedWorld, owner: PartOwner, at: number): JsonR
   const price = monthlyCents(world.seed, packageId) / 100;
   const due = stamp(world.now + (random.below(30) - (status === 'active' ? 0 : 60)) * dayMs);
   return {
-    id: owner.id * mostOrders + at,
+    id: owner.id * maxOrders + at,
     user_id: owner.id,
     package_id: packageId,
     price_id: packageId * 10,
@@ -199,7 +199,7 @@ const agents = [
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 Safari/604.1',
 ] as const;
 
-/** Addresses of the blocks that are reserved for documentation. */
+/** Returns an address from the blocks that are reserved for documentation. */
 function address(random: Random): string {
   return `${random.pick(['192.0.2', '198.51.100', '203.0.113'] as const)}.${1 + random.below(254)}`;
 }
@@ -234,7 +234,7 @@ function addressRecord(world: SeedWorld, owner: PartOwner): JsonRecord[] {
   }));
 }
 
-/** The seed parts of that kind, oldest first; a user written later has none. */
+/** Makes the user's related records of that kind, oldest first. A user who was written later has none. */
 export function seedUserParts(kind: string, world: SeedWorld, owner: PartOwner): JsonRecord[] {
   if (owner.id > world.users) return [];
   const many = (counts: readonly number[], make: (random: Random, at: number) => JsonRecord): JsonRecord[] =>
@@ -250,7 +250,7 @@ export function seedUserParts(kind: string, world: SeedWorld, owner: PartOwner):
       return world.packages === 0 ? [] : payments(world, owner);
     case 'suborders':
       return many([0, 0, 0, 0, 0, 0, 0, 1], (random) => ({
-        order_id: owner.id * mostOrders,
+        order_id: owner.id * maxOrders,
         name: 'Extra storage',
         status: 'active',
         price: { period: 'monthly', price: 1 + random.below(9) },

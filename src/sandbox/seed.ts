@@ -9,7 +9,7 @@ import { mix, Random, textHash } from './random.ts';
 import { type Db, walkIndexes, writeMeta } from './database.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
-/** A hundred slots, filled by each language's share, so that picking one is one look-up. */
+/** A hundred slots, shared out by the languages' percentages, so that drawing a language is one look-up. */
 const slots = people.flatMap((each) => {
   const names = {
     /** As JSON strings. */
@@ -44,13 +44,13 @@ const usernames: readonly ((first: string, last: string) => string)[] = [
   (first, last) => `${first}-${last}`,
 ];
 
-/** Makes users of rising ids and creation times. One maker never gives a username twice. */
+/** Makes users with rising ids and creation times, and unique usernames. */
 class UserMaker {
   readonly #plan: SeedPlan;
   readonly #calendar: Calendar;
   readonly #random = new Random(0);
   readonly #changes = new Random(0);
-  /** How often each name has been taken; the next one of that name gets a number behind it. */
+  /** The last number used for each name; the next user of that name gets a higher one as a suffix. */
   readonly #taken = new Map<string, number>();
   #made = 0;
   #previous = 0;
@@ -79,7 +79,7 @@ class UserMaker {
     return this.#previous;
   }
 
-  /** When the user was last there: most of them lately, a few by another clock than the server's. */
+  /** Draws when the user was last seen: mostly recently; a few times are impossible, as from a wrong clock. */
   #lastSeen(created: number): number {
     const draw = this.#random.fraction();
     if (draw < 0.004) return created - this.#random.below(3 * dayMs);
@@ -126,14 +126,14 @@ export interface SeedPlan extends SeedWorld {
   readonly coupons: number;
   /** Probability that a record has the creation time of the one before it. */
   readonly ties: number;
-  /** Days without a record, as `Calendar` takes them. */
+  /** Days without a record, in the form that `Calendar` takes. */
   readonly quiet: string;
 }
 
-/** Records between two looks at what else the process has to do. */
+/** Records to insert before other work of the process gets a turn. */
 const batchSize = 25_000;
 
-/** Fills a new database; throws the signal's reason where it is aborted. */
+/** Fills a new database. Throws the signal's reason if it is aborted. */
 export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal): Promise<void> {
   const { seed, now, users, packages, emails, coupons } = plan;
   const calendar = new Calendar(now, plan.quiet);
@@ -163,10 +163,10 @@ export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal)
 
   const [random, receivers] = [new Random(0), new Random(seed ^ textHash('receivers'))];
   const addEmail = db.prepare('INSERT INTO emails (id, body, created_at, user_id) VALUES (?, ?, ?, ?)');
-  // By id, which is the table's own key; no index is needed yet.
+  // Looked up by the primary key, so no index is needed yet.
   const address = db.prepare<[number], string>('SELECT email FROM users WHERE id = ?').pluck();
   await inBatches(users === 0 ? 0 : emails, (id) => {
-    // Users come in the order of their creation, so one of the first share of them was there at that time.
+    // Users are in the order of creation, so a user from the first part of them existed when the email was sent.
     const userId = 1 + receivers.below(Math.max(1, Math.floor((users * id) / emails)));
     const times = spreadTimes(calendar, now, receivers, id, emails);
     const user = { id: userId, email: address.get(userId) ?? '' };
@@ -186,7 +186,7 @@ export async function seedDatabase(db: Db, plan: SeedPlan, signal?: AbortSignal)
     addCoupon(seedCoupon(seed, id, spreadTimes(calendar, now, couponTimes, id, coupons), packages));
   });
 
-  // After the seeding: sorting once is faster than placing each row.
+  // Indexes come last: sorting once is faster than inserting each row in order.
   for (const sql of walkIndexes) db.exec(sql);
   for (const [name, value] of Object.entries({ seed, users, packages, now })) writeMeta(db, name, String(value));
 }

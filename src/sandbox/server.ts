@@ -1,7 +1,6 @@
-/** The HTTP side: routes, the key, the faults. What an operation does is elsewhere. */
+/** The HTTP server: routes, authentication, faults. Other files implement the operations. */
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { setTimeout } from 'node:timers/promises';
-import zlib from 'node:zlib';
 import qs from 'qs';
 import { type Operation, operationOf, type OperationName, operations } from '../model/operations.ts';
 import { isRecord } from '../model/records.ts';
@@ -17,7 +16,8 @@ import {
   type Fault,
   type Faults,
 } from './faults.ts';
-import { responseList, emptyList, type Query, servedRecord } from './lists.ts';
+import { Host } from './host.ts';
+import { emptyList, listResponse, type Query, servedRecord } from './lists.ts';
 import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
 import {
   forbidden,
@@ -27,7 +27,6 @@ import {
   serverError,
   unauthenticated,
   type Response,
-  fromJson,
   type JsonRecord,
   toJson,
 } from './envelope.ts';
@@ -36,91 +35,13 @@ import { changeBalance, createUser, deleteUser, sendEmail, sendNotification, upd
 import { messageOf } from '../model/errors.ts';
 import { wordsIn } from '../model/text.ts';
 
-interface Kept {
-  readonly at: number;
-  readonly response: Response;
-}
-
-const compressors = {
-  gzip: zlib.gzipSync,
-  br: zlib.brotliCompressSync,
-  deflate: zlib.deflateSync,
-  deflate_raw: zlib.deflateRawSync,
-  zstd: zlib.zstdCompressSync,
-} as const;
-
-function recordsIn({ body }: Response): JsonRecord[] {
-  const parsed = fromJson(body.toString());
-  const inner = parsed['data'] ?? parsed['user'] ?? parsed;
-  const isList = Array.isArray(inner) || !('id' in (inner as JsonRecord));
-  return isList ? Object.values(inner as JsonRecord[]) : [inner as JsonRecord];
-}
-
-/** Whether the host fails to make the response: too many records, too many bytes, a record that it cannot serialise. */
-function breaks({ behaviour }: SandboxState, { resource, method, paginated }: Operation, response: Response): boolean {
-  const { page_breaks_over: most, page_breaks_bytes: mostBytes, poisoned } = behaviour;
-  if (method !== 'GET' || response.status !== 200) return false;
-  if (mostBytes > 0 && Buffer.byteLength(response.body) > mostBytes) return true;
-  if (most === 0 && poisoned === '') return false;
-  const records = recordsIn(response);
-  const bad = new Set(wordsIn(poisoned));
-  return (
-    (paginated && most > 0 && records.length > most) || records.some(({ id }) => bad.has(`${resource}:${String(id)}`))
-  );
-}
-
-/** Sends what operations return, as far as the host can make it, and as it comes through what stands in front. */
-class Host {
-  readonly #kept = new Map<string, Kept>();
-
-  /** Gives the response of the cache where there is one; true where that was sent. */
-  sendKept(state: SandboxState, request: FastifyRequest, reply: FastifyReply): boolean {
-    const { cache_seconds: seconds, cache_obeys: obeys } = state.behaviour;
-    const kept = this.#kept.get(request.url);
-    if (seconds === 0 || kept === undefined || request.method !== 'GET') return false;
-    if (obeys && /no-cache/.test(request.headers['cache-control'] ?? '')) return false;
-    const age = Math.floor((state.clock.now() - kept.at) / 1_000);
-    if (age > seconds) return false;
-    reply.headers({ age: String(age), date: new Date(kept.at).toUTCString() });
-    send(state, reply, kept.response);
-    return true;
-  }
-
-  send(
-    state: SandboxState,
-    operation: Operation,
-    request: FastifyRequest,
-    reply: FastifyReply,
-    response: Response,
-  ): void {
-    const { page_breaks_how: how, cache_seconds: seconds } = state.behaviour;
-    if (breaks(state, operation, response)) {
-      if (how === 'says_so') return send(state, reply, { status: 200, body: toJson({ message: 'Be right back.' }) });
-      return failAfter(state, reply, how, response);
-    }
-    if (seconds > 0 && request.method === 'GET') this.#kept.set(request.url, { at: state.clock.now(), response });
-    return send(state, reply, response);
-  }
-}
-
-function send({ behaviour }: SandboxState, reply: FastifyReply, response: Response): void {
-  const { compression, byte_order_mark: marked } = behaviour;
-  reply.code(response.status).header('content-type', 'application/json');
-  const body = marked ? Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(response.body)]) : response.body;
-  if (compression === 'none') {
-    void reply.send(body);
-    return;
-  }
-  reply.header('content-encoding', compression.replace('_raw', ''));
-  void reply.send(compressors[compression](body));
-}
-
 interface OperationRequest {
   readonly user: string;
   readonly query: Query;
   readonly body: JsonRecord;
 }
 
+/** Wraps the JSON of one record as `answer_shape` says. */
 function wrapped(state: SandboxState, name: string, json: string, message?: string): string {
   const note = message === undefined ? '' : `,"message":${toJson(message)}`;
   switch (state.behaviour.answer_shape) {
@@ -133,7 +54,7 @@ function wrapped(state: SandboxState, name: string, json: string, message?: stri
   }
 }
 
-function user(state: SandboxState, record: JsonRecord, relations: readonly string[], message?: string): string {
+function userJson(state: SandboxState, record: JsonRecord, relations: readonly string[], message?: string): string {
   return wrapped(state, 'user', servedRecord(state, resourceOf('users'), toJson(record), relations), message);
 }
 
@@ -144,44 +65,45 @@ function requestedRelations(query: Query): string[] {
   });
 }
 
-/** The key belongs to the user with the lowest id. */
+/** Returns the user to whom the key belongs: the one with the lowest id. */
 function keyOwner(state: SandboxState): JsonRecord {
   const owner = state.tables.users.from(1);
   if (owner === undefined) throw notFound('User', 1);
   return owner;
 }
 
-function responseOperation(state: SandboxState, name: OperationName, request: OperationRequest): Response {
-  const found = (): JsonRecord => userOf(state, request.user);
+/** Performs the operation and returns its response. Throws a Refusal. */
+function perform(state: SandboxState, name: OperationName, request: OperationRequest): Response {
+  const target = (): JsonRecord => userOf(state, request.user);
   const done = (body: string, status = 200): Response => ({ status, body });
   switch (name) {
     case 'users.list':
     case 'packages.list':
     case 'emails.list':
     case 'coupons.list':
-      return responseList(state, resourceOf(operationOf(name).resource), request.query);
+      return listResponse(state, resourceOf(operationOf(name).resource), request.query);
     case 'users.auth':
-      return done(user(state, keyOwner(state), []));
+      return done(userJson(state, keyOwner(state), []));
     case 'users.get':
-      return done(user(state, found(), requestedRelations(request.query)));
+      return done(userJson(state, target(), requestedRelations(request.query)));
     case 'users.orders':
     case 'users.payments': {
       const kind = name === 'users.orders' ? 'orders' : 'payments';
-      return done(wrapped(state, kind, toJson(state.related.list('users', found(), kind))));
+      return done(wrapped(state, kind, toJson(state.related.list('users', target(), kind))));
     }
     case 'users.create':
-      return done(user(state, createUser(state, request.body), ['address'], 'The user was created.'), 201);
+      return done(userJson(state, createUser(state, request.body), ['address'], 'The user was created.'), 201);
     case 'users.update':
-      return done(user(state, updateUser(state, found(), request.body), [], 'The user was updated.'));
+      return done(userJson(state, updateUser(state, target(), request.body), [], 'The user was updated.'));
     case 'users.delete':
-      deleteUser(state, found(), request.body);
+      deleteUser(state, target(), request.body);
       return done('{"status":true,"message":"The user was deleted."}');
     case 'users.update-balance':
-      return done(user(state, changeBalance(state, found(), request.body), [], 'The balance was updated.'));
+      return done(userJson(state, changeBalance(state, target(), request.body), [], 'The balance was updated.'));
     case 'users.send-email':
-      return done(wrapped(state, 'email', toJson(sendEmail(state, found(), request.body)), 'The email was sent.'));
+      return done(wrapped(state, 'email', toJson(sendEmail(state, target(), request.body)), 'The email was sent.'));
     case 'users.send-notification': {
-      const notification = toJson(sendNotification(state, found(), request.body));
+      const notification = toJson(sendNotification(state, target(), request.body));
       return done(wrapped(state, 'notification', notification, 'The notification was sent.'));
     }
   }
@@ -195,14 +117,14 @@ export interface ServerParts {
   readonly late: LateWrites;
 }
 
-/** A body of the API is small; a bound keeps a mistake from filling the memory. */
-const mostBodyBytes = 16 * 1024 * 1024;
+/** Bodies of the API are small; the bound keeps a mistake from filling the memory. */
+const maxBodyBytes = 16 * 1024 * 1024;
 
 function wantsJson(request: FastifyRequest): boolean {
   return /[/+]json/.test(request.headers.accept ?? '');
 }
 
-/** A refusal as JSON, or as the page or redirect that a browser would get. */
+/** Sends a refusal as JSON, or as the page or redirect that a browser would get. */
 function sendRefusal(state: SandboxState, request: FastifyRequest, reply: FastifyReply, refusal: Refusal): void {
   reply.headers({ ...refusal.headers });
   if (wantsJson(request)) {
@@ -234,41 +156,41 @@ function checkMaintenance(state: SandboxState): void {
   throw new Refusal(503, { message: 'Service Unavailable' }, headers);
 }
 
-function requested({ body, params, query }: FastifyRequest): OperationRequest {
+function operationRequestOf({ body, params, query }: FastifyRequest): OperationRequest {
   const { user = '' } = params as { user?: string };
   return { user, query: query as Query, body: isRecord(body) ? body : {} };
 }
 
-/** Does the operation in one transaction: a refusal half way leaves nothing behind. */
-function perform(parts: ServerParts, operation: Operation, request: OperationRequest): Response {
-  const { state } = parts;
-  if (operation.method === 'GET') return responseOperation(state, operation.name, request);
-  return state.db.transaction(() => responseOperation(state, operation.name, request))();
+/** Performs a write in a transaction, so that a refusal half way leaves nothing behind. */
+function performAtomically(state: SandboxState, operation: Operation, request: OperationRequest): Response {
+  if (operation.method === 'GET') return perform(state, operation.name, request);
+  return state.db.transaction(() => perform(state, operation.name, request))();
 }
 
-/** The response of a write of which nothing is kept. */
-function undone(parts: ServerParts, operation: Operation, request: OperationRequest): Response {
+/** Performs a write and rolls it back. Returns its response all the same. */
+function performAndRollBack(state: SandboxState, operation: Operation, request: OperationRequest): Response {
   let response: Response | undefined;
-  const back = new Error('rolled back');
+  const rolledBack = new Error('rolled back');
   try {
-    parts.state.db.transaction(() => {
-      response = responseOperation(parts.state, operation.name, request);
-      throw back;
+    state.db.transaction(() => {
+      response = perform(state, operation.name, request);
+      throw rolledBack;
     })();
   } catch (error) {
-    if (error !== back) throw error;
+    if (error !== rolledBack) throw error;
   }
-  if (response === undefined) throw back;
+  if (response === undefined) throw rolledBack;
   return response;
 }
 
-function performFaulty(parts: ServerParts, operation: Operation, request: OperationRequest, fault: Fault): Response {
-  if (fault === 'empty_list') return emptyList(parts.state, resourceOf(operation.resource), request.query);
-  if (fault === 'lost') return undone(parts, operation, request);
-  const response = perform(parts, operation, request);
-  return fault === 'commit_twice' ? perform(parts, operation, request) : response;
+function performFaulty(state: SandboxState, operation: Operation, request: OperationRequest, fault: Fault): Response {
+  if (fault === 'empty_list') return emptyList(state, resourceOf(operation.resource), request.query);
+  if (fault === 'lost') return performAndRollBack(state, operation, request);
+  const response = performAtomically(state, operation, request);
+  return fault === 'commit_twice' ? performAtomically(state, operation, request) : response;
 }
 
+/** Serves one request. Throws a Refusal. */
 function serve(
   parts: ServerParts,
   operation: Operation,
@@ -278,7 +200,7 @@ function serve(
   host: Host,
 ): void {
   const { state } = parts;
-  if (host.sendKept(state, request, reply)) return undefined;
+  if (host.sendFromCache(state, request, reply)) return undefined;
   const fault = parts.faults.next(operation.method, request.url, operation.paginated, state.behaviour);
   if (fault !== null) parts.log.failed(entry, fault);
   if (fault !== null && comesBefore(fault)) return failBefore(state, reply, fault);
@@ -287,13 +209,13 @@ function serve(
   reply.headers(parts.rate.take(state));
   checkPermission(state, operation);
   if (operation.paginated) churnBefore(state, operation.resource);
-  const wanted = requested(request);
+  const operationRequest = operationRequestOf(request);
   if (fault === 'commit_late') {
-    parts.late.add(() => void perform(parts, operation, wanted), state.behaviour.late_commit_ms);
+    parts.late.add(() => void performAtomically(state, operation, operationRequest), state.behaviour.late_commit_ms);
     return failBefore(state, reply, 'reset_before');
   }
-  if (fault !== null) return failAfter(state, reply, fault, performFaulty(parts, operation, wanted, fault));
-  return host.send(state, operation, request, reply, perform(parts, operation, wanted));
+  if (fault !== null) return failAfter(state, reply, fault, performFaulty(state, operation, operationRequest, fault));
+  return host.send(state, operation, request, reply, performAtomically(state, operation, operationRequest));
 }
 
 async function delay(parts: ServerParts): Promise<void> {
@@ -321,7 +243,7 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
         parts.log.end();
       });
       await delay(parts);
-      // The real time of this machine is not the sandbox's time.
+      // The header follows the sandbox's clock, not this machine's.
       reply.header('date', new Date(parts.state.clock.now()).toUTCString());
       try {
         serve(parts, operation, request, reply, entry, host);
@@ -334,13 +256,13 @@ function addRoute(app: FastifyInstance, parts: ServerParts, operation: Operation
   });
 }
 
-/** Bodies that are no JSON count as empty, as in the API's family: the rules then say what is missing. */
+/** A body that is not JSON counts as empty, as with servers of this API: the rules then say what is missing. */
 function addParsers(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'string' }, (request, body, done) => {
     const text = String(body);
     const isForm = /x-www-form-urlencoded/.test(request.headers['content-type'] ?? '');
-    // What curl says of any body, where nothing else was given.
+    // curl sends this content type by default, so the control routes read such bodies as JSON.
     if (isForm && !request.url.startsWith('/control/')) return done(null, qs.parse(text));
     try {
       return done(null, text.trim() === '' ? {} : JSON.parse(text));
@@ -350,12 +272,12 @@ function addParsers(app: FastifyInstance): void {
   });
 }
 
-/** The server with every operation on it, not listening yet. */
+/** Creates the server with all operations. It does not listen yet. */
 export function createServer(parts: ServerParts): FastifyInstance {
   const app = Fastify({
     forceCloseConnections: true,
     exposeHeadRoutes: false,
-    bodyLimit: mostBodyBytes,
+    bodyLimit: maxBodyBytes,
     routerOptions: {
       ignoreTrailingSlash: true,
       maxParamLength: 1_000,

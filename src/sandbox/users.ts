@@ -1,4 +1,4 @@
-/** What the API does to users: create, update, delete, balance, email, notification. */
+/** The write operations on users: create, update, delete, change the balance, send an email or a notification. */
 import { Big } from 'big.js';
 import { isRecord } from '../model/records.ts';
 import { type Operation, type OperationName, operationOf, type Parameter } from '../model/operations.ts';
@@ -11,15 +11,15 @@ import { mix, textHash } from './random.ts';
 import { invalid, notFound, refused, type JsonRecord } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 
-/** The most that a balance column holds. */
-const mostCents = 999_999_999_999_999;
+/** The largest balance that the column holds. */
+const maxCents = 999_999_999_999_999;
 
-/** A number of the API as cents, rounded half away from zero as a decimal column does. */
+/** Converts a number of the API to cents, rounded half away from zero like a decimal column. */
 function centsOf(value: string | number): number {
   return new Big(typeof value === 'string' ? value.trim() : value).times(100).round(0, Big.roundHalfUp).toNumber();
 }
 
-/** Cents as the number that the API writes: 1250 is 12.5. Exact: both ends have at most 15 digits. */
+/** Converts cents to the number that the API writes: 1250 to 12.5. This is exact, since both have at most 15 digits. */
 function numberOf(cents: number): number {
   return cents / 100;
 }
@@ -29,7 +29,7 @@ type Problems = Record<string, string[]>;
 const codePattern = /^[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})?$/;
 const booleans: readonly unknown[] = [true, false, 0, 1, '0', '1', 'true', 'false'];
 
-/** `address[street]` is the key `street` of the object `address`. */
+/** Reads a parameter: `address[street]` is the key `street` of the object `address`. */
 function valueOf(body: JsonRecord, name: string): unknown {
   const match = /^(\w+)\[(\w+)\]$/.exec(name);
   if (match === null) return body[name];
@@ -64,7 +64,7 @@ const rules: Readonly<Record<Parameter['type'], Check>> = {
   url: { fits: (value) => typeof value === 'string' && URL.canParse(value), words: 'a valid URL' },
 };
 
-/** Empty text counts as no value, as the family's middleware has it. */
+/** Empty text counts as no value, as with servers of this API. */
 function isBlank(value: unknown): boolean {
   return value === undefined || value === null || (typeof value === 'string' && value.trim() === '');
 }
@@ -98,19 +98,19 @@ function textOf(body: JsonRecord, name: string): string | undefined {
   return typeof value === 'string' && !isBlank(value) ? value : undefined;
 }
 
-function yesOf(body: JsonRecord, name: string): boolean {
+function isYes(body: JsonRecord, name: string): boolean {
   const value = body[name];
   return value === true || value === 1 || value === '1' || value === 'true';
 }
 
 const emailPattern = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
 
-/** The moment as the API stores it: whole seconds. */
+/** Returns the present as the API stores it, in whole seconds. */
 export function nowStamp(state: SandboxState): string {
   return timestampOf(Math.floor(state.clock.now() / 1_000) * 1_000);
 }
 
-/** The user of that id in a path. Throws the 404. */
+/** Returns the user with the id from a path. Throws the 404. */
 export function userOf(state: SandboxState, id: string): JsonRecord {
   const requested = requestedId(id, state.behaviour);
   const user = /^\d{1,15}$/.test(requested) ? state.tables.users.get(Number(requested)) : undefined;
@@ -118,7 +118,7 @@ export function userOf(state: SandboxState, id: string): JsonRecord {
   return user;
 }
 
-/** Stores a message to the user, as sent, and gives it back. */
+/** Stores an email to the user, marked as sent, and returns it. */
 function emailUser(state: SandboxState, user: JsonRecord, subject: string, content: string): JsonRecord {
   const at = nowStamp(state);
   return state.tables.emails.insert({
@@ -141,7 +141,7 @@ function record(state: SandboxState, operation: OperationName, user: number, bod
 
 const addressFields = ['company_name', 'street', 'street2', 'city', 'region', 'country', 'zip_code'] as const;
 
-/** Creates a user with the rules of `POST /users`. */
+/** Creates a user by the rules of `POST /users`. */
 export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
   const { users } = state.tables;
   const problems = problemsOf(operationOf('users.create'), body);
@@ -167,7 +167,7 @@ export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
     is_subscribed: 1,
     visibility: 'online',
     language: textOf(body, 'language') ?? 'en',
-    email_verified_at: yesOf(body, 'mark_email_verified') ? at : null,
+    email_verified_at: isYes(body, 'mark_email_verified') ? at : null,
     last_seen_at: at,
     last_login_at: at,
     created_at: at,
@@ -183,7 +183,7 @@ export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
     const password = mix(textHash(email), id).toString(36) + mix(id, textHash(username)).toString(36);
     emailUser(state, user, 'Your account password', htmlMessage(`Your password is <b>${password}</b>`));
   }
-  if (yesOf(body, 'welcome_email')) {
+  if (isYes(body, 'welcome_email')) {
     emailUser(state, user, 'Welcome to your new account', htmlMessage('Your account has been created.'));
   }
   record(state, 'users.create', id, body, { username, email });
@@ -192,7 +192,7 @@ export function createUser(state: SandboxState, body: JsonRecord): JsonRecord {
 
 const changeable = ['first_name', 'last_name', 'username', 'language'] as const;
 
-/** Changes the values that are given, and nothing else. */
+/** Changes only the given fields. */
 export function updateUser(state: SandboxState, user: JsonRecord, body: JsonRecord): JsonRecord {
   const problems = problemsOf(operationOf('users.update'), body);
   const changes: JsonRecord = {};
@@ -215,7 +215,8 @@ export function updateUser(state: SandboxState, user: JsonRecord, body: JsonReco
   return updated;
 }
 
-function obstacles(state: SandboxState, user: JsonRecord): string[] {
+/** Returns why the user cannot be deleted without `force`. */
+function deletionObstacles(state: SandboxState, user: JsonRecord): string[] {
   const orders = state.related.list('users', user, 'orders');
   const open = orders.filter((order) => order['status'] === 'active' || order['status'] === 'suspended').length;
   const punishments = state.related.list('users', user, 'punishments').length;
@@ -225,13 +226,13 @@ function obstacles(state: SandboxState, user: JsonRecord): string[] {
   return reasons;
 }
 
-/** Takes a record out of its table, as the switch has it; false where there was none. */
+/** Removes a record from its table, in the way that the switch `deletes` says. Returns false if there was none. */
 export function removeFrom(state: SandboxState, resource: ResourceName, id: number): boolean {
   const table = state.tables[resource];
   return state.behaviour.deletes === 'counted' ? table.hide(id) : table.remove(id);
 }
 
-/** Takes the user away, with what hangs on it. */
+/** Removes the user with all related records. */
 export function removeUser(state: SandboxState, id: number): boolean {
   const gone = removeFrom(state, 'users', id);
   if (!gone) return false;
@@ -246,8 +247,8 @@ export function removeUser(state: SandboxState, id: number): boolean {
 
 export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonRecord): void {
   refuseProblems(problemsOf(operationOf('users.delete'), body));
-  const force = yesOf(body, 'force');
-  const reasons = force ? [] : obstacles(state, user);
+  const force = isYes(body, 'force');
+  const reasons = force ? [] : deletionObstacles(state, user);
   if (reasons.length > 0) throw refused(state.behaviour.refusal_status, reasons);
   const id = user['id'] as number;
   removeUser(state, id);
@@ -256,12 +257,12 @@ export function deleteUser(state: SandboxState, user: JsonRecord, body: JsonReco
 
 const results = { add: '+', remove: '-', set: '=' } as const;
 
-/** A column may be shorter than the text for it, and a server may write it down in its own way. */
-function keptOf({ behaviour }: SandboxState, description: string | undefined): string | null {
+/** Returns the description as the switches store it: servers may cut it to their column, or change its form. */
+function storedDescription({ behaviour }: SandboxState, description: string | undefined): string | null {
   if (description === undefined) return null;
-  const { description_max: most, description_form: form } = behaviour;
+  const { description_max: max, description_form: form } = behaviour;
   const text = form === 'upper' ? description.toUpperCase() : form === 'escaped' ? escaped(description) : description;
-  return most === 0 ? text : text.slice(0, most);
+  return max === 0 ? text : text.slice(0, max);
 }
 
 const entities: Readonly<Record<string, string>> = {
@@ -276,9 +277,10 @@ function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (letter) => entities[letter] ?? letter);
 }
 
-function leftBy({ behaviour }: SandboxState, before: number, wanted: number): number {
+/** Returns the balance after a change, in cents, as the switches let it turn out. */
+function balanceAfter({ behaviour }: SandboxState, before: number, requested: number): number {
   if (behaviour.balance_update === 'lost') return before;
-  return behaviour.negative_balance === 'clamped' ? Math.max(0, wanted) : wanted;
+  return behaviour.negative_balance === 'clamped' ? Math.max(0, requested) : requested;
 }
 
 /** Changes the balance and records the transaction. */
@@ -289,9 +291,9 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
   if (amount < 0 && !(type === 'set' && state.behaviour.set_below_zero === 'allowed'))
     throw invalid({ amount: ['The amount field must be at least 0.'] });
   const before = centsOf(user['balance'] as string | number);
-  const wanted = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
-  const after = leftBy(state, before, wanted);
-  if (Math.abs(after) > mostCents) throw invalid({ amount: ['The amount field is too large.'] });
+  const requested = type === 'set' ? amount : type === 'add' ? before + amount : before - amount;
+  const after = balanceAfter(state, before, requested);
+  if (Math.abs(after) > maxCents) throw invalid({ amount: ['The amount field is too large.'] });
   if (after < 0 && state.behaviour.negative_balance === 'refused') {
     throw refused(state.behaviour.refusal_status, ['The balance of the user is too low.']);
   }
@@ -305,7 +307,7 @@ export function changeBalance(state: SandboxState, user: JsonRecord, body: JsonR
     result: results[type],
     amount: numberOf(amount),
     balance_before_transaction: numberOf(before),
-    description: keptOf(state, textOf(body, 'description')),
+    description: storedDescription(state, textOf(body, 'description')),
     created_at: at,
     updated_at: at,
   });

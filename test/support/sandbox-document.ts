@@ -22,9 +22,9 @@ with Ctrl+C. Programs start it with \`--json\` and read one line: its address, k
 const controls = `
 ## While it runs
 
-Control routes lie outside \`/api\`. Whoever has them sees and changes everything, so they ask for a key of their own, made
-at random at each start. The sandbox prints it, and writes it into the file that \`--control-key-file\` names. Each route is a function:
-a POST with its arguments in a JSON list. What a route refuses has the status 400 and the reason.
+The control routes are outside \`/api\`. They show and change everything, so they need a key of their own, which is made at
+random at each start. The sandbox prints it, and writes it to the file that \`--control-key-file\` names. Each route is a function:
+send a POST with the arguments as a JSON array. A refused call gets the status 400 and the reason.
 
 \`\`\`sh
 control="Authorization: Bearer $(cat data/control.key)"
@@ -36,22 +36,22 @@ curl -s -H "$control" http://127.0.0.1:8123/control/insert -d '["users", {"first
 
 | route and arguments | what it does |
 | --- | --- |
-| \`switches\`, \`behaviour\`, \`setBehaviour [values]\` | the switches; how they stand; sets some |
-| \`setChaos [preset]\` | sets every switch as a preset has it |
-| \`clock\`, \`setClock [time, {"frozen": true}]\`, \`advanceClock [ms]\` | the time; sets it; moves it |
-| \`insert [resource, fields]\` | adds a record; what is not given is generated |
-| \`get [resource, id]\`, \`update [resource, id, fields]\`, \`remove [resource, id]\` | one record: shows, changes, takes away, without the API's rules |
-| \`related [resource, id, kind]\`, \`setRelated [resource, id, kind, records]\` | the related records of a user or a package |
+| \`switches\`, \`behaviour\`, \`setBehaviour [values]\` | list the switches; show their values; set some |
+| \`setChaos [preset]\` | sets all switches as a preset does |
+| \`clock\`, \`setClock [time, {"frozen": true}]\`, \`advanceClock [ms]\` | show, set or advance the time |
+| \`insert [resource, fields]\` | adds a record; fields that are not given are generated |
+| \`get [resource, id]\`, \`update [resource, id, fields]\`, \`remove [resource, id]\` | show, change or remove a record, without the API's rules |
+| \`related [resource, id, kind]\`, \`setRelated [resource, id, kind, records]\` | show or replace the related records of a user or a package |
 | \`churn [resource, {"inserts": 2, "updates": 3, "deletes": 1}]\` | makes changes at random |
-| \`faultNext [{"fault": "error_500", "times": 2, "match": {"method": "GET", "path": "/users"}}]\`, \`clearFaults\` | faults for the next requests that match, named as the switches without \`read_\` and \`write_\`; takes them back |
-| \`commitLate\` | makes the writes now that \`write_commit_late\` has put off |
-| \`ledger\` | every write that was made through the API |
-| \`requests\`, \`clearRequests\` | what was requested; forgets it |
-| \`count [resource]\`, \`dump [resource]\` | how many records there are; all of them |
+| \`faultNext [{"fault": "error_500", "times": 2, "match": {"method": "GET", "path": "/users"}}]\`, \`clearFaults\` | set faults for the next requests that match, named like the switches without \`read_\` and \`write_\`; remove them |
+| \`commitLate\` | makes the writes that \`write_commit_late\` has put off |
+| \`ledger\` | all writes that were made through the API |
+| \`requests\`, \`clearRequests\` | show what was requested; forget it |
+| \`count [resource]\`, \`dump [resource]\` | count the records; show all of them |
 
 ## Switches
 
-A probability is 0 to 1. Beside the name is the default.
+A probability is a number from 0 to 1.
 
 | switch | value | default | meaning |
 | --- | --- | --- | --- |
@@ -61,7 +61,7 @@ A probability is 0 to 1. Beside the name is the default.
 export function sandboxDocument(): string {
   const presets = chaosNames.map((name) => `| \`${name}\` | ${chaosMeanings[name]} |\n`).join('');
   const rows = Object.entries(switches).map(([name, each]) => rowOf(name, each));
-  return `${head}| preset | what it is |\n| --- | --- |\n${presets}${controls}${rows.join('')}`;
+  return `${head}| preset | what it does |\n| --- | --- |\n${presets}${controls}${rows.join('')}`;
 }
 
 function rowOf(name: string, { kind, values, default: fallback, meaning }: Switch): string {

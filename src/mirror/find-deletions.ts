@@ -38,7 +38,11 @@ export function isWorthSearching(window: Window, total: number, capabilities: Ca
   return expectedProbes(lost, pages) <= pages * worthwhileShare;
 }
 
-/** Searches the window for lost records. @param range the requested days; null for all @param total what the server counts in them */
+/**
+ * Searches the window for lost records.
+ * @param range the requested days; null for all
+ * @param total what the server counts in them
+ */
 export async function findDeletions(
   ports: SearchPorts,
   window: Window,
@@ -58,7 +62,9 @@ export async function findDeletions(
   return { kind: 'found', lost };
 }
 
-/** Finds the windows that lack records by the places of a few records; undefined if counting each window is necessary, or cheaper. */
+/**
+ * Finds the windows that lack records by the places of a few records; undefined if counting each window is necessary, or cheaper.
+ */
 export async function findLosses(
   ports: SearchPorts,
   resource: ResourceName,

@@ -1,6 +1,6 @@
 /**
- * Estimates what it costs to keep every row younger than some time, and how old rows become with the current budget. Goes through the
- * coming nights as the planner does, with as many new and deleted records as lately. Section "The cost of a run" of
+ * Estimates what it costs to keep every row younger than some time, and how old rows become with the current budget. Goes through
+ * the coming nights as the planner does, with as many new and deleted records as lately. Section "The cost of a run" of
  * docs/architecture.md.
  */
 import { eraEnd } from '../model/era.ts';
@@ -41,7 +41,9 @@ interface Load {
 
 const simulatedNights = 30;
 
-/** Returns within how many nights every row is read (null: never), and the mean requests of a run; null if no list was measured. */
+/**
+ * Returns within how many nights every row is read (null: never), and the mean requests of a run; null if no list was measured.
+ */
 export function rhythmOf(store: MirrorStore, clock: Clock, options: PriceOptions) {
   const loads = loadsOf(store, clock, resourceNames);
   if (loads.length === 0) return null;
@@ -186,7 +188,10 @@ function grownPages({ churn, pageSize }: Load, { runsADay }: RunSettings): numbe
   return churn.added_a_day / runsADay / pageSize;
 }
 
-/** Simulates the coming runs. `longest`: the most runs between two readings of a window. `read`: the mean pages of a run. `held`: all pages. */
+/**
+ * Simulates the coming runs. `longest`: the most runs between two readings of a window. `read`: the mean pages of a run. `held`:
+ * all pages.
+ */
 function simulate(load: Load, budget: number, settings: RunSettings): { longest: number; read: number; held: number } {
   const total = load.old.reduce((sum, pages) => sum + pages, 0);
   const runs = Math.max(simulatedNights * settings.runsADay, 3 * Math.ceil(total / budget));

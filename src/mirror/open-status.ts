@@ -169,7 +169,10 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
   };
 }
 
-/** `pages of 500 (1000 were requested), sorts kept, date ranges in …`. @param requested the page size requested, if it is to be shown */
+/**
+ * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
+ * @param requested the page size requested, if it is to be shown
+ */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
   const { sorts, rate_limit: rate } = status;
   return [

@@ -1,6 +1,7 @@
 /**
- * The search for lost records (pure). A page's first record has a rank in the mirror and a place on the server; the difference is how
- * many records before it were deleted. A stretch in which that number does not grow has lost none; any other stretch is halved.
+ * The search for lost records (pure). A page's first record has a rank in the mirror and a place on the server; the difference is
+ * how many records before it were deleted. A stretch in which that number does not grow has lost none; any other stretch is
+ * halved.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -114,8 +115,8 @@ interface Cut {
 }
 
 /**
- * Searches the rows for those that the server's list lacks. The rows may reach beyond the list at either end. The first and the last
- * page are requested before any other: they fix the ends, and show a record that was added there.
+ * Searches the rows for those that the server's list lacks. The rows may reach beyond the list at either end. The first and the
+ * last page are requested before any other: they fix the ends, and show a record that was added there.
  */
 export function* searchMissing(rows: RankedRows, list: ServerList): RankSearch {
   const order = new LocalOrder(rows);
@@ -173,8 +174,8 @@ function cutGap(order: LocalOrder, list: ServerList, gap: Gap, page: number, ids
 }
 
 /**
- * Returns the ranks of a page's records. Servers break ties by rules of their own. So records of the page's first or last moment that
- * it does not show are taken to be on the page before or after it.
+ * Returns the ranks of a page's records. Servers break ties by rules of their own. So records of the page's first or last moment
+ * that it does not show are taken to be on the page before or after it.
  */
 function placeOf(
   order: LocalOrder,

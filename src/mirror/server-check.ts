@@ -1,6 +1,6 @@
 /**
- * Checks that this is the server that the mirror was read from, and compares its clock. Sections "The same server" and "Windows and
- * walks" of docs/architecture.md.
+ * Checks that this is the server that the mirror was read from, and compares its clock. Sections "The same server" and "Windows
+ * and walks" of docs/architecture.md.
  */
 import { shortLine } from '../api/envelope.ts';
 import { UsageError } from '../model/errors.ts';
@@ -28,8 +28,8 @@ interface ServerCheckPorts {
 }
 
 /**
- * Checks the server and records it. Throws an OtherServerError if it may be another one, or an older state of the same, unless that is
- * `accepted`: then nothing that was read before counts. Throws as well if the server cannot be reached.
+ * Checks the server and records it. Throws an OtherServerError if it may be another one, or an older state of the same, unless
+ * that is `accepted`: then nothing that was read before counts. Throws as well if the server cannot be reached.
  */
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
   const { contact, store, signal } = ports;
@@ -145,8 +145,8 @@ interface Evidence {
 }
 
 /**
- * Returns why this may be another server than the mirror's, each in words that follow "the server …". Another address with the same
- * records and key owner is no reason, nor is another key of the same user, nor a deleted record.
+ * Returns why this may be another server than the mirror's, each in words that follow "the server …". Another address with the
+ * same records and key owner is no reason, nor is another key of the same user, nor a deleted record.
  */
 export function objections({ known, address, owner, remains, redated }: Evidence): string[] {
   const reasons: string[] = [];
@@ -186,7 +186,11 @@ export function probesOf<L extends { readonly createdAt: string }>(knownRecords:
 /** How the server shows a known record: the same, created at another time, not there, or not known. */
 type Sight = 'same' | 'other' | 'absent' | 'unknown';
 
-/** @param newest how the requested ones were seen @param count how many known records there are @param oldest how that one was seen */
+/**
+ * @param newest how the requested ones were seen
+ * @param count how many known records there are
+ * @param oldest how that one was seen
+ */
 export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sight): Remains {
   if (newest.includes('same')) return 'kept';
   if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';

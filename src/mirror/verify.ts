@@ -1,4 +1,7 @@
-/** Compares the mirror with the server, by counts or by every record, and changes neither. Section "Verifying" of docs/architecture.md. */
+/**
+ * Compares the mirror with the server, by counts or by every record, and changes neither. Section "Verifying" of
+ * docs/architecture.md.
+ */
 import type { Client } from '../api/client.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
@@ -216,7 +219,9 @@ function outsideOf({ resource }: Ports, windows: readonly Window[]): Window[] {
   return [{ resource, ...outsideEra, ...unread }];
 }
 
-/** Compares the records of the windows, side by side. A window that cannot be compared is a problem. Throws if the server is lost. */
+/**
+ * Compares the records of the windows, side by side. A window that cannot be compared is a problem. Throws if the server is lost.
+ */
 async function compareWindows(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
   const lost: unknown[] = [];
   await Promise.all(

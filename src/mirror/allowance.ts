@@ -15,11 +15,11 @@ const margin = 1.3;
 const extra = 50;
 
 /**
- * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the budget and 50.
- * A resource that uses up its own share takes from the common part, never from another resource.
+ * The requests of one run: for each resource, 1.3 times the pages of the windows that it reads; for all together, the budget and
+ * 50. A resource that uses up its own share takes from the common part, never from another resource.
  *
- * Pages follow from records that are known to exist: rows held before the run, or records shown in it. Totals do not count, since a
- * server may count records that no page shows. So a window that turns out to be large earns its requests page by page.
+ * Pages follow from records that are known to exist: rows held before the run, or records shown in it. Totals do not count, since
+ * a server may count records that no page shows. So a window that turns out to be large earns its requests page by page.
  */
 export class Allowance {
   readonly #budget: number;
@@ -61,7 +61,7 @@ export class Allowance {
     throw new SpentError(
       `this run has sent the ${this.#sent} requests that it may send, and leaves the rest to the next`,
       {
-        advice: `Run \`admin-mirror sync\` again. If that ends in the same way, the same is read each time: give sync.requests_per_run more than ${this.#budget}.`,
+        advice: `Run \`admin-mirror sync\` again. If it ends in the same way, each run reads the same: raise sync.requests_per_run above ${this.#budget}.`,
       },
     );
   }

@@ -1,4 +1,4 @@
-/** What was measured of the server's lists, and which server it was, as the mirror keeps it. Section "Capabilities" of docs/architecture.md. */
+/** Stores the measured capabilities of lists, and which server they are of. Section "Capabilities" of docs/architecture.md. */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
@@ -7,7 +7,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 
 const name = 'lists';
 
-/** What is on record for the resource; undefined where its list was never measured. */
+/** Reads the capabilities of the resource; undefined if its list was never measured. */
 export function storedCapabilities(
   store: Pick<MirrorStore, 'capability'>,
   resource: ResourceName,
@@ -16,50 +16,50 @@ export function storedCapabilities(
   return stored && { capabilities: stored.value as Capabilities, measuredAt: stored.measuredAt };
 }
 
-/** Returns whether every window is to be read again, since the rules of before may have left out records. */
+/** Records capabilities. Returns whether every window must be read again, since the old rules may have left out records. */
 export function recordCapabilities(
   store: Pick<MirrorStore, 'capability' | 'recordCapability' | 'windows' | 'resetWindows'>,
   resource: ResourceName,
   measured: Capabilities,
 ): boolean {
   const before = storedCapabilities(store, resource)?.capabilities;
-  // What was read under a wrong rule may lack records. In this order a stop in between loses nothing but time.
+  // In this order, a stop in between costs time but loses nothing.
   const again = before !== undefined && mayLack(before, measured);
   if (again) forgetReading(store, resource);
   store.recordCapability(name, resource, measured);
   return again;
 }
 
-/** The list is to be measured anew, as at first contact. */
+/** Has the list measured anew, as on the first contact. */
 export function forgetCapabilities(store: Pick<MirrorStore, 'forgetCapability'>, resource: ResourceName): void {
   store.forgetCapability(name, resource);
 }
 
-/** From now on nothing of the resource counts as read; its rows stay. */
+/** Marks all of the resource as never read. Its rows stay. */
 export function forgetReading(store: Pick<MirrorStore, 'windows' | 'resetWindows'>, resource: ResourceName): void {
   const days = store.windows(resource).map(({ from, to }) => ({ from, to }));
   store.resetWindows(resource, days);
 }
 
-/** Whether ranges that were requested by the old rules can have left out records that by the new ones belong to them. */
+/** Whether ranges requested by the old rules may have left out records that belong to them by the new rules. */
 function mayLack(old: Capabilities, now: Capabilities): boolean {
   if (old.ranges !== now.ranges) return true;
-  // Any other rule was read with a day more at the end, or at either side, which is enough under every rule.
+  // Under any other old rule, ranges were requested with an extra day at the end or on both sides, which is always enough.
   const lastDay = old.rangeEnd === 'inclusive' && now.rangeEnd !== 'inclusive';
   return lastDay || (old.dayShiftMinutes === 0 && now.dayShiftMinutes !== 0);
 }
 
-/** What is kept of the server; no credential, and nothing of a person but an id. */
+/** The stored identity of the server, without any credential. */
 export interface KnownServer {
   readonly address: string;
   readonly key_mark: string;
-  /** Null where the server did not say whose key it is. */
+  /** Null if the server did not say whose key it is. */
   readonly owner: Pick<Owner, 'id' | 'marks'> | null;
 }
 
 const serverName = 'server';
 
-/** The server that the mirror was read from, as it is on record; null before the first contact. */
+/** Reads the server that the mirror was read from; null before the first contact. */
 export function knownServer(store: Pick<MirrorStore, 'capability'>): KnownServer | null {
   return (store.capability(serverName, '')?.value as KnownServer | undefined) ?? null;
 }

@@ -1,4 +1,7 @@
-/** Finds the windows in which the server counts more or fewer records than before. Section "The cost of a run" of docs/architecture.md. */
+/**
+ * Finds the windows in which the server counts more or fewer records than before. Section "The cost of a run" of
+ * docs/architecture.md.
+ */
 import type { Capabilities } from '../api/capabilities.ts';
 import type { DayRange } from '../model/era.ts';
 import type { Window } from '../store/mirror-types.ts';

@@ -1,21 +1,21 @@
-/** Failures of the engine's own, and what several failures have in common. */
+/** The engine's own errors, and the failure that several resources share. */
 import { ForeignRecords } from '../api/errors.ts';
 import { KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
-/** The server did what its measured capabilities rule out: they must be measured again. */
+/** A response contradicts the measured capabilities: they must be measured again. */
 export class ContradictionError extends OperatorError {
   override readonly name: string = 'ContradictionError';
   override readonly exitCode = 5;
 }
 
-/** Records came from beside the days that were requested, though ranges were measured to show exactly those. */
+/** Records came from just beside the requested days, though ranges were measured to show exactly their days. */
 export class BesideRangeError extends ContradictionError {
   override readonly name = 'BesideRangeError';
 }
 
-/** Puts on record, once a run, that a list shows what is not its own; any other error is left to who caught it. */
+/** Records, once a run, that a list shows records of another resource. Does nothing for any other error. */
 export function noteForeign(
   error: unknown,
   { store, run, resource }: { readonly store: MirrorStore; readonly run: string; readonly resource: ResourceName },
@@ -24,7 +24,7 @@ export function noteForeign(
   store.recordEvent(run, { resource, kind: 'foreign_records', subject: run, detail: error.message });
 }
 
-/** The one failure behind all of these ends: a refused key, or a server that gave nothing at all; else undefined. */
+/** Returns the failure that all of these ends share: a refused key, or a server that gave nothing at all; else undefined. */
 export function sharedFailure(
   ends: readonly { readonly error: OperatorError | null; readonly reached: boolean }[],
 ): OperatorError | undefined {

@@ -1,4 +1,7 @@
-/** Forgetting a person: rows, versions and texts go, nothing stays but ids, and no byte is left in the files. Section "Forgetting a person" of docs/architecture.md. */
+/**
+ * Forgets a person: removes rows, versions and texts, keeps only ids, and leaves no byte in the files. Section "Forgetting a
+ * person" of docs/architecture.md.
+ */
 import { UsageError } from '../model/errors.ts';
 import { recordId, writtenId } from '../model/records.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
@@ -27,12 +30,15 @@ import { build, Runner } from '../store/tables.ts';
 
 export interface ForgetPorts {
   readonly store: ForgetStore;
-  /** `none` where there is no journal, or nothing in it. */
+  /** `none` if there is no journal, or nothing in it. */
   readonly journal: ForgetJournal | 'none';
   readonly clock: Clock;
 }
 
-/** An id as digits, an email or a user name. Throws a UsageError, without the name, unless it is of one user. */
+/**
+ * Finds a user by an id in digits, an email or a user name. Throws a UsageError, which does not repeat the name, unless it is one
+ * user.
+ */
 export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: string): number {
   const name = named.trim();
   if (/^\d+$/.test(name)) {
@@ -44,7 +50,7 @@ export function findUser(store: Pick<ForgetStore, 'idsOf' | 'knows'>, named: str
   const [id, ...others] = store.idsOf(name);
   if (id === undefined) {
     throw new UsageError('the mirror has no user of that email or user name', {
-      advice: 'Check the spelling, or give the id. Who was forgotten is known by the id alone.',
+      advice: 'Check the spelling, or give the id. Only the id of a forgotten user is known.',
     });
   }
   if (others.length === 0) return id;
@@ -65,11 +71,11 @@ export async function forgetUser({ store, journal, clock }: ForgetPorts, user: n
   const at = timestampOf(clock.now());
   return withSyncLock(store, `forget-${at}`, async () => {
     const person = store.person(user);
-    // The journal first: once the mirror has forgotten who it was, nobody knows what to look for.
+    // The journal comes first: once the mirror has forgotten the person, nobody knows what to look for.
     const journaled = journal === 'none' ? {} : await journal.forget(person);
     const { removed, suppressed } = store.forget(person, at);
     const scrubbed = store.scrub();
-    // Without a word about the person.
+    // The receipt says nothing about the person but the id.
     return {
       action: 'forget',
       user,
@@ -77,7 +83,7 @@ export async function forgetUser({ store, journal, clock }: ForgetPorts, user: n
       removed: { ...removed, ...journaled },
       suppressed,
       journal: journal === 'none' ? 'none' : 'searched',
-      /** Whether no byte of it is left in the mirror's files. */
+      /** Whether no byte about the person is left in the mirror's files. */
       scrubbed,
     } as const;
   });
@@ -85,12 +91,12 @@ export async function forgetUser({ store, journal, clock }: ForgetPorts, user: n
 
 export type ForgetReceipt = Awaited<ReturnType<typeof forgetUser>>;
 
-/** Lets the user come back with the next sync. Throws a UsageError for one who was not forgotten. */
+/** Lets the user come back with the next sync. Throws a UsageError if the user was not forgotten. */
 export async function undoForget({ store, clock }: Pick<ForgetPorts, 'store' | 'clock'>, named: string) {
   const user = writtenId(named.trim());
   if (typeof user === 'bigint') throw tooLargeToForget(user);
   if (user === undefined) {
-    throw new UsageError('who was forgotten is known by the id alone', { advice: 'Give the id of the user.' });
+    throw new UsageError('only the id of a forgotten user is known', { advice: 'Give the id of the user.' });
   }
   const at = timestampOf(clock.now());
   return withSyncLock(store, `forget-${at}`, () => {
@@ -133,12 +139,12 @@ function personSearch(database: Database) {
      UNION SELECT ${nameFields.map(old).join(', ')} FROM ${history} WHERE id = @id`,
   );
   return {
-    /** Ids of the users with that email or user name: those of now, or where there are none, those of the history. */
+    /** Returns the ids of users with that email or user name now or, if there are none, in the history. */
     idsOf: (name: string): number[] => {
       const now = live.all(name, name);
       return now.length > 0 ? now : former.all(name, name);
     },
-    /** Whether anything in the mirror is about that user. */
+    /** Whether the mirror has anything about that user. */
     knows: (id: number): boolean => known.get({ id: BigInt(id) }) === 1,
     person: (id: number): Person => {
       const versions = names.all({ id: BigInt(id) });
@@ -154,15 +160,18 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== '';
 }
 
-/** Texts of the bookkeeping that may hold what a server said. */
-const texts = [
+/** Columns of the bookkeeping that may quote the server. */
+const quotingColumns = [
   ['mirror_events', 'detail'],
   ['mirror_runs', 'problem'],
   ['mirror_run_resources', 'problem'],
   ['mirror_windows', 'problem'],
 ] as const;
 
-/** Counts rows removed, or without their text, and ids kept out from now on. Within the transaction at hand. */
+/**
+ * Removes the person, within the caller's transaction. Returns how many rows lost their text or went, and how many ids are now
+ * kept out.
+ */
 function personRemoval(
   database: Database,
   runner: Runner,
@@ -181,7 +190,7 @@ function personRemoval(
   }
 
   function suppress(resource: ResourceName, id: number, day: string | null): void {
-    // Forgotten twice: what was known of it stays, since the rows that could show it again are gone.
+    // If the person was forgotten before, the day stays: the rows that showed it are gone.
     const { changes } = database
       .prepare(
         `INSERT INTO mirror_suppressions (resource, id, user_id, since, seen_day) VALUES (?, ?, ?, ?, ?)
@@ -194,7 +203,7 @@ function personRemoval(
   const belongs = (record: Readonly<Record<string, unknown>>): boolean =>
     ownersOf(record).includes(person.id) || isAddressed(record['receiver']);
 
-  /** Emails to the person, now or in the history: by the user they belong to, or by where they went. */
+  /** Suppresses emails to the person, in the mirror and its history: those of the user, and those to one of the addresses. */
   function suppressEmails(): void {
     const rows = database.prepare<[], Readonly<Record<string, unknown>>>(
       'SELECT id, user_id, receiver, created_at FROM emails',
@@ -237,16 +246,16 @@ function personRemoval(
   for (const relation of relationsRead(runner)) removeRelated(relation);
   for (const resource of ['users', 'emails'] as const) {
     const ids = database.prepare<[], number>(`SELECT id FROM ${resource} WHERE id ${ofPerson(resource)}`).pluck();
-    // They hold the time at which the last record of a page was created.
+    // Remembered pages hold the creation time of their last record.
     pageForgetter(database, resource)(ids.all());
     run(resource, `DELETE FROM ${resource} WHERE id ${ofPerson(resource)}`);
     const history = historyTableOf(resource);
     run(history, `DELETE FROM ${history} WHERE id ${ofPerson(resource)}`);
   }
-  // With the salt gone, no certificate of before confirms a guess of what the person's rows were.
+  // Without the salt, no earlier certificate can confirm a guess about the person's rows.
   runner.run(build.deleteFrom('mirror_capabilities').where('name', 'in', [saltRecord, certifiedRecord]));
   database.function('mentions', (text: unknown) => (mentions(text) ? 1 : 0));
-  for (const [table, column] of texts) {
+  for (const [table, column] of quotingColumns) {
     run(table, `UPDATE ${table} SET ${column} = ? WHERE mentions(${column})`, takenOut);
   }
   run('mirror_events', `UPDATE mirror_events SET subject = 'event ' || event WHERE mentions(subject)`);
@@ -255,21 +264,24 @@ function personRemoval(
 
 type ForgetStore = ReturnType<typeof openForgetStore>;
 
-/** How long the last step waits for processes that read an older state: queries are short, an export may take minutes. */
+/** How long the last step waits for readers of an older state. Queries are short, but an export may take minutes. */
 const readersMs = 10_000;
 
-/** Opens a mirror to forget people in it. Throws `FileError`. The caller closes it. @param waitMs for readers of an older state */
+/**
+ * Opens a mirror to forget people in it. The caller closes it. Throws `FileError`.
+ * @param waitMs how long to wait for readers of an older state
+ */
 export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) {
-  // A mirror that is not there must not be made.
+  // Must not make a mirror if there is none.
   openMirrorForReading(file).close();
   const database = openMirrorFile(file, clock);
-  // What is deleted is overwritten with zeros.
+  // Overwrites deleted content with zeros.
   database.pragma('secure_delete = ON');
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
 
   const { whole, step } = stepsIn(database, file, 'remove a person from the mirror', locks);
-  // By then the person is removed: forgetting the same one again takes out the rest.
+  // If this step fails, the person is already removed. Forgetting the same person again does the rest.
   const { explained } = stepsIn(
     database,
     file,
@@ -285,11 +297,11 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
         beginEpoch(database, timestampOf(clock.now()));
       }),
     releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
-    /** Removes everything about the person and keeps the ids from coming back. */
+    /** Removes everything about the person, and keeps the ids from coming back. */
     forget: (person: Person, at: Timestamp) => step(() => personRemoval(database, runner, person, at)),
-    /** Lets the person's records come back with the next sync. Counts by resource; none where nothing was kept out. */
+    /** Lets the person's records come back with the next sync. Returns how many, by resource; empty if none was kept out. */
     undo: (id: number): TableCounts => step(() => undo(runner, id)),
-    /** No byte of it stays in the file, its log or its index. False where a reader of an older state prevents it. */
+    /** Removes the last bytes from the file, its log and its index. Returns false if a reader of an older state prevents it. */
     scrub: (): boolean => explained(() => scrub(database, waitMs)),
     close: (): void => {
       locks.close();
@@ -298,7 +310,7 @@ export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) 
   };
 }
 
-/** The records come back when their windows are read again. */
+/** Ends the suppression, and marks the windows of the records to be read again. */
 function undo(runner: Runner, id: number): Record<string, number> {
   const kept = runner.all(
     build.selectFrom('mirror_suppressions').select(['resource', 'seen_day']).where('user_id', '=', id),
@@ -309,7 +321,7 @@ function undo(runner: Runner, id: number): Record<string, number> {
     counts[resource] = (counts[resource] ?? 0) + 1;
     if (day !== null) resetWalks(runner, resource, day as Day);
   }
-  // Their pages may hold related records of the person, which are found under no window of the person's.
+  // Other resources may have related records of the person on any page.
   const others = new Set(relationsRead(runner).map(({ resource }) => resource)).difference(
     new Set(['users', 'emails']),
   );
@@ -317,7 +329,7 @@ function undo(runner: Runner, id: number): Record<string, number> {
   return counts;
 }
 
-/** Rows that were changed before may have left bytes, which only a rewritten file, with its log folded in, has no more. */
+/** Changed rows may have left bytes in the file. Only rewriting it and folding in its log removes them. */
 function scrub(database: Database, waitMs: number): boolean {
   database.pragma(`busy_timeout = ${waitMs}`);
   database.exec('VACUUM');

@@ -1,6 +1,7 @@
 /**
- * What it costs to keep every row younger than some time, and how old rows become with the budget of today: the nights to come,
- * by the planner's rule, with as many new and deleted records as lately. Section "The cost of a run" of docs/architecture.md.
+ * Estimates what it costs to keep every row younger than some time, and how old rows become with the current budget. Goes through
+ * the coming nights as the planner does, with as many new and deleted records as lately. Section "The cost of a run" of
+ * docs/architecture.md.
  */
 import { eraEnd } from '../model/era.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
@@ -17,36 +18,40 @@ export interface PriceOptions {
   readonly requestsPerRun: number;
   /** `sync.window_pages`. */
   readonly windowPages: number;
-  /** `api.requests_per_second`; not given where the server decides. */
+  /** `api.requests_per_second`; undefined if the server decides. */
   readonly requestsPerSecond: number | undefined;
 }
 
+/** New and deleted records of a resource. */
 interface Churn {
   readonly added_a_day: number;
   readonly deleted_a_day: number;
 }
 
+/** The pages of a resource, as a run reads them. */
 interface Load {
   readonly resource: ResourceName;
   readonly pageSize: number;
-  /** Pages that are read in each run, whatever the budget. */
-  readonly each: number;
+  /** Pages that every run reads, whatever the budget. */
+  readonly always: number;
   /** Pages of the other windows, those read longest ago first. */
   readonly old: readonly number[];
   readonly churn: Churn;
 }
 
-const nightsAhead = 30;
+const simulatedNights = 30;
 
-/** Within how many nights every row is read (null: never), and the requests of a run, in the mean; null where no list was measured. */
+/**
+ * Returns within how many nights every row is read (null: never), and the mean requests of a run; null if no list was measured.
+ */
 export function rhythmOf(store: MirrorStore, clock: Clock, options: PriceOptions) {
   const loads = loadsOf(store, clock, resourceNames);
   if (loads.length === 0) return null;
-  const { longest, requests } = sumOf(loads, options.requestsPerRun, { ...options, runsADay: 1 });
+  const { longest, requests } = costOf(loads, options.requestsPerRun, { ...options, runsADay: 1 });
   return { nights: Number.isFinite(longest) ? longest : null, requests: Math.round(requests) };
 }
 
-/** The price of keeping every row of the resources younger than that; null where no list was measured. */
+/** Returns the price of keeping every row of the resources younger than `withinMs`; null if no list was measured. */
 export function priceOf(
   store: MirrorStore,
   clock: Clock,
@@ -62,37 +67,37 @@ export function priceOf(
     .map(({ runsADay, everyRuns }) => {
       const settings = { ...options, runsADay };
       const budget = Math.max(...loads.map((load) => budgetFor(load, everyRuns, settings)));
-      const { requests } = sumOf(loads, budget, settings);
+      const { requests } = costOf(loads, budget, settings);
       return { runsADay, everyRuns, budget, requests, ms: minutesOf(requests) * minuteMs };
     })
     .find(({ runsADay, everyRuns, ms }) => {
       const betweenMs = dayMs / runsADay;
-      // What is read first by one run may be read last by the other.
+      // A row that one run reads first may be the last in the next.
       return ms <= betweenMs && everyRuns * betweenMs + ms <= withinMs;
     });
-  const { requests } = found ?? sumOf(loads, Infinity, { ...options, runsADay: 1 });
+  const { requests } = found ?? costOf(loads, Infinity, { ...options, runsADay: 1 });
   return {
     within_seconds: Math.round(withinMs / 1000),
-    /** As the server or the settings allow, else as the last runs did; null where none of it is known. */
+    /** What the server or the settings allow, else what the last runs reached; null if nothing is known. */
     requests_a_minute: perMinute === null ? null : Math.round(perMinute),
     churn: Object.fromEntries(loads.map(({ resource, churn }) => [resource, churn])) as Partial<
       Record<ResourceName, Churn>
     >,
-    /** Runs that it takes in 24 hours; null where none are enough. */
+    /** How many runs in 24 hours it takes; null if no number is enough. */
     runs_a_day: found?.runsADay ?? null,
-    /** Every row is read in each so-manyeth run. */
+    /** Every row is read once in so many runs. */
     every_runs: found?.everyRuns ?? null,
     /** What `sync.requests_per_run` must be for it. */
     requests_per_run: found?.budget ?? null,
-    /** All runs of 24 hours together, in the mean. */
+    /** The mean of all runs in 24 hours together. */
     requests_a_night: found === undefined ? null : Math.round(found.requests * found.runsADay),
     minutes_a_run: perMinute === null ? null : Math.ceil(minutesOf(requests)),
   };
 }
 
-/** Ways to read every row as often, the one with the fewest requests first. */
+/** Ways to read every row within that time, the one with the fewest requests first. */
 function* rhythmsWithin(withinMs: number): Generator<{ readonly runsADay: number; readonly everyRuns: number }> {
-  // More than a year of nights is needed by nobody.
+  // Nobody needs more than a year of nights.
   for (let nights = Math.min(400, Math.floor(withinMs / dayMs)); nights >= 1; nights -= 1) {
     yield { runsADay: 1, everyRuns: nights };
   }
@@ -110,11 +115,11 @@ function loadsOf(store: MirrorStore, clock: Clock, resources: readonly ResourceN
     const surplus = new Surplus(store, resource);
     const pages = (each: readonly Window[]): number[] =>
       each.map((window) => pagesOf(surplus.shownIn(window), pageSize));
-    const isEach = (window: Window) => wholeResources.has(resource) || isOpen(window, seal);
-    const old = windows.filter((window) => !isEach(window));
+    const isAlways = (window: Window) => wholeResources.has(resource) || isOpen(window, seal);
+    const old = windows.filter((window) => !isAlways(window));
     old.sort((a, b) => ((a.freshAsOf ?? '') < (b.freshAsOf ?? '') ? -1 : 1));
-    const each = pages(windows.filter(isEach)).reduce((sum, count) => sum + count, 0);
-    return [{ resource, pageSize, each, old: pages(old), churn: churnOf(store, clock, resource, runs) }];
+    const always = pages(windows.filter(isAlways)).reduce((sum, count) => sum + count, 0);
+    return [{ resource, pageSize, always, old: pages(old), churn: churnOf(store, clock, resource, runs) }];
   });
 }
 
@@ -128,7 +133,7 @@ function churnOf(store: MirrorStore, clock: Clock, resource: ResourceName, runs:
   const complete = runs.filter(
     (run) => dayOf(parseInstant(run.started_at) ?? 0) >= since && run.resources[resource]?.status === 'complete',
   );
-  // What the first of them found had gone before it.
+  // The deletions that the first of them found happened before it.
   const first = complete.at(-1);
   const begun = first === undefined ? now : (parseInstant(first.started_at) ?? now);
   const days = (now - begun) / dayMs;
@@ -142,12 +147,12 @@ function rounded(rate: number): number {
   return Math.round(rate * 10) / 10;
 }
 
-/** Fewer requests say little of how quick the server is. */
+/** Fewer requests say little about how fast the server is. */
 const enoughRequests = 50;
 
 function speedOf(store: MirrorStore, loads: readonly Load[], { requestsPerSecond }: PriceOptions): number | null {
   const announced = loads.map(({ resource }) => storedCapabilities(store, resource)?.capabilities.rateLimit?.limit);
-  // No server says for how long its limit is; a minute is usual.
+  // No server says how long the window of its limit is; a minute is usual.
   const limits = [...announced, requestsPerSecond === undefined ? undefined : requestsPerSecond * 60].filter(
     (limit) => limit !== undefined,
   );
@@ -163,17 +168,17 @@ interface RunSettings extends Pick<PriceOptions, 'windowPages'> {
   readonly runsADay: number;
 }
 
-/** Windows are cut and joined, and each begins with a page that it shares with its neighbour. */
+/** Windows are cut and joined, and the first page of each may hold records of its neighbour. */
 const reserve = 1.03;
 
-/** The least budget with which every window is read in each so-manyeth run. */
+/** Returns the smallest budget with which every window is read once in `everyRuns` runs. */
 function budgetFor(load: Load, everyRuns: number, settings: RunSettings): number {
   let low = Math.max(1, ...load.old);
   let high =
-    low + load.old.reduce((sum, pages) => sum + pages, 0) + Math.ceil(grownPages(load, settings) * nightsAhead);
+    low + load.old.reduce((sum, pages) => sum + pages, 0) + Math.ceil(grownPages(load, settings) * simulatedNights);
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (rotate(load, middle, settings).longest <= everyRuns) high = middle;
+    if (simulate(load, middle, settings).longest <= everyRuns) high = middle;
     else low = middle + 1;
   }
   return Math.ceil(low * reserve);
@@ -183,11 +188,14 @@ function grownPages({ churn, pageSize }: Load, { runsADay }: RunSettings): numbe
   return churn.added_a_day / runsADay / pageSize;
 }
 
-/** After how many runs a window is read again, at the most, and the pages that a run reads, in the mean. */
-function rotate(load: Load, budget: number, settings: RunSettings): { longest: number; read: number; held: number } {
+/**
+ * Simulates the coming runs. `longest`: the most runs between two readings of a window. `read`: the mean pages of a run. `held`:
+ * all pages.
+ */
+function simulate(load: Load, budget: number, settings: RunSettings): { longest: number; read: number; held: number } {
   const total = load.old.reduce((sum, pages) => sum + pages, 0);
-  const runs = Math.max(nightsAhead * settings.runsADay, 3 * Math.ceil(total / budget));
-  // Those read longest ago first, the others behind them in the order in which they were read.
+  const runs = Math.max(simulatedNights * settings.runsADay, 3 * Math.ceil(total / budget));
+  // A ring, in the order of the last reading; `next` is the window that was read longest ago.
   const windows = load.old.map((pages) => ({ pages, readIn: 0 }));
   let next = 0;
   let longest = 0;
@@ -205,7 +213,7 @@ function rotate(load: Load, budget: number, settings: RunSettings): { longest: n
       window.readIn = run;
       next = (next + 1) % windows.length;
     }
-    // What is no longer open becomes a window of its own, which grows until it is as long as others are.
+    // New records leave the open window for a window of their own, which grows until it is as long as the others.
     grown += grownPages(load, settings);
     if (newest !== undefined && grown <= settings.windowPages / 2) newest.pages = Math.ceil(grown);
     else if (grown > 0) {
@@ -216,31 +224,31 @@ function rotate(load: Load, budget: number, settings: RunSettings): { longest: n
   }
   for (const { readIn } of windows) longest = Math.max(longest, runs - readIn);
   const held = windows.reduce((sum, { pages }) => sum + pages, 0);
-  // One that does not fit into the budget is in the way of all behind it.
+  // A window that does not fit into the budget blocks all behind it.
   const isStuck = windows.some(({ pages }) => pages > budget);
   return { longest: isStuck ? Infinity : Math.max(1, longest), read: read / runs, held };
 }
 
-/** What one run costs with the budget, in the mean, and after how many runs every window was read. */
-function sumOf(loads: readonly Load[], budget: number, settings: RunSettings): { longest: number; requests: number } {
-  // The look at the server.
+/** Returns the mean requests of a run with this budget, and the most runs between two readings of a window. */
+function costOf(loads: readonly Load[], budget: number, settings: RunSettings): { longest: number; requests: number } {
+  // The check of the server.
   let requests = 1;
   let longest = 1;
   for (const load of loads) {
-    const found = rotate(load, budget, settings);
+    const found = simulate(load, budget, settings);
     longest = Math.max(longest, found.longest);
     const share = found.held === 0 ? 1 : Math.min(1, found.read / found.held);
-    // The total of the list, and of emails those that wait where not all are read.
-    requests += 1 + load.each + found.read + (load.resource === 'emails' && share < 1 ? 1 : 0);
+    // The list's total and, if not all emails are read, a page of those that wait.
+    requests += 1 + load.always + found.read + (load.resource === 'emails' && share < 1 ? 1 : 0);
     requests += deletionCost(load.churn.deleted_a_day / settings.runsADay, share, found.held);
   }
   return { longest, requests };
 }
 
-/** Over what finding a deletion by halves takes at the least; `npm run bench` has the table. */
+/** By how much finding a deletion by halves exceeds the least possible cost; `npm run bench` has the table. */
 const halving = 1.2;
 
-/** Each deletion is confirmed beside control records; those in windows that the run does not read are found first, by halves. */
+/** Each deletion is confirmed, with control records. In windows that the run does not read it must first be found by halves. */
 function deletionCost(deleted: number, share: number, pages: number): number {
   if (deleted === 0) return 0;
   const unread = deleted * (1 - share);

@@ -1,4 +1,7 @@
-/** Related records: requested with each page for as long as the server gives them. Section "Related records" of docs/architecture.md. */
+/**
+ * Related records: requested with each page for as long as the server gives them. Section "Related records" of
+ * docs/architecture.md.
+ */
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import type { ResourceEnd } from './resource-run.ts';

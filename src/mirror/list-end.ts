@@ -9,8 +9,8 @@ import { entriesOn, type MirrorPage } from './page.ts';
 export type ReadPageAt = (page: number, isBehind?: boolean) => Promise<MirrorPage>;
 
 /**
- * Returns the last page by the total or, if that page does not come, the last one that does. A total may count records that no page
- * shows, and some servers refuse a page behind the end, or fail on it.
+ * Returns the last page by the total or, if that page does not come, the last one that does. A total may count records that no
+ * page shows, and some servers refuse a page behind the end, or fail on it.
  * @param readOne reads the record at a place of the list, counted from 1, on a page of its own
  */
 export async function lastByTotal(
@@ -45,8 +45,8 @@ async function goesOnBehind(
 }
 
 /**
- * Returns the last page that shows records, even if the total is wrong. This takes one more request if the page is full, and about
- * log2 of the number of pages if the total is wrong.
+ * Returns the last page that shows records, even if the total is wrong. This takes one more request if the page is full, and
+ * about log2 of the number of pages if the total is wrong.
  * @param page the last page by the total
  * @param maxRecords the search goes no further than this
  * @param isDoubted whether another page may follow even if this one is not full

@@ -1,4 +1,4 @@
-/** What is known of the mirror that the settings name, without a request. `status` must start fast: this loads no engine. */
+/** Reads the state of the mirror, without any request. `status` must start fast, so this loads no engine. */
 import type { Releases } from '../model/releases.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, parseInstant, systemClock, type Timestamp } from '../model/time.ts';
@@ -12,19 +12,19 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { knownServer, storedCapabilities } from './capability-record.ts';
 import { counted } from '../model/text.ts';
 
-/** The status of the mirror. Throws a FileError where there is none. */
+/** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const rhythm = rhythmOf(store, systemClock, { ...settings.sync, ...settings.api });
   return { ...mirrorStatus(store), rhythm };
 }
 
-/** The last syncs, newest first. Throws a FileError where there is no mirror. */
+/** Reads the last syncs, newest first. Throws a FileError if there is no mirror. */
 export function openRuns(settings: Settings, limit: number, releases: Releases): RunReport[] {
   return lastRuns(releases.add(openMirrorStoreForReading(settings.store.mirror)), limit);
 }
 
-/** A run whose process ended without a word, as on a full disk, is `killed` here before the next sync notes that. */
+/** Shows a run whose process is gone as `killed`, before the next sync records that. */
 function lastRuns(store: MirrorStore, limit: number): RunReport[] {
   const runs = store.runs(limit);
   const owner = store.lockOwner(syncLock);
@@ -36,7 +36,7 @@ function lastRuns(store: MirrorStore, limit: number): RunReport[] {
   });
 }
 
-/** A sync as it is on record, how far it is, and who owns the lock; null where there is none of that name. */
+/** Reads one sync: its record, its progress, and who owns the lock. Returns null if there is none of that name. */
 export function openRun(settings: Settings, run: string, clock: Clock, releases: Releases) {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const detail = store.run(run);
@@ -47,13 +47,13 @@ export function openRun(settings: Settings, run: string, clock: Clock, releases:
   );
   return {
     detail,
-    /** The living process that runs it; null where none does. */
+    /** The living process that runs it; null if there is none. */
     owner: owner?.run === run ? owner : null,
     progress: progressOf(detail, pageSizes, clock.now()),
   };
 }
 
-/** The sum over the resources. Windows that are read twice bring more records than were expected. */
+/** Sums the progress up over the resources. Records may exceed what was expected, since some windows are read twice. */
 function progressOf(
   { status, started_at, resources, expected }: RunDetail,
   pageSizes: ReadonlyMap<ResourceName, number>,
@@ -66,25 +66,25 @@ function progressOf(
   const whole = known.length === 0 ? null : known.reduce((sum, [, count]) => sum + count, 0);
   const pages = known.reduce((sum, [name, count]) => sum + Math.ceil(count / (pageSizes.get(name) ?? 1)), 0);
   const spentMs = now - (parseInstant(started_at) ?? now);
-  const isTold = status === 'running' && whole !== null && records > 0 && records < whole && spentMs > 0;
+  const isKnown = status === 'running' && whole !== null && records > 0 && records < whole && spentMs > 0;
   return {
     records,
-    /** Records that it set out to read; null where it does not know yet, or was of a version that did not note it. */
+    /** How many records it expects to read; null if it does not know yet, or is from a version that did not record it. */
     expected: whole,
     requests,
-    /** Pages of the records that it expects, a request each at the least; null where these are not known. */
+    /** The pages of the expected records, each at least one request; null if they are not known. */
     expectedRequests: whole === null ? null : pages,
-    /** At the pace so far; null where that is not known, and of a run that has ended. */
-    leftMs: isTold ? (spentMs / records) * (whole - records) : null,
+    /** The time left at the pace so far; null if that is not known, or if the run has ended. */
+    leftMs: isKnown ? (spentMs / records) * (whole - records) : null,
   };
 }
 
-/** Whoever writes the mirror now. Throws a FileError where there is no mirror. */
+/** Returns who writes to the mirror now; null if nobody does. Throws a FileError if there is no mirror. */
 export function openWriter(settings: Settings, releases: Releases): LockOwner | null {
   return releases.add(openMirrorStoreForReading(settings.store.mirror)).lockOwner(syncLock) ?? null;
 }
 
-/** What the mirror has on record of a list of the server. Throws a FileError where there is no mirror. */
+/** Opens the stored capabilities, by resource. Throws a FileError if there is no mirror. */
 export function openCapabilities(
   settings: Settings,
   releases: Releases,
@@ -95,15 +95,15 @@ export function openCapabilities(
 
 export type CapabilityStatus = ReturnType<typeof describeCapabilities>;
 
-/** The status, and how often every row is read with one run a night and the budget of the settings. */
+/** The status, and how often every row is read with the budget of the settings and one run a night. */
 export type MirrorStatus = ReturnType<typeof mirrorStatus> & {
-  /** Null where no list was measured. */
+  /** Null if no list was measured. */
   readonly rhythm: ReturnType<typeof rhythmOf>;
 };
 
 const shownRuns = 5;
 const shownEvents = 20;
-/** Each field drifts once in each way. */
+/** More than there can be: each field has at most one event of each kind. */
 const shownDrift = 1_000;
 const driftKinds: readonly string[] = [
   'unknown_field',
@@ -113,7 +113,7 @@ const driftKinds: readonly string[] = [
   'relation_absent',
 ];
 
-/** Reads the status; `fresh_as_of` is that of the stalest resource, null where one was never read whole. */
+/** Reads the status. `fresh_as_of` is that of the stalest resource; null if one was never read whole. */
 function mirrorStatus(store: MirrorStore) {
   const lines = resourceNames.map((name) => [name, resourceStatus(store, name)] as const);
   const resources = Object.fromEntries(lines) as Record<ResourceName, ReturnType<typeof resourceStatus>>;
@@ -121,10 +121,10 @@ function mirrorStatus(store: MirrorStore) {
   return {
     fresh_as_of: earliest(Object.values(resources).map(({ fresh_as_of }) => fresh_as_of)),
     running: store.lockOwner(syncLock) ?? null,
-    /** Null before the first contact; the owner of the key is null where the server does not say. */
+    /** Null before the first contact. The owner of the key is null if the server does not say. */
     server: known === null ? null : { address: known.address, key_owner: known.owner?.id ?? null },
     resources,
-    /** How records departed from the reference: fields too many or too few, values of another type. */
+    /** How records differed from the API's reference: unknown or missing fields, values of another type. */
     drift: store.events(shownDrift, driftKinds),
     runs: lastRuns(store, shownRuns),
     events: store.events(shownEvents),
@@ -136,17 +136,17 @@ function resourceStatus(store: MirrorStore, resource: ResourceName) {
   const open = windows.filter(({ state }) => state !== 'settled');
   return {
     live: store.liveCount(resource),
-    /** Records that the server may have and the mirror must not: they belong to people who were forgotten. */
+    /** Records that the server may have but the mirror must not: they belong to forgotten people. */
     kept_out: store.suppressedIds(resource).size,
     fresh_as_of: store.freshAsOf(resource),
     capabilities: capabilityStatus(store, resource),
     windows: windows.length,
-    /** Windows that are not settled, with the days and the reason of each. */
+    /** Windows that are not settled, with the reason of each. */
     open_problems: open.map(({ from, to, state, problem }) => ({ from, to, state, problem })),
   };
 }
 
-/** What is on record of the resource's list; null where it was never measured. */
+/** Returns the stored capabilities of the resource's list; null if it was never measured. */
 export function capabilityStatus(store: Pick<MirrorStore, 'capability'>, resource: ResourceName) {
   const stored = storedCapabilities(store, resource);
   return stored === undefined ? null : describeCapabilities(stored.capabilities, stored.measuredAt);
@@ -157,19 +157,22 @@ export function describeCapabilities(capabilities: Capabilities, measuredAt: Tim
   return {
     measured_at: measuredAt,
     page_size: pageSize,
-    /** The format of a range's days; null where ranges do not work. */
+    /** The format of a range's days; null if ranges do not work. */
     ranges: ranges === 'none' ? null : ranges === 'iso' ? ('YYYY-MM-DD' as const) : ('DD-MM-YYYY' as const),
     range_end: rangeEnd,
     day_shift_minutes: dayShiftMinutes,
     sorts,
     clock_difference_ms: clockDifferenceMs ?? null,
-    /** Null where the server announces none. It never says how long a window is. */
+    /** Null if the server announces none. It never says how long a window is. */
     rate_limit: rateLimit === undefined ? null : { requests: rateLimit.limit, seconds: null },
     notes,
   };
 }
 
-/** `pages of 500 (1000 were requested), sorts kept, date ranges in …`. @param requested records on a page, where they are to be shown */
+/**
+ * `pages of 500 (1000 were requested), sorts kept, date ranges in …`.
+ * @param requested the page size requested, if it is to be shown
+ */
 export function capabilityWords(status: CapabilityStatus, requested?: number): string {
   const { sorts, rate_limit: rate } = status;
   return [

@@ -1,4 +1,4 @@
-/** Opens what syncs and compares a mirror, as every command and every test does. */
+/** Opens the engines that sync and compare a mirror, for every command and every test. */
 import { existsSync, statSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
 import type { Capabilities } from '../api/capabilities.ts';
@@ -37,7 +37,7 @@ const syncBounds = {
   graceMs,
   runsKeepMs: 400 * dayMs,
   eventsKeepMs: 400 * dayMs,
-  /** A log that readers hold open ends the run in order before it fills the disk. */
+  /** If readers keep the log from being folded in, the run ends in order before the log fills the disk. */
   maxLogBytes: 4e9,
 } as const;
 
@@ -45,7 +45,7 @@ interface EngineOptions {
   /** The caller closes it. */
   readonly client: Client;
   readonly file: string;
-  /** Records requested on a page at the most. */
+  /** The most records to request per page. */
   readonly pageSize: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -57,7 +57,7 @@ interface SyncEngineOptions extends EngineOptions {
   /** Fields whose change alone makes no version in the history. */
   readonly historyIgnore: readonly string[];
   readonly overStore?: (store: MirrorStore) => MirrorStore;
-  /** As the system says where it is left out. */
+  /** Defaults to what the system says. */
   readonly freeSpace?: FreeSpace;
 }
 
@@ -66,7 +66,7 @@ function sourceOf(options: EngineOptions): Source {
   return overSource(apiSource(client, pageSize, clock));
 }
 
-/** Opens what runs a sync; the mirror is made where there is none. Throws a FileError. */
+/** Opens the engine of a sync. Makes the mirror if there is none. Throws a FileError. */
 export function openSyncEngine(options: SyncEngineOptions) {
   const { client, file, clock, signal, progress, historyIgnore, freeSpace, overStore = (store) => store } = options;
   const source = sourceOf(options);
@@ -76,7 +76,7 @@ export function openSyncEngine(options: SyncEngineOptions) {
   return { run: (request: SyncRequest) => runSync(ports, request), close: () => store.close() };
 }
 
-/** Opens what compares a mirror with its server; it cannot write to it. Throws a FileError where there is none. */
+/** Opens the engine of a comparison, which cannot write to the mirror. Throws a FileError if there is none. */
 export function openVerifyEngine(options: EngineOptions) {
   const { client, file, clock, signal, progress } = options;
   const store = openVerifyStore(file);
@@ -84,17 +84,17 @@ export function openVerifyEngine(options: EngineOptions) {
   return { run: (request: VerifyRequest) => verify(ports, request), close: () => store.close() };
 }
 
-/** What the settings do not say of a sync. */
-type SettledRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
+/** The part of a sync's request that is not in the settings. */
+type CommandRequest = Omit<SyncRequest, 'graceMs' | 'windowPages' | 'concurrency'>;
 
 export function openSync(surroundings: Surroundings, releases: Releases) {
   const { settings, clock, signal } = surroundings;
   const client = openApi(surroundings, releases);
   const { windowPages, brake } = settings.sync;
-  // A page outlives the young: 230 MB where 200 do, for no less work.
+  // Pages live longer than V8 expects of young objects. A larger young heap would take 230 MB instead of 200 and save no work.
   keepYoungHeapSmall();
   const { users, packages, emails } = settings.resources;
-  return (request: SettledRequest, progress: SyncProgress): Promise<SyncResult> => {
+  return (request: CommandRequest, progress: SyncProgress): Promise<SyncResult> => {
     const options = { client, file: settings.store.mirror, pageSize: settings.api.pageSize, clock, signal, progress };
     const engine = releases.add(openSyncEngine({ ...options, historyIgnore: settings.history.ignore }));
     return engine.run({
@@ -110,7 +110,7 @@ export function openSync(surroundings: Surroundings, releases: Releases) {
   };
 }
 
-/** Asks the journal, where a policy says that another person must approve what goes past the brake. */
+/** Returns what asks the journal for approval, if a policy says that another person must approve removals beyond the brake. */
 function permitsOf(
   { settings, clock }: Pick<Surroundings, 'settings' | 'clock'>,
   { address, keyMark }: Pick<Client, 'address' | 'keyMark'>,
@@ -119,7 +119,7 @@ function permitsOf(
 ): RequestPermit | undefined {
   if (settings.bulk.approval.deletions === undefined) return undefined;
   return async (resource, ids) => {
-    if (actor === undefined) throw new Error('nobody was named who lets rows go');
+    if (actor === undefined) throw new Error('a removal that needs approval has no actor');
     const journal = await openJournal(settings, actor, clock, releases);
     const rows = ids.map(String).sort();
     const hash = createHash('sha256')
@@ -140,7 +140,7 @@ function permitsOf(
   };
 }
 
-/** The comparison, wired, over a mirror that is only read. Then windows that differ are put on record. */
+/** Opens the comparison over a mirror that is only read. Afterwards it records the windows that differ. */
 export function openVerify(
   surroundings: Surroundings,
   releases: Releases,
@@ -167,14 +167,14 @@ function noteDifferences(
     const store = releases.add(openMirrorStore(mirror, clock, { historyIgnore: settings.history.ignore }));
     recordDifferences(store, runId(clock), differing);
   } catch (error) {
-    // A mirror that cannot be written to, or that a sync is writing, can be compared all the same.
+    // The comparison is valid even if the mirror cannot be written to, or if a sync is writing to it.
     if (!(error instanceof OperatorError)) throw error;
     log.warn({}, `the next sync does not know what differs: ${error.message}; \`sync --full\` compares everything`);
   }
 }
 
-/** What the next sync would do. @param freshMs how young every row shall stay, where the price of that is wanted */
-export function openPlan(settings: Settings, request: SettledRequest, releases: Releases, freshMs?: number): RunPlan {
+/** Plans the next sync. @param freshMs how young every row must stay, to add the price of that */
+export function openPlan(settings: Settings, request: CommandRequest, releases: Releases, freshMs?: number): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const { requestsPerRun, resources } = request;
   const options = { ...request, ...syncBounds, ...settings.sync, requestsPerRun };
@@ -186,7 +186,10 @@ export function openPlan(settings: Settings, request: SettledRequest, releases: 
   return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, { ...options, ...settings.api }) };
 }
 
-/** The requests that a comparison takes, at least; null of a resource that was never read. Throws a FileError without a mirror. */
+/**
+ * Returns the fewest requests that a comparison takes; null for a resource that was never read. Throws a FileError if there is no
+ * mirror.
+ */
 export function openVerifyPlan(
   settings: Settings,
   { resources, deep }: Pick<VerifyRequest, 'resources' | 'deep'>,
@@ -205,7 +208,7 @@ export function openVerifyPlan(
   );
 }
 
-/** Records what was measured; gives the resources that are read whole again. Throws a LockHeldError during a sync. */
+/** Records measured capabilities. Returns the resources that must be read whole again. Throws a LockHeldError during a sync. */
 export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const store = releases.add(openMirrorStore(settings.store.mirror, clock));
   return (run: string, measured: ReadonlyMap<ResourceName, Capabilities>): ResourceName[] => {
@@ -218,7 +221,9 @@ export function openProbeRecord({ settings, clock }: Pick<Surroundings, 'setting
   };
 }
 
-/** What a certificate is made of. Nobody writes the mirror meanwhile. Throws a FileError or a LockHeldError. */
+/**
+ * Opens what a certificate is made from, with the lock, so that nobody writes meanwhile. Throws a FileError or a LockHeldError.
+ */
 export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings' | 'clock'>, releases: Releases) {
   const file = settings.store.mirror;
   const database = openMirrorForReading(file);
@@ -236,7 +241,7 @@ export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings
     salt: String(store.capability(saltRecord, '')?.value),
     server: knownServer(store)?.address ?? null,
     capabilities: (resource: ResourceName) => capabilityStatus(store, resource),
-    /** Notes the certificate as that of the mirror as it is. */
+    /** Records the certificate as that of the mirror's current state. */
     record: (certified: Omit<Certified, 'run'>) => {
       const [newest] = store.runs(1);
       store.recordCapability(certifiedRecord, '', { ...certified, run: newest?.run ?? '' } satisfies Certified);
@@ -244,7 +249,7 @@ export function openCertifying({ settings, clock }: Pick<Surroundings, 'settings
   };
 }
 
-/** What forgetting a person works on. Throws a FileError where there is no mirror. */
+/** Opens what forgetting a person needs. Throws a FileError if there is no mirror. */
 export async function openForget(
   settings: Settings,
   actor: Actor,
@@ -257,7 +262,7 @@ export async function openForget(
   return { store, journal: hasJournal ? await openJournal(settings, actor, clock, releases) : 'none', clock };
 }
 
-/** The next sync compares the windows row by row. Throws a LockHeldError while a sync goes on. */
+/** Has the next sync compare these windows row by row. Throws a LockHeldError during a sync. */
 export function recordDifferences(
   store: Pick<MirrorStore, 'acquireLock' | 'releaseLock' | 'compareAgain'>,
   run: string,
@@ -273,17 +278,17 @@ export function recordDifferences(
 
 interface PlannedStep {
   readonly reason: Reason | 'first contact: everything is read' | 'count, and the windows that differ if it does';
-  /** Windows of creation time; null where they are not known yet. */
+  /** How many windows of creation time; null if they are not known yet. */
   readonly windows: number | null;
-  /** Requests, at least; null where they depend on what the server holds. */
+  /** The fewest requests; null if they depend on what the server has. */
   readonly requests: number | null;
 }
 
 export interface RunPlan {
   readonly resources: Partial<Record<ResourceName, readonly PlannedStep[]>>;
-  /** The sum of what is known. */
+  /** The sum of the known requests. */
   readonly requests: number;
-  /** What it costs to keep every row as young as was wanted; null where no list was measured yet. */
+  /** The price of keeping every row as young as requested; null if no list was measured yet. */
   readonly fresh?: ReturnType<typeof priceOf>;
 }
 

@@ -88,9 +88,9 @@ export function readPageOf(response: HttpResponse, task: PageTask): ReadPage {
   };
 }
 
-// A page whose records are exactly as documented is not parsed. One expression checks its text, and SQLite reads the records out of the
-// response itself: parsing it, making rows and writing them takes five times as long. A page that the expression does not match is no
-// error: it is parsed, and its records become rows one by one.
+// A page whose records are exactly as documented is not parsed. One expression checks its text, and SQLite reads the records out
+// of the response itself: parsing it, making rows and writing them takes five times as long. A page that the expression does not
+// match is no error: it is parsed, and its records become rows one by one.
 
 interface ServedPage {
   /** The body with an empty list in the place of its records. */
@@ -171,7 +171,10 @@ function* documentedRecords(expression: RegExp, body: Buffer, start: number) {
   }
 }
 
-/** Reads the page from the body; undefined if its records are not as documented. Nulls where none may be are reported, not refused. */
+/**
+ * Reads the page from the body; undefined if its records are not as documented. Nulls where none may be are reported, not
+ * refused.
+ */
 export function servedPage(resource: ResourceName, body: Buffer): ServedPage | undefined {
   const expression = expressions.get(resource);
   const [before] = beforeRecords.exec(body.toString('utf8', 0, pieceBytes)) ?? [];

@@ -1,4 +1,4 @@
-/** What a run does with the windows it finds (pure). Section "What a run does" of docs/architecture.md. */
+/** Plans which windows a run reads, and why (pure). Section "What a run does" of docs/architecture.md. */
 import type { DayRange } from '../model/era.ts';
 import { hourMs, type Timestamp } from '../model/time.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -19,38 +19,39 @@ export interface Step {
   readonly reason: Reason;
 }
 
-/** How long after its end a window is still expected to gain records. */
+/** How long after its end a window may still gain records. */
 export const graceMs = 48 * hourMs;
 
-/** Small, and changed without a trace in their creation dates: read whole in each run. */
+/** Resources that are small and change without a trace in their creation dates: every run reads them whole. */
 export const wholeResources: ReadonlySet<ResourceName> = new Set(['packages', 'coupons']);
 
 export type Mode = 'default' | 'quick' | 'full';
 
 export interface PlanInput {
   readonly windows: readonly Window[];
-  /** Whether rows of the window are not as they were read; of one that is read anyway its walk finds that out. */
+  /** Whether rows of the window are not as they were read. Not called for windows that are read anyway. */
   readonly isAltered: (window: Window) => boolean;
   readonly isOpen: (window: Window) => boolean;
   readonly mode: Mode;
-  /** Small resources that change without a trace are read whole in each run. */
+  /** Whether every run reads the resource whole. */
   readonly whole: boolean;
-  /** Only windows that hold days of this range; null for all. */
+  /** Plan only windows that hold days of this range; null for all. */
   readonly only: DayRange | null;
-  /** Windows that were read whole at this time or later are not read again; null where that does not matter. */
+  /** Windows that were settled at this time or later are not read again; null if that does not matter. */
   readonly readSince: Timestamp | null;
-  /** Pages that re-reading of old windows may cost. */
+  /** How many pages of old windows may be read again. */
   readonly budget: number;
   readonly pageSize: number;
-  /** Records that the pages of a window show, as far as is known: what is only counted takes no request. */
+  /** Returns how many records the pages of a window show, as far as is known: a surplus takes no request. */
   readonly shownIn: (window: Window) => number;
-  /** When records of the window were found to be unreadable; undefined where none is known to be. */
+  /** Returns when records of the window were last found to be unreadable; undefined if none is. */
   readonly searchedAt?: (window: Window) => Timestamp | undefined;
 }
 
-function duty(window: Window, input: PlanInput): Reason | undefined {
+/** Returns why the window must be read, whatever the budget; undefined if it need not be. */
+function dutyOf(window: Window, input: PlanInput): Reason | undefined {
   if (window.state === 'pending') return 'never read';
-  // Records that could not be read are searched again in their turn; what has changed beside them shows in the counts.
+  // Unreadable records are searched again in their turn. Other changes of the window show in the counts.
   const isSearched = window.state === 'unsettled' && input.searchedAt?.(window) !== undefined;
   if (window.state !== 'settled' && !isSearched) return 'left unfinished';
   if (input.only !== null || input.mode === 'full') return 'requested';
@@ -58,17 +59,17 @@ function duty(window: Window, input: PlanInput): Reason | undefined {
   return input.whole ? 'read whole in each run' : undefined;
 }
 
-/** Requests that walking so many records takes. */
+/** Returns how many requests it takes to walk so many records. */
 export function pagesOf(records: number, pageSize: number): number {
   return Math.max(1, Math.ceil(records / pageSize));
 }
 
-/** The windows with the rows held of each. */
+/** Returns the days of the windows, with the number of rows held of each. */
 export function heldIn(store: Pick<MirrorStore, 'accountedCount'>, resource: ResourceName, windows: readonly Window[]) {
   return windows.map((window) => ({ from: window.from, to: window.to, rows: store.accountedCount(resource, window) }));
 }
 
-/** The windows to walk, in order: those that must be, the open ones first, then the stalest that the budget allows. */
+/** Returns the windows to read, in order: those that must be read, open ones first, then the stalest ones within the budget. */
 export function planSteps(input: PlanInput): Step[] {
   const { windows, isOpen, mode, only, pageSize, readSince } = input;
   const requested = windows.filter(
@@ -79,7 +80,7 @@ export function planSteps(input: PlanInput): Step[] {
   const due: Step[] = [];
   const rest: Window[] = [];
   for (const window of requested) {
-    const reason = duty(window, input);
+    const reason = dutyOf(window, input);
     if (reason === undefined) rest.push(window);
     else due.push({ window, reason });
   }

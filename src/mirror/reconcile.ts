@@ -1,6 +1,6 @@
 /**
- * Removes rows that a walk or a search did not show, if the server proves that their records are gone: each is requested by itself,
- * beside a record that is known to live. Many rows never go at once. Section "Deletions" of docs/architecture.md.
+ * Removes rows that a walk or a search did not show, if the server proves that their records are gone: each is requested by
+ * itself, beside a record that is known to live. Many rows never go at once. Section "Deletions" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -113,8 +113,8 @@ export class Removal {
   }
 
   /**
-   * Removes the suspected rows that the server proves to be gone, and settles their windows. Throws if the server cannot be reached,
-   * and a ContradictionError if the responses contradict capabilities of an earlier run (`trustsStored`).
+   * Removes the suspected rows that the server proves to be gone, and settles their windows. Throws if the server cannot be
+   * reached, and a ContradictionError if the responses contradict capabilities of an earlier run (`trustsStored`).
    */
   async decide(suspicions: readonly Suspicion[], trustsStored: boolean): Promise<void> {
     const suspects = new Set(suspicions.flatMap(({ ids }) => ids));
@@ -134,7 +134,10 @@ export class Removal {
     throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
   }
 
-  /** Returns the suspicions that the brake does not hold, or that were allowed or approved. Leaves the windows of the others unsettled. */
+  /**
+   * Returns the suspicions that the brake does not hold, or that were allowed or approved. Leaves the windows of the others
+   * unsettled.
+   */
   async #unbraked(suspicions: readonly Suspicion[]): Promise<readonly Suspicion[]> {
     const { resource, allowDeletions, requestPermit } = this.#ports;
     this.#permit = null;

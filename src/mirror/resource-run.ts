@@ -79,8 +79,8 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
   try {
     const stored = storedCapabilities(store, resource)?.capabilities;
     await forgetFutureReading(ports, stored);
-    // Ranges may have seemed not to work only because there were too few records to show it. A list that was empty still has nothing
-    // to measure with; reading it finds its first record.
+    // Ranges may have seemed not to work only because there were too few records to show it. A list that was empty still has
+    // nothing to measure with; reading it finds its first record.
     const isBlank =
       store.liveCount(resource) === 0 && store.windows(resource).every(({ serverTotal }) => serverTotal === 0);
     if (stored === undefined || (stored.ranges === 'none' && !isBlank)) {
@@ -303,8 +303,8 @@ function unsettledProblem(windows: readonly Window[]): string | null {
 }
 
 /**
- * If a window seems to have been read later than now, the clock was set back, and nobody knows how fresh the rows are: all is read
- * again. If only this machine's clock says so, it is behind, and another machine has read the window.
+ * If a window seems to have been read later than now, the clock was set back, and nobody knows how fresh the rows are: all is
+ * read again. If only this machine's clock says so, it is behind, and another machine has read the window.
  */
 async function forgetFutureReading(
   { store, clock, run, resource, source, signal }: ResourcePorts,

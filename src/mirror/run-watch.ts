@@ -99,8 +99,8 @@ const enoughRecords = 1_000;
 const manyRecords = 10 * enoughRecords;
 
 /**
- * Calls `stop`, once, if the disk has no room for the records still to come. A filled mirror shows how much room each takes; for a small
- * one, the first new records show it.
+ * Calls `stop`, once, if the disk has no room for the records still to come. A filled mirror shows how much room each takes; for
+ * a small one, the first new records show it.
  */
 function watchSpace(
   store: Pick<MirrorStore, 'footprint' | 'liveCount'>,

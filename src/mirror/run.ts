@@ -60,8 +60,8 @@ export interface SyncResult {
 type RunPorts = SyncPorts & { readonly run: string; readonly allowance: Allowance };
 
 /**
- * Runs one sync. Throws only before anything was changed: if another process holds the lock, or an OtherServerError. Bugs are thrown
- * as well.
+ * Runs one sync. Throws only before anything was changed: if another process holds the lock, or an OtherServerError. Bugs are
+ * thrown as well.
  */
 export async function runSync(ports: SyncPorts, request: SyncRequest): Promise<SyncResult> {
   const { store, clock, signal } = ports;

@@ -1,4 +1,7 @@
-/** Is this the server that the mirror was read from, and what is its clock? Sections "The same server" and "Windows and walks" of docs/architecture.md. */
+/**
+ * Checks that this is the server that the mirror was read from, and compares its clock. Sections "The same server" and "Windows
+ * and walks" of docs/architecture.md.
+ */
 import { shortLine } from '../api/envelope.ts';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
@@ -9,7 +12,7 @@ import type { MirrorStore } from './store/mirror-store.ts';
 import { forgetCapabilities, forgetReading, type KnownServer, knownServer, recordServer } from './capability-record.ts';
 import type { Owner, ServerContact } from './server-contact.ts';
 
-/** The run was refused: it would have turned the mirror into one of another server, or of an older day. */
+/** The run is refused: it would turn the mirror into one of another server, or of an older state of this one. */
 export class OtherServerError extends UsageError {
   override readonly name = 'OtherServerError';
 }
@@ -25,26 +28,26 @@ interface ServerCheckPorts {
 }
 
 /**
- * Makes sure of the server and puts it on record. Throws an OtherServerError where it may be another, or an older state of the same,
- * unless that is `accepted`: then nothing that was read before counts. Throws, too, what keeps it from being reached.
+ * Checks the server and records it. Throws an OtherServerError if it may be another one, or an older state of the same, unless
+ * that is `accepted`: then nothing that was read before counts. Throws as well if the server cannot be reached.
  */
 export async function checkServer(ports: ServerCheckPorts, accepted: boolean): Promise<void> {
   const { contact, store, signal } = ports;
   const { address, keyMark } = contact;
   const known = knownServer(store);
-  const sameDoor = known?.address === address && known.key_mark === keyMark;
-  const owner = sameDoor ? null : await contact.owner(signal);
+  const isSameAddress = known?.address === address && known.key_mark === keyMark;
+  const owner = isSameAddress ? null : await contact.owner(signal);
   const newest = knownRecordsOf(ports, 'newest', knownRecordCount);
   // An empty mirror has nothing to lose, whatever server it meets.
   const { remains, redated } = newest.length === 0 ? { remains: 'unclear' as const } : await remainsOf(ports, newest);
   const found = newest.length === 0 ? [] : objections({ known, address, owner, remains, redated });
-  // Where it was before, a server that shows nothing at all is no other one, and no row goes on its word.
-  const isBlank = found.length > 0 && sameDoor && remains === 'gone' && (await contact.showsNothing(signal));
+  // If a server at the same address shows nothing at all, it may be down for a while. It counts as the same, and removes no row.
+  const isBlank = found.length > 0 && isSameAddress && remains === 'gone' && (await contact.showsNothing(signal));
   const reasons = isBlank ? [] : found;
   if (reasons.length > 0) {
     if (!accepted) throw refusal(address, reasons);
     noteEvent(ports, 'server_accepted', reasons.join('; '));
-    // What was read, and measured, was of another server. The rows stay until a walk misses them.
+    // All that was read and measured came from another server. The rows stay until a walk misses them.
     for (const resource of resourceNames) {
       forgetReading(store, resource);
       forgetCapabilities(store, resource);
@@ -52,7 +55,7 @@ export async function checkServer(ports: ServerCheckPorts, accepted: boolean): P
   } else if (known !== null && known.address !== address) {
     noteEvent(ports, 'server_moved', `it stood at ${known.address}, and has the same records and owner of the key`);
   }
-  if (!sameDoor) recordServer(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
+  if (!isSameAddress) recordServer(store, contact, owner ?? (reasons.length > 0 ? null : (known?.owner ?? null)));
 }
 
 function noteEvent({ store, run, contact }: ServerCheckPorts, kind: string, detail: string): void {
@@ -67,7 +70,7 @@ function knownRecordsOf({ store }: ServerCheckPorts, order: 'newest' | 'oldest',
   );
 }
 
-/** Requests some of the newest records, the newest first, until one is there; where none is, for the oldest. */
+/** Requests some of the newest records, the newest first, until one is there. If none is, requests the oldest. */
 async function remainsOf(
   ports: ServerCheckPorts,
   newest: readonly KnownRecord[],
@@ -75,9 +78,9 @@ async function remainsOf(
   const sights: Sight[] = [];
   let redated: string | undefined;
   for (const knownRecord of probesOf(newest)) {
-    // One after the other: the first is there, as a rule.
+    // One after another: usually the first is there.
     const { sight, createdAt } = await sightOf(ports, knownRecord);
-    // A resource whose records cannot be requested one by one proves nothing: the others must do.
+    // A resource whose records cannot be requested one by one proves nothing, so the others must.
     if (sight === 'unknown') {
       const others = newest.filter(({ resource }) => resource !== knownRecord.resource);
       return remainsOf(ports, others);
@@ -92,9 +95,9 @@ async function remainsOf(
   const [oldest] = knownRecordsOf(ports, 'oldest', 1)
     .filter(({ resource }) => newest.some((each) => each.resource === resource))
     .sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
-  const unseen = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
-  const first = unseen ? (await sightOf(ports, oldest)).sight : 'unknown';
-  return { remains: remainsFrom(sights, newest.length, first), redated };
+  const asksOldest = sights.length > 0 && !sights.includes('same') && oldest !== undefined;
+  const oldestSight = asksOldest ? (await sightOf(ports, oldest)).sight : 'unknown';
+  return { remains: remainsFrom(sights, newest.length, oldestSight), redated };
 }
 
 async function sightOf(
@@ -113,37 +116,37 @@ function refusal(address: string, reasons: readonly string[]): OtherServerError 
     {
       advice:
         'Nothing was changed. If it is not, check the base address and the key, or name another mirror file with --db. ' +
-        'If it is, or the mirror shall become that of this server, add --accept-new-server: what this server does not ' +
-        'have is then removed, and where that is much, only with --allow-deletions.',
+        'If it is, or if the mirror should become a mirror of this server, add --accept-new-server. Rows that this server ' +
+        'does not have are then removed; many of them only with --allow-deletions.',
     },
   );
 }
 
-/** What is left of the records that the mirror knows. */
+/** What the server still has of the records that the mirror knows. */
 type Remains =
-  /** One of the newest is there, as it was created. */
+  /** One of the newest is there, with the same creation time. */
   | 'kept'
-  /** None of the newest is there, while the oldest is: the state of an earlier day. */
+  /** The oldest is there, but none of the newest: the state of an earlier day. */
   | 'restored'
-  /** None of the newest is there, nor is the oldest. */
+  /** Neither the newest nor the oldest is there. */
   | 'gone'
-  /** The mirror knows too little, or the server shows no single records. */
+  /** The mirror has too few records, or the server shows no single records. */
   | 'unclear';
 
 interface Evidence {
-  /** Null at the first contact. */
+  /** Null on the first contact. */
   readonly known: KnownServer | null;
   readonly address: string;
-  /** Null where it is not known, or was not requested because nothing looks odd. */
+  /** Null if it is not known, or was not requested because address and key are the same. */
   readonly owner: Owner | null;
   readonly remains: Remains;
-  /** A known record that was created at another time, or whose time is written in a way that cannot be read, in words. */
+  /** Says which known record has another creation time, or one that cannot be read. */
   readonly redated?: string | undefined;
 }
 
 /**
- * Why this may be another server than the mirror's, in words that follow "the server …". Another address with the same records and
- * owner of the key is no reason, nor is another key of the same user, nor a deleted record.
+ * Returns why this may be another server than the mirror's, each in words that follow "the server …". Another address with the
+ * same records and key owner is no reason, nor is another key of the same user, nor a deleted record.
  */
 export function objections({ known, address, owner, remains, redated }: Evidence): string[] {
   const reasons: string[] = [];
@@ -162,51 +165,55 @@ export function objections({ known, address, owner, remains, redated }: Evidence
   return reasons;
 }
 
-/** A user who was given another name, or another address, is the same one; one that shares no more than the id is not. */
+/** Whether it is the same user. One with another name or email is the same; one that shares only the id is not. */
 export function isSameOwner(known: Pick<Owner, 'id' | 'marks'>, now: Pick<Owner, 'id' | 'marks'>): boolean {
   if (known.id !== now.id) return false;
   const shared = Object.keys(known.marks).filter((field) => now.marks[field] !== undefined);
   return shared.length === 0 || shared.some((field) => known.marks[field] === now.marks[field]);
 }
 
-/** Places among the newest records of all resources that are requested, one after the other, until one is found. */
-const probed = [1, 2, 4, 8];
-/** So many of the newest may all have been deleted; where there are fewer, that looks the same as a restored backup. */
+/** Which of the newest records of all resources are requested, one after another, until one is found. */
+const probePlaces = [1, 2, 4, 8];
+/** A mirror with fewer records cannot tell a restored backup from deletions. */
 const knownRecordCount = 8;
 
-/** The newest known records of all, those that are to be requested, in order. */
+/** Returns the known records to request, in order. */
 export function probesOf<L extends { readonly createdAt: string }>(knownRecords: readonly L[]): L[] {
   const newest = [...knownRecords].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
-  return probed.flatMap((place) => newest[place - 1] ?? []);
+  return probePlaces.flatMap((place) => newest[place - 1] ?? []);
 }
 
-/** A known record on the server: as it was, a record of the same id created at another time, none, or not to be found out. */
+/** How the server shows a known record: the same, created at another time, not there, or not known. */
 type Sight = 'same' | 'other' | 'absent' | 'unknown';
 
-/** What the known records show. @param newest how those requested were seen @param count how many there are @param oldest how it was seen */
+/**
+ * @param newest how the requested ones were seen
+ * @param count how many known records there are
+ * @param oldest how that one was seen
+ */
 export function remainsFrom(newest: readonly Sight[], count: number, oldest: Sight): Remains {
   if (newest.includes('same')) return 'kept';
   if (count >= knownRecordCount) return oldest === 'same' ? 'restored' : 'gone';
   return newest.includes('other') ? 'gone' : 'unclear';
 }
 
-/** `Date` headers are cut to seconds, and responses take some time. */
+/** `Date` headers have whole seconds, and responses take some time. */
 const noiseMs = 2 * secondMs;
 
-/** From here on the difference is reported. */
+/** Smaller differences are not reported. */
 const reportedMs = 2 * minuteMs;
 
-/** The time by whichever clock was behind. @param aheadMs by how much the server's is ahead */
+/** Returns the time by the clock that is behind. @param aheadMs by how much the server's clock is ahead of this machine's */
 export function byEarlierClock(at: Timestamp, aheadMs: number): Timestamp {
   return aheadMs < -noiseMs ? timestampOf(Date.parse(at) + aheadMs - noiseMs) : at;
 }
 
-/** The time by whichever clock is ahead, ms since 1970. */
+/** Returns the time by the clock that is ahead, ms since 1970. */
 export function byLaterClock(ms: number, aheadMs: number): number {
   return aheadMs > noiseMs ? ms + aheadMs + noiseMs : ms;
 }
 
-/** Puts a difference that matters on record; gives the words for it, undefined where there is none. */
+/** Records a difference that matters. Returns the words for it; undefined if there is none. */
 export function noteClockDifference(
   store: Pick<MirrorStore, 'recordEvent'>,
   run: string,

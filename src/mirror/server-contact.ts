@@ -1,4 +1,4 @@
-/** What distinguishes one server from another, over the client: where it is, whose key it takes, single records. */
+/** What identifies a server: its address, the user behind the key, and single records. */
 import type { Client } from '../api/client.ts';
 import { recordIn } from '../api/envelope.ts';
 import {
@@ -18,16 +18,16 @@ import { resourceNames, type ResourceName } from '../model/resources.ts';
 /** The user that a key belongs to. */
 export interface Owner {
   readonly id: string;
-  /** For messages; never stored. */
+  /** For messages only; never stored. */
   readonly name: string | null;
-  /** Marks of what else is known of the user, by field: nothing of it can be read from them. */
+  /** Marks of other fields of the user, which do not reveal their values. */
   readonly marks: Readonly<Record<string, string>>;
 }
 
 export type Look =
   | { readonly kind: 'found'; readonly createdAt: unknown }
   | { readonly kind: 'absent' }
-  /** Single records of this resource cannot be requested, or not with this key. */
+  /** The server does not show single records of this resource, or not with this key. */
   | { readonly kind: 'unknown' };
 
 export type RequestedClient = Pick<
@@ -37,17 +37,17 @@ export type RequestedClient = Pick<
 
 export type ServerContact = ReturnType<typeof apiContact>;
 
-/** A server that does not say whose key it is must not hold anybody up. */
+/** Few attempts: a server that does not say whose key it is must not delay the run. */
 const ownerPatience = { attempts: 2 };
 
-/** @param client what looks at records counts for no resource */
+/** @param client its requests count for no resource */
 export function apiContact(client: RequestedClient) {
   return {
     /** The base address, without the key or any other credential. */
     address: client.address,
-    /** Another one where the key is another. */
+    /** Differs for another key. */
     keyMark: client.keyMark,
-    /** The user behind the key; null where the server does not say. */
+    /** Returns the user behind the key; null if the server does not say. */
     owner: async (signal: AbortSignal): Promise<Owner | null> => {
       try {
         return ownerIn((await client.auth(signal, ownerPatience)).body);
@@ -57,14 +57,14 @@ export function apiContact(client: RequestedClient) {
         throw error;
       }
     },
-    /** Whether all of its lists show nothing, as the server's own do while it is set up anew. */
+    /** Whether all of its lists are empty, as while a server is being set up anew. */
     showsNothing: async (signal: AbortSignal): Promise<boolean> => {
       for (const resource of resourceNames) {
         if ((await client.list(resource, { paginate: 1 }, signal)).total > 0) return false;
       }
       return true;
     },
-    /** Requests one record. Throws where the server cannot be reached, or refuses the key altogether. */
+    /** Requests one record. Throws if the server cannot be reached, or refuses the key altogether. */
     look: async (resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look> => {
       try {
         return await lookAtRecord(client, resource, id, signal);
@@ -76,7 +76,7 @@ export function apiContact(client: RequestedClient) {
   };
 }
 
-/** Requests one record by itself: a user by its own page, others by the filter on their id. */
+/** Requests one record by itself: a user at its own address, any other by the filter on the id. */
 export async function lookAtRecord(
   client: Pick<Client, 'list' | 'getUser'>,
   resource: ResourceName,
@@ -100,7 +100,6 @@ function ownerIn(body: unknown): Owner | null {
   return { id: String(id), name: typeof name === 'string' ? name : null, marks: Object.fromEntries(texts) };
 }
 
-/** Users have no filter on their id, but a page of their own. */
 async function lookAtUser(client: Pick<Client, 'getUser'>, id: RecordKey, signal: AbortSignal): Promise<Look> {
   try {
     return lookAt(recordIn((await client.getUser(id, [], signal)).body), id);
@@ -120,12 +119,13 @@ async function lookInList(
   return total === 0 ? { kind: 'absent' } : lookAt(records[0], id);
 }
 
-/** Where another record comes than the one requested, filters are not kept to, and nothing is known. */
+/** If another record comes than the requested one, the server ignores filters, and nothing is known. */
 function lookAt(record: ServedRecord | undefined, id: RecordKey): Look {
   if (record === undefined || recordKey(record) !== id) return { kind: 'unknown' };
   return { kind: 'found', createdAt: record['created_at'] };
 }
 
+/** Whether the error says nothing about the record. */
 function isSilence(error: unknown): boolean {
   if (error instanceof KeyRefused) return error.status === 403;
   return [NotFound, RefusedInput, ServerFailed, NotTheApi, PageTooLarge, ForeignRecords].some(

@@ -30,7 +30,10 @@ export interface Source {
   readonly contact: ServerContact;
   /** How many requests were sent for the resource. Retries do not count. */
   requests(resource: ResourceName): number;
-  /** Measures how the server reads what the API's reference leaves open. @param before what was measured before, for an empty list */
+  /**
+   * Measures how the server reads what the API's reference leaves open.
+   * @param before what was measured before, for an empty list
+   */
   measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
   /** By how much the server's clock was ahead of this machine's at the last page, negative if behind; 0 if it sends no time. */
   serverAheadMs(): number;
@@ -193,7 +196,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
       const by = (known?: Capabilities) =>
         measureCapabilities(measured, resource, signal, { pageSize, clock, before, known });
-      // The other lists wait for the first one: what it has shown of the server need not be measured again, and may not show in them.
+      // The other lists wait for the first one: what it has shown of the server need not be measured again, and may not show in
+      // them.
       if (firstMeasured !== undefined) return firstMeasured.then(by);
       const found = by();
       firstMeasured = found.catch(() => undefined);
@@ -324,7 +328,9 @@ export function possibleDays(range: DayRange): DayRange {
   };
 }
 
-/** Whether a record was created outside of the range, whatever the server's rule. Compares text, since it runs for every record. */
+/**
+ * Whether a record was created outside of the range, whatever the server's rule. Compares text, since it runs for every record.
+ */
 export function isOutside(range: DayRange): (createdAt: unknown) => boolean {
   const from = range.from > eraStart ? addDays(range.from, -1) : '';
   // A range that reaches the end of the era has no bound there.

@@ -120,8 +120,8 @@ async function readDiffering(ports: SumPorts, total: number, difference: number)
 }
 
 /**
- * Reads the records that no range of days shows, by reading the whole list. Returns false if the mirror reads them in every run, if none
- * can be missing, or if it takes too many requests.
+ * Reads the records that no range of days shows, by reading the whole list. Returns false if the mirror reads them in every run,
+ * if none can be missing, or if it takes too many requests.
  */
 async function readOutside(
   { visitor, store, resource, only, trustsStored, capabilities, allowance }: SumPorts,
@@ -144,7 +144,10 @@ async function readOutside(
   return true;
 }
 
-/** Forgets the window of records that no range of days shows if it turned out to be empty: reading it means reading the whole list. */
+/**
+ * Forgets the window of records that no range of days shows if it turned out to be empty: reading it means reading the whole
+ * list.
+ */
 export function forgetEmptyOutside(store: MirrorStore, resource: ResourceName): void {
   const windows = store.windows(resource);
   const outside = windows.find((window) => coverageOf(window) === 'outside');

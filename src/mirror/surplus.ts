@@ -1,6 +1,6 @@
 /**
- * Remembers by how much totals differ from what pages show (hidden records that are still counted, capped totals, unreadable records),
- * so that each difference is searched only once. Section "Windows and walks" of docs/architecture.md.
+ * Remembers by how much totals differ from what pages show (hidden records that are still counted, capped totals, unreadable
+ * records), so that each difference is searched only once. Section "Windows and walks" of docs/architecture.md.
  */
 import type { DayRange } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
@@ -69,8 +69,8 @@ export class Surplus {
   }
 
   /**
-   * The surplus of a window if nothing else can look like it, else 0. If it was not found in this very window, pages that leave out
-   * up to `maxRecords` records would look the same.
+   * The surplus of a window if nothing else can look like it, else 0. If it was not found in this very window, pages that leave
+   * out up to `maxRecords` records would look the same.
    */
   sureOf(window: DayRange, maxRecords: number): number {
     const surplus = this.of(window);
@@ -142,8 +142,8 @@ export class Surplus {
   }
 
   /**
-   * Whether it is known why the list counts more or fewer records than the mirror has: it was so before, the total is capped, or the
-   * surpluses of the windows explain it.
+   * Whether it is known why the list counts more or fewer records than the mirror has: it was so before, the total is capped, or
+   * the surpluses of the windows explain it.
    */
   isKnown(surplus: number, total: number, windows: readonly DayRange[]): boolean {
     return surplus === this.#list || this.isCapped(surplus, total) || this.explains(surplus, windows, false);
@@ -154,7 +154,10 @@ export class Surplus {
     return surplus < 0 && this.#list < 0 && total === this.#total && total > 0;
   }
 
-  /** Whether the windows explain it: their sum does, or each of them is off by as much. @param overlap whether ranges show records of other windows */
+  /**
+   * Whether the windows explain it: their sum does, or each of them is off by as much.
+   * @param overlap whether ranges show records of other windows
+   */
   explains(surplus: number, windows: readonly DayRange[], overlap: boolean): boolean {
     const own = windows.map((window) => {
       const key = keyOf(window);

@@ -13,7 +13,9 @@ interface UnsentPorts {
   readonly signal: AbortSignal;
 }
 
-/** Returns windows with emails that no longer wait to be sent, which this run would not read; none if the filter does not work. */
+/**
+ * Returns windows with emails that no longer wait to be sent, which this run would not read; none if the filter does not work.
+ */
 export async function unsentWindows(
   ports: UnsentPorts,
   capabilities: Capabilities,

@@ -1,4 +1,4 @@
-/** Compares one window with the server, record by record, and the counts of windows with the rows. Records nothing. */
+/** Compares one window with the server record by record, and the counts of windows with the rows. Writes nothing. */
 import type { Capabilities } from '../api/capabilities.ts';
 import { counted } from '../model/text.ts';
 import { coverageOf, type DayRange, takes } from '../model/era.ts';
@@ -24,22 +24,22 @@ export interface ComparePorts {
 
 interface WindowComparison {
   readonly findings: Findings;
-  /** Why the window could not be compared whole; then rows without a record are not among the findings. */
+  /** Why the window could not be compared whole; then the findings have no `extra` rows. */
   readonly problem: string | null;
-  /** Whether the list showed nothing that is known to live, so that neither it nor its total says what is gone. */
+  /** Whether the list showed no record that is known to live: then neither it nor its total shows what is gone. */
   readonly isSilent?: boolean;
 }
 
-/** Compares the window; where a sync wrote meanwhile, a second time, and only what both looks show differs. */
+/** Compares the window. If a sync wrote meanwhile, compares it twice and returns only what both comparisons found. */
 export async function compareWindow(ports: ComparePorts, window: Window): Promise<WindowComparison> {
   const mark = ports.store.commitMark();
-  const first = await look(ports, window);
+  const first = await compareOnce(ports, window);
   if (first.findings.size === 0 || ports.store.commitMark() === mark) return first;
-  const second = await look(ports, window);
+  const second = await compareOnce(ports, window);
   return { ...second, findings: first.findings.confirmedBy(second.findings) };
 }
 
-async function look(ports: ComparePorts, window: Window): Promise<WindowComparison> {
+async function compareOnce(ports: ComparePorts, window: Window): Promise<WindowComparison> {
   const { store, capabilities } = ports;
   const findings = new Findings();
   const portsOf = (pageSize: number) => walkPorts(ports, window, pageSize, findings);
@@ -53,10 +53,10 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
     const problem = `the list shows neither the ${rows} that the mirror has here nor any other that is known to live`;
     return { findings, problem, isSilent: true };
   }
-  // Some are requested by themselves: a list may hide what the server still has, and count it or not.
-  for (const id of unseen.slice(0, looked)) {
+  // A list may hide records that the server still has, whether it counts them or not. So some are requested by themselves.
+  for (const id of unseen.slice(0, maxLooks)) {
     const found = await ports.source.look(ports.resource, id, ports.signal);
-    // One that was created at another time now is shown by another window.
+    // If its creation time has changed, another window shows it.
     if (found.kind !== 'found' || !takes(window, found.createdAt)) continue;
     const problem = `the pages did not show ${counted(unseen.length, 'record')} of the mirror, and the server still has ${id}`;
     return { findings, problem };
@@ -65,14 +65,15 @@ async function look(ports: ComparePorts, window: Window): Promise<WindowComparis
   return { findings, problem: null };
 }
 
-const looked = 3;
+/** How many missing records are requested by themselves. */
+const maxLooks = 3;
 
-/** Whether a day with other rows shows one of them: a list may be empty only for a while, as in a deploy. */
+/** Whether a day with other rows shows one of them. If not, the list may be empty only for a while, as in a deploy. */
 async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>): Promise<boolean> {
   const { store, source, resource, capabilities, signal } = ports;
   const readDays = dayReader(source, resource, capabilities, signal);
   const controls = controlsOf(store, resource, suspects);
-  // The newest may have been deleted just now; the oldest hardly, too.
+  // The newest may have been deleted just now, but hardly an old one as well.
   for (const control of new Set([controls[0], controls.at(-1)])) {
     if (control !== undefined && (await showsDayOf({ store, resource, readDays }, control, suspects))) return true;
   }
@@ -82,7 +83,7 @@ async function showsOthers(ports: ComparePorts, suspects: ReadonlySet<RecordKey>
 function walkPorts(ports: ComparePorts, window: Window, paginate: number, findings: Findings): WalkPorts {
   const { source, store, resource, capabilities, clock, progress, signal } = ports;
   const range = requestedRange(window, capabilities);
-  // Neighbours that a wide range shows are compared in their own window.
+  // A wide range also shows records of neighbouring windows. They are compared there.
   const wanted = { rowsOf: [takes.bind(null, window)], keptOut: store.keptOut(resource) };
   return {
     clock,
@@ -99,7 +100,7 @@ function walkPorts(ports: ComparePorts, window: Window, paginate: number, findin
         unusable += rows.unusable;
         for (const comparison of store.compare(resource, rows)) {
           const { id, kind } = comparison;
-          // Equal on one page and different on another: it is neither.
+          // It came equal on one page and different on another: two records have this id.
           if (seen.has(id) && (kind === 'different') !== findings.different.has(id)) duplicateIds.push(id);
           else findings.note(comparison);
         }
@@ -115,7 +116,7 @@ interface Difference {
   readonly fields: readonly string[];
 }
 
-/** Ids only: a mirror that has nothing in common with the server must still be reported in bounded memory. */
+/** What differs, by ids only: even a mirror that has nothing in common with the server must fit into memory. */
 export class Findings {
   /** On the server only. */
   readonly missing = new Set<RecordKey>();
@@ -125,13 +126,13 @@ export class Findings {
   readonly different = new Map<RecordKey, readonly string[]>();
   /** On the server, and kept out of the mirror on purpose. */
   readonly hidden = new Set<RecordKey>();
-  readonly #lists = new Map<string, readonly string[]>();
+  readonly #columnLists = new Map<string, readonly string[]>();
 
   get size(): number {
     return this.missing.size + this.extra.size + this.different.size;
   }
 
-  /** Takes what was found of a record; a later look at it stands in the place of an earlier one. */
+  /** Notes what was found of a record, in place of what an earlier page has shown of it. */
   note(comparison: Comparison): void {
     const { id, kind } = comparison;
     this.missing.delete(id);
@@ -141,31 +142,31 @@ export class Findings {
     if (kind === 'different') this.different.set(id, this.#shared(comparison.fields));
   }
 
-  /** Thousands of records differ in the same few columns: their names are kept once. */
+  /** Thousands of records may differ in the same columns: each list of names is kept once. */
   #shared(fields: readonly string[]): readonly string[] {
     const key = fields.join(' ');
-    const known = this.#lists.get(key) ?? fields;
-    this.#lists.set(key, known);
+    const known = this.#columnLists.get(key) ?? fields;
+    this.#columnLists.set(key, known);
     return known;
   }
 
-  /** Drops what was found of records that a later pass over the same pages did not show. */
+  /** Drops what was found of records that the settled walk has not seen. */
   keepSeen(seen: ReadonlySet<RecordKey>): void {
     for (const id of this.missing) if (!seen.has(id)) this.missing.delete(id);
     for (const id of this.different.keys()) if (!seen.has(id)) this.different.delete(id);
   }
 
-  /** Adds what the comparison of another part of the resource has found. */
+  /** Adds the findings of another part of the resource. */
   add(other: Findings): void {
     for (const id of other.missing) this.missing.add(id);
     for (const id of other.extra) this.extra.add(id);
     for (const id of other.hidden) this.hidden.add(id);
     for (const [id, fields] of other.different) this.different.set(id, this.#shared(fields));
-    // A row whose record turns up under another creation time has its record.
+    // The record of an extra row may turn up in another window, with another creation time.
     for (const id of this.different.keys()) this.extra.delete(id);
   }
 
-  /** What this one and a later look at the same records have both found. */
+  /** Returns what both this and a later comparison of the same records have found. */
   confirmedBy(later: Findings): Findings {
     const both = new Findings();
     for (const id of this.missing) if (later.missing.has(id)) both.missing.add(id);
@@ -188,10 +189,13 @@ function inOrder(ids: Iterable<RecordKey>): RecordKey[] {
   return [...ids].sort((a, b) => (a < b ? -1 : 1));
 }
 
-/** No clock on earth is further from UTC. */
+/** No time zone is further from UTC. */
 const largestShiftMs = 14 * hourMs;
 
-/** @param range as it is requested, which is wider than the window where the server's rules are not known */
+/**
+ * Returns the creation times that a range surely covers, and those that it may cover, by what is known of the server's rules.
+ * @param range as requested: wider than the window if the rules are not known
+ */
 export function countedStretches(
   range: DayRange,
   capabilities: Capabilities,
@@ -203,7 +207,7 @@ export function countedStretches(
       : [-dayShiftMinutes * minuteMs, -dayShiftMinutes * minuteMs];
   const start = startOfDay(range.from);
   const midnight = startOfDay(range.to);
-  // Whether the very last moment belongs to a range is another rule of each server's, and one second is its extent.
+  // Servers differ in whether the very last second belongs to a range.
   const sureEnd = rangeEnd === 'inclusive' ? midnight + dayMs - secondMs : midnight;
   const possibleEnd = (rangeEnd === 'exclusive' ? midnight : midnight + dayMs) + secondMs;
   return {
@@ -212,7 +216,7 @@ export function countedStretches(
   };
 }
 
-/** Text that sorts before every timestamp of that second, and after those of the one before. */
+/** Returns text that sorts before every timestamp of that second, and after all earlier ones. */
 function secondOf(ms: number): string {
   return timestampOf(ms).slice(0, 'YYYY-MM-DDTHH:MM:SS'.length);
 }
@@ -220,11 +224,11 @@ function secondOf(ms: number): string {
 interface WindowCount {
   readonly window: Window;
   readonly server: number;
-  /** Rows that the server's range covers: the least and the most, where its rules are not known exactly. */
+  /** How many rows the server's range covers: at least and at most, since its rules may not be known exactly. */
   readonly mirror: readonly [number, number];
 }
 
-/** A window whose records are not as many here as there, as `verify --json` shows it. */
+/** A window with another number of records on the server, as `verify --json` shows it. */
 export interface DifferingCount {
   readonly from: Day;
   readonly to: Day;
@@ -234,7 +238,7 @@ export interface DifferingCount {
 
 type CountPorts = Pick<ComparePorts, 'source' | 'store' | 'resource' | 'capabilities' | 'signal'>;
 
-/** Records that the server has in the window's range, or in all. */
+/** Returns how many records the server counts in the window's range, or in all. */
 export function serverTotal({ source, resource, capabilities, signal }: CountPorts, window?: Window): Promise<number> {
   const range = window === undefined ? null : requestedRange(window, capabilities);
   return source.total(resource, range, capabilities, signal);
@@ -246,7 +250,7 @@ export function countWindows(
   windows: readonly Window[],
 ): Promise<WindowCount[]> {
   const { store, resource, limit, progress } = ports;
-  // A record without a usable time may have one on the server, and one that is kept out is counted there all the same.
+  // A row without a usable time may have one on the server, and the server also counts records that are kept out.
   const loose = store.liveCount(resource) - store.createdCount(resource) + store.keptOut(resource).own.length;
   const byDays = windows.filter((window) => coverageOf(window) === 'days');
   return Promise.all(
@@ -269,12 +273,12 @@ async function countWindow(ports: CountPorts, window: Window, loose: number): Pr
   return { window, server, mirror };
 }
 
-/** Whether the rows cannot explain what the server counts. */
+/** Whether the rows cannot explain the server's count. */
 export function differs({ server, mirror: [least, most] }: WindowCount): boolean {
   return server < least || server > most;
 }
 
-/** Whether a difference of a few records could not be seen in the count. */
+/** Whether the count could hide a difference of a few records. */
 export function isRough({ mirror: [least, most] }: WindowCount): boolean {
   return least !== most;
 }
@@ -284,7 +288,7 @@ export function differingCount({ window, server, mirror }: WindowCount): Differi
   return { from: window.from, to: window.to, server, mirror: least === most ? least : mirror };
 }
 
-/** Where a difference of the sums is looked for: windows whose count changed first, then the newest. */
+/** Orders the windows for the search for a difference: those whose count changed first, then the newest. */
 export function mostSuspicious(windows: readonly Window[], counts: readonly WindowCount[]): Window[] {
   const now = new Map(counts.map(({ window, server }) => [window, server]));
   const changed = (window: Window) => Number(now.get(window) !== window.serverTotal);

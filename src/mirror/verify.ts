@@ -1,4 +1,7 @@
-/** Verifying, resource by resource, by counts or every record: nothing changes here or there. Section "Verifying" of docs/architecture.md. */
+/**
+ * Compares the mirror with the server, by counts or by every record, and changes neither. Section "Verifying" of
+ * docs/architecture.md.
+ */
 import type { Client } from '../api/client.ts';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
@@ -27,7 +30,7 @@ type VerifyPorts = Omit<ComparePorts, 'resource' | 'capabilities'> & Pick<Client
 
 export interface VerifyRequest {
   readonly resources: readonly ResourceName[];
-  /** Every record is compared; else the counts, and the records of windows whose counts differ. */
+  /** Whether to compare every record; else the counts, and the records of windows whose counts differ. */
   readonly deep: boolean;
   readonly concurrency: number;
 }
@@ -39,20 +42,20 @@ export interface VerifyReport {
   readonly finished_at: Timestamp;
   readonly requests: number;
   readonly retries: number;
-  /** Every row was seen on the server at or after this time: what changed there since then is a difference. */
+  /** Every row was seen on the server at or after this time. Later changes on the server are differences. */
   readonly fresh_as_of: Timestamp | null;
   readonly resources: Partial<Record<ResourceName, ResourceVerdict>>;
 }
 
 export interface VerifyResult {
   readonly report: VerifyReport;
-  /** Why not everything could be compared; null where it was, or where differences were found. */
+  /** Why not everything could be compared; null if it could, or if differences were found. */
   readonly error: OperatorError | null;
-  /** Windows in which records differ: the next sync is to compare them. */
+  /** Windows in which records differ. The next sync must compare them row by row. */
   readonly differing: readonly Window[];
 }
 
-/** Compares the resources with the server. Only bugs and a damaged mirror are thrown; all else is in the result. */
+/** Compares the resources with the server. Throws only for bugs and for a damaged mirror; any other problem is in the result. */
 export async function verify(ports: VerifyPorts, request: VerifyRequest): Promise<VerifyResult> {
   const { clock, signal } = ports;
   const startedAt = timestampOf(clock.now());
@@ -66,7 +69,7 @@ export async function verify(ports: VerifyPorts, request: VerifyRequest): Promis
       return end;
     }),
   );
-  // Nothing that a damaged mirror says of the server is worth reporting.
+  // A damaged mirror proves nothing about the server.
   const damage = ends.map(({ error }) => error).find((error) => error instanceof FileError);
   if (damage !== undefined) throw damage;
   const verdicts = ends.map(({ verdict }) => verdict);
@@ -112,14 +115,14 @@ interface VerifyEnd {
 }
 
 type VerifyResourcePorts = Omit<ComparePorts, 'capabilities'> & {
-  /** Shared by all resources: the windows that are looked at at the same time. */
+  /** Bounds how many windows are compared at the same time, over all resources. */
   readonly limit: LimitFunction;
   readonly deep: boolean;
 };
 
 type Ports = VerifyResourcePorts & Pick<ComparePorts, 'capabilities'>;
 
-/** What is known so far, so that a comparison that is broken off reports what it has found. */
+/** What a comparison has found so far, to be reported even if it breaks off. */
 class Course {
   readonly findings = new Findings();
   readonly counts: DifferingCount[] = [];
@@ -128,13 +131,13 @@ class Course {
   windows = 0;
   rough = 0;
   total: number | null = null;
-  /** The sums differ, and no records that were compared show why. */
+  /** Whether the sums differ, and no compared record shows why. */
   unexplained = false;
-  /** A window showed nothing, and neither did the list show any record that is known to live. */
+  /** Whether a window was empty, and the list showed no record that is known to live either. */
   isSilent = false;
 }
 
-/** Compares one resource. Problems and a stop are its result, with what was found by then; it rejects for a bug. */
+/** Compares one resource. Problems and a stop are part of the result, with what was found until then. Rejects only for a bug. */
 async function verifyResource(ports: VerifyResourcePorts): Promise<VerifyEnd> {
   const { store, resource, signal } = ports;
   const course = new Course();
@@ -164,30 +167,24 @@ async function compareCounts(ports: Ports, windows: readonly Window[], course: C
   course.windows = windows.length;
   course.rough = counts.filter(isRough).length;
   course.counts.push(...differing.map(differingCount));
-  await compareWindows(
-    ports,
-    differing.map(({ window }) => window),
-    course,
-  );
-  // A sync that goes on beside changes the number of rows: the total is requested again where the sums differ.
+  const differingWindows = differing.map(({ window }) => window);
+  await compareWindows(ports, differingWindows, course);
+  // A sync may change the number of rows meanwhile. So if the sums differ, the total is requested again.
   const accounted = () => store.accountedCount(resource);
   const explained = () => accounted() + course.findings.missing.size - course.findings.extra.size;
   if (course.total !== explained()) course.total = await serverTotal(ports);
-  const rest = windows.filter((window) => !differing.some((count) => count.window === window));
+  const rest = windows.filter((window) => !differingWindows.includes(window));
   for (const window of [...mostSuspicious(rest, counts), ...outsideOf(ports, windows)]) {
     if (course.total === explained() || course.problems.length > 0) break;
     await compareWindows(ports, [window], course);
   }
   course.unexplained = !course.isSilent && course.total !== explained();
   if (course.problems.length > 0 || course.findings.size > 0) return;
-  // Another server may count as many: its records are compared where the newest that is known is not there as it was.
+  // Another server may have as many records. If it does not have the newest known one, the records are compared.
   const [newest] = store.knownRecords(resource, 'newest', 1);
   if (newest === undefined || (await isThere(ports, newest))) return;
-  await compareWindows(
-    ports,
-    windows.filter((window) => owns(window, newest.createdAt)),
-    course,
-  );
+  const around = windows.filter((window) => owns(window, newest.createdAt));
+  await compareWindows(ports, around, course);
 }
 
 async function isThere({ source, resource, signal }: Ports, { id, createdAt }: StoredKnownRecord): Promise<boolean> {
@@ -201,7 +198,7 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
   await compareWindows(ports, windows, course);
   course.windows = windows.length;
   const { findings } = course;
-  /** Records that the server must have, if nothing but what was found is different. */
+  /** How many records the server must have, if all differences were found. */
   const explained = () =>
     store.liveCount(resource) - findings.extra.size + findings.missing.size + findings.hidden.size;
   course.total = await serverTotal(ports);
@@ -215,14 +212,16 @@ async function compareRecords(ports: Ports, windows: readonly Window[], course: 
   );
 }
 
-/** What no range of days shows, as a window, for a mirror that has none: only a look at everything finds it. */
+/** Returns the window of records that no range of days shows, if the mirror has none: only reading everything finds them. */
 function outsideOf({ resource }: Ports, windows: readonly Window[]): Window[] {
   if (windows.some((window) => coverageOf(window) !== 'days')) return [];
   const unread = { state: 'pending', serverTotal: null, pagesRead: 0, freshAsOf: null, problem: null } as const;
   return [{ resource, ...outsideEra, ...unread }];
 }
 
-/** Compares the records of the windows, side by side. A window that cannot be compared is a problem; a lost server ends it. */
+/**
+ * Compares the records of the windows, side by side. A window that cannot be compared is a problem. Throws if the server is lost.
+ */
 async function compareWindows(ports: Ports, windows: readonly Window[], course: Course): Promise<void> {
   const lost: unknown[] = [];
   await Promise.all(
@@ -248,13 +247,13 @@ async function compareWindows(ports: Ports, windows: readonly Window[], course: 
   if (lost.length > 0) throw lost[0];
 }
 
-/** Whether the next window may be compared although this one could not be. */
+/** Whether other windows may be comparable although this one is not. */
 function isPassing(error: unknown): error is OperatorError {
   const isFinal = [KeyRefused, Unreachable, NotTheApi, FileError].some((kind) => error instanceof kind);
   return error instanceof OperatorError && !isFinal;
 }
 
-/** A resource's part of the response of `verify`. */
+/** A resource's part of the report. */
 export type ResourceVerdict = ReturnType<typeof verdictOf>;
 
 function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
@@ -264,46 +263,43 @@ function verdictOf({ store, resource }: VerifyResourcePorts, course: Course) {
   return {
     status: differs ? ('different' as const) : first === null ? ('equal' as const) : ('incomplete' as const),
     live: store.liveCount(resource),
-    /** Null where the server could not be reached. */
+    /** Null if the server could not be reached. */
     server_total: total,
     fresh_as_of: store.freshAsOf(resource),
-    /** Windows that were compared, by their numbers of records, or by the records themselves. */
+    /** How many windows were compared, by their numbers of records or by the records themselves. */
     windows,
-    /** How many of them by numbers that leave room for a few records: the server's rules are not known exactly. */
+    /** How many of them were compared only roughly, since the server's rules are not known exactly. */
     rough_windows: rough,
-    // A difference that the records did not confirm was gone when they were read.
+    // If the records did not confirm a difference of the counts, it was gone when they were read.
     differing_windows: differs || first !== null ? counts : [],
     ...findings.listed(),
     problem: problems.length > 1 ? `${first} (and ${problems.length - 1} more)` : first,
   };
 }
 
-/** How old what was compared is. */
+/** Says how fresh the compared rows are. */
 export function sinceWords({ fresh_as_of: asOf }: VerifyReport): string {
   return asOf === null
     ? 'Not all of the mirror was ever read whole.'
     : `The mirror is as of ${asOf}: what changed on the server since then counts as a difference.`;
 }
 
-/** What is wrong with the resource, a line for each kind. @param most ids and windows that are named of a kind */
-export function findingsOf(each: ResourceVerdict, most: number): string[] {
+/** Says what differs, one line for each kind. @param maxItems how many ids or windows a line names */
+export function findingsOf(each: ResourceVerdict, maxItems: number): string[] {
   const listOf = (title: string, items: readonly string[], separator = ', '): string[] => {
     if (items.length === 0) return [];
-    const rest = items.length > most ? `${separator}and ${grouped(items.length - most)} more` : '';
-    return [`${title} (${grouped(items.length)}): ${items.slice(0, most).join(separator)}${rest}`];
+    const rest = items.length > maxItems ? `${separator}and ${grouped(items.length - maxItems)} more` : '';
+    return [`${title} (${grouped(items.length)}): ${items.slice(0, maxItems).join(separator)}${rest}`];
   };
   const { missing, extra, different, differing_windows: counts, problem } = each;
-  const listed = missing.length + extra.length + different.length;
-  const unexplained = each.status === 'different' && listed === 0;
+  const isUnexplained = each.status === 'different' && missing.length + extra.length + different.length === 0;
+  const changed = different.map(({ id, fields }) => `${id} (${fields.join(', ')})`);
   return [
     ...listOf('windows whose numbers differ', counts.map(countWords), '; '),
     ...listOf('missing, on the server only', missing.map(String)),
     ...listOf('extra, in the mirror only', extra.map(String)),
-    ...listOf(
-      'different',
-      different.map(({ id, fields }) => `${id} (${fields.join(', ')})`),
-    ),
-    ...(unexplained ? ['the numbers differ, and no window shows by which record'] : []),
+    ...listOf('different', changed),
+    ...(isUnexplained ? ['the numbers differ, and no window shows by which record'] : []),
     ...(problem === null ? [] : [`not compared: ${problem}`]),
   ];
 }

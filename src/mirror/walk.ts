@@ -1,6 +1,6 @@
 /**
- * Reads one window whole, backward, from its last page to its first: a deletion moves records towards the front, onto pages that are
- * still to come. A walk forward would miss them. Section "Windows and walks" of docs/architecture.md.
+ * Reads one window whole, backward, from its last page to its first: a deletion moves records towards the front, onto pages that
+ * are still to come. A walk forward would miss them. Section "Windows and walks" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -68,8 +68,8 @@ interface End {
 export type Verdict =
   /**
    * Every record that the server shows in the window was seen, unless it was deleted after `startedAt`. `surplus`: how many more
-   * records the total counts than the pages show, however often they are read; negative if it counts fewer. `pastEnd`: how many of
-   * these it counts behind the end of the list. `isCut`: whether each pass left out other records.
+   * records the total counts than the pages show, however often they are read; negative if it counts fewer. `pastEnd`: how many
+   * of these it counts behind the end of the list. `isCut`: whether each pass left out other records.
    */
   | {
       readonly kind: 'settled';
@@ -281,8 +281,8 @@ function countsDiffer(total: number, seen: number): string {
 const maxEndSearches = 3;
 
 /**
- * Walks the window once. It does not read page 1 to find the end: if a record of page 1 were deleted before the last page is read,
- * another record would move onto page 1 unseen, and one added meanwhile would make up for it in the total.
+ * Walks the window once. It does not read page 1 to find the end: if a record of page 1 were deleted before the last page is
+ * read, another record would move onto page 1 unseen, and one added meanwhile would make up for it in the total.
  * @param maxRecords above this the window is too large to walk and should be cut
  * @param knownEnd where an earlier pass of this run has found the end
  */
@@ -345,7 +345,10 @@ type PortsOf = (pageSize: number) => WalkPorts;
 /** Page sizes of later passes, as shares of the fullest page, in turns: what one page leaves out at its end, another shows. */
 const sizeShares = [1, 0.7, 0.5];
 
-/** Returns how many records to request per page in the next pass. @param pageSize the size if the passes have nothing in common */
+/**
+ * Returns how many records to request per page in the next pass.
+ * @param pageSize the size if the passes have nothing in common
+ */
 function nextSize({ united, perPage = Infinity }: Unstable, pageSize: number): number {
   if (united === undefined) return Math.min(pageSize, perPage);
   const { seen, fullest, passes, isOrdered } = united;
@@ -357,8 +360,8 @@ function nextSize({ united, perPage = Infinity }: Unstable, pageSize: number): n
 /**
  * Walks the window until a pass is consistent, at most `passes` times. Passes over a list that does not change are united:
  * - If the order changes with every request, each pass has the same chance to miss a record, and a few dozen find the last one.
- * - If the order is kept and two passes, on pages of other sizes, show the same records, there are no others: a server whose pages
- *   leave records out would have left out others.
+ * - If the order is kept and two passes, on pages of other sizes, show the same records, there are no others: a server whose
+ *   pages leave records out would have left out others.
  * @param before what earlier passes have seen, to go on from
  */
 export async function walkWindow(

@@ -67,7 +67,11 @@ export class PageMemory {
     return known === undefined ? page : { ...page, recalled: known };
   }
 
-  /** Notes a page of this walk. @param owned how many of its records are the window's @param rowsSum the checksum of its rows, if known */
+  /**
+   * Notes a page of this walk.
+   * @param owned how many of its records are the window's
+   * @param rowsSum the checksum of its rows, if known
+   */
   note(request: PageRequest, page: MirrorPage, owned: number, rowsSum: number | null): void {
     const key = keyOf(request);
     this.#readTwice ||= this.#pages.has(key) || (this.#paginate ?? request.paginate) !== request.paginate;

@@ -95,7 +95,10 @@ export class WindowVisitor {
     return this.#maxRecords;
   }
 
-  /** Visits the windows and their pieces, side by side. Throws what ends the resource. @param counted the windows' totals of now, if known */
+  /**
+   * Visits the windows and their pieces, side by side. Throws what ends the resource.
+   * @param counted the windows' totals of now, if known
+   */
   async visitAll(
     windows: readonly Window[],
     counted: ReadonlyMap<Window, number | undefined> = new Map(),
@@ -190,7 +193,9 @@ export class WindowVisitor {
     this.#waiting.push(...windows.toReversed());
   }
 
-  /** Visits the pieces of a window before its neighbours: the records that they show earn the requests for cutting the next one. */
+  /**
+   * Visits the pieces of a window before its neighbours: the records that they show earn the requests for cutting the next one.
+   */
   async #visitNext(): Promise<void> {
     const pieces = await this.#ports.limit(() => {
       const next = this.#waiting.pop();
@@ -321,7 +326,9 @@ export class WindowVisitor {
     store.recordEvent(run, { resource, kind: 'pages_cut', subject: run, detail });
   }
 
-  /** Returns the verdict, or 'large' if the list goes on behind the last page that comes: some servers show none beyond a depth. */
+  /**
+   * Returns the verdict, or 'large' if the list goes on behind the last page that comes: some servers show none beyond a depth.
+   */
   async #unlessTooDeep(window: Window, verdict: Verdict): Promise<Verdict> {
     const { capabilities, surplus } = this.#ports;
     const isRead = verdict.kind === 'settled' || verdict.kind === 'damaged';
@@ -347,7 +354,10 @@ export class WindowVisitor {
     return { kind: 'large', total, problem: `its pages end after ${counted(size, 'record')}, and there are others` };
   }
 
-  /** Reads records that a deep list would show last: the newest or, without an order, those with the ids next to the ones it showed. */
+  /**
+   * Reads records that a deep list would show last: the newest or, without an order, those with the ids next to the ones it
+   * showed.
+   */
   async #lookBehind(window: Window, seen: ReadonlySet<RecordKey>): Promise<RecordKey[]> {
     const { source, resource, capabilities } = this.#ports;
     if (capabilities.sorts === 'kept') {
@@ -364,7 +374,10 @@ export class WindowVisitor {
     return found;
   }
 
-  /** Cuts a window if the server refuses some of its pages: its pieces have fewer. @param maxRecords the bound when it was read */
+  /**
+   * Cuts a window if the server refuses some of its pages: its pieces have fewer.
+   * @param maxRecords the bound when it was read
+   */
   async #cutRefused(window: Window, error: unknown, maxRecords: number): Promise<Window[] | undefined> {
     const { capabilities, trustsStored } = this.#ports;
     if (!(error instanceof RefusedInput) || trustsStored || coverageOf(window) !== 'days') return undefined;
@@ -393,8 +406,8 @@ export class WindowVisitor {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus, verdict.pastEnd);
       if (this.#seal(window, end, verdict.surplus)) {
-        // Whether the surplus is of the sealed piece or of the open one is not known. If it is not of the sealed one, that is read once
-        // more. The open one is read in every run anyway.
+        // Whether the surplus is of the sealed piece or of the open one is not known. If it is not of the sealed one, that is
+        // read once more. The open one is read in every run anyway.
         const [sealed] = this.#sealedPieces(window);
         surplus.note(sealed, verdict.surplus);
       }

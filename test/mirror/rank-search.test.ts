@@ -1,7 +1,7 @@
 import { array, assert, integer, property, record } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leeway, requestsOfSearch, simulated } from '../../bench/rank-probes.ts';
-import { searchMissing, type Findings } from '../../src/mirror/find-deletions.ts';
+import { searchMissing, type RankFindings } from '../../src/mirror/rank-search.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { sample } from '../support/part.ts';
 
@@ -23,7 +23,7 @@ function search(local: readonly Listed[], served: readonly number[], pageSize: n
   return { found: step.value, asked };
 }
 
-function ascending(findings: Findings): unknown {
+function ascending(findings: RankFindings): unknown {
   return findings.kind === 'missing' ? findings.ids.toSorted((a, b) => a - b) : findings;
 }
 

@@ -1,4 +1,6 @@
-/** The tables of runs, what each sync requested, received and changed, and of windows: which creation times were read, and when. */
+/**
+ * Reads and writes the tables of runs (what each sync requested, received and changed) and of windows (what was read, and when).
+ */
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely';
 import type { Actor } from '../../model/actor.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
@@ -19,7 +21,7 @@ import { build, type Runner, type Tables } from '../../store/tables.ts';
 /** The lock that every writer of the mirror takes. */
 export const syncLock = 'sync';
 
-/** Records a run as begun. Runs found `running` were left so by a process that died: we hold the lock now. */
+/** Records a run as begun. Any other `running` run is of a dead process, since this one holds the lock. */
 export function insertRun(
   runner: Runner,
   row: Insertable<Tables['mirror_runs']>,
@@ -68,10 +70,10 @@ export function updateRun(
   runner.run(build.updateTable('mirror_runs').set(values).where('run', '=', run));
 }
 
-/** The last runs, newest first. */
+/** Reads the last runs, newest first. */
 export function readRuns(runner: Runner, limit: number): RunReport[] {
   const runs = runner.all(
-    // In the order in which they were begun, whatever the clock said: it may have been set back between two.
+    // In the order in which they began, whatever the clock said: it may have been set back.
     build
       .selectFrom('mirror_runs')
       .selectAll()
@@ -81,7 +83,7 @@ export function readRuns(runner: Runner, limit: number): RunReport[] {
   return runs.map((row) => reportOf(runner, row));
 }
 
-/** One run with all that is on record of it; undefined where there is none of that name. */
+/** Reads one run with all its details; undefined if there is none of that name. */
 export function readRun(runner: Runner, run: string): RunDetail | undefined {
   const row = runner.first(build.selectFrom('mirror_runs').selectAll().where('run', '=', run));
   if (row === undefined) return undefined;
@@ -108,7 +110,7 @@ type EventRow = Selectable<Tables['mirror_events']>;
 
 function reportOf(runner: Runner, row: Selectable<Tables['mirror_runs']>): RunReport {
   const resources = readResources(runner, row.run);
-  // Until a run ends, and where its process was killed, only those are known that it has noted on its way.
+  // Until a run ends, or if its process was killed, only the requests that it noted on its way are known.
   const noted = Object.values(resources).reduce((sum, { requests }) => sum + requests, 0);
   return {
     run: row.run,
@@ -130,7 +132,7 @@ function readResources(runner: Runner, run: string): Partial<Record<ResourceName
       .map(({ run: _run, expected: _expected, resource, ...report }) => [resource, report]),
   );
   const reports: Partial<Record<ResourceName, ResourceReport>> = {};
-  // In the order of the reference, whatever order the table has.
+  // In the order of the API's reference, not of the table.
   for (const resource of resourceNames) {
     const report = rows.get(resource);
     if (report === undefined) continue;
@@ -159,7 +161,7 @@ export function readWindows(runner: Runner, resource: ResourceName): Window[] {
   }));
 }
 
-/** Puts the windows, which follow each other without a gap, in the place of those that cover the same days. */
+/** Replaces the windows that cover the same days. The new ones must follow each other without a gap. */
 export function replaceWindows(runner: Runner, resource: ResourceName, windows: readonly NewWindow[]): void {
   const first = windows[0];
   const last = windows.at(-1);
@@ -195,7 +197,7 @@ function insertWindows(runner: Runner, resource: ResourceName, windows: readonly
   }
 }
 
-/** The windows, or that of one day, are to be read again. How fresh their rows are stays true. */
+/** Marks all windows, or that of one day, to be read again. Their rows stay as fresh as they are. */
 export function resetWalks(runner: Runner, resource: ResourceName, day?: Day): void {
   const all = build
     .updateTable('mirror_windows')
@@ -204,7 +206,7 @@ export function resetWalks(runner: Runner, resource: ResourceName, day?: Day): v
   runner.run(day === undefined ? all : all.where('from_day', '<=', day).where('to_day', '>', day));
 }
 
-/** Counts one more page of the window's walk as read. */
+/** Counts one more page of the window's walk. */
 export function advanceWindow(runner: Runner, window: Window): void {
   runner.run(
     build

@@ -1,6 +1,6 @@
 /**
- * Writing the history: triggers put each row that is replaced or removed into it, in the same transaction. They belong to the
- * connection, since what counts as a change is a setting. Section "History" of docs/architecture.md.
+ * Writes the history: triggers store each row that is replaced or removed, in the same transaction. They belong to the
+ * connection, since a setting decides what counts as a change. Section "History" of docs/architecture.md.
  */
 import type { RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
@@ -10,26 +10,26 @@ import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../sto
 import { build, type Runner } from '../../store/tables.ts';
 import { versionCell } from '../../store/changes.ts';
 
-/** Names a field that the reference does not know, where one is to be ignored: `_extra.last_ip`. */
+/** Prefix of an ignored field that the reference does not know: `_extra.last_ip`. */
 const extraPrefix = '_extra.';
 
-/** Whether the row `next` differs from `old` in more than what is ignored, in SQL; both are names of rows. */
+/** Returns the SQL condition that the row `next` differs from the row `old`; both are names of rows. */
 export type Differs = (old: string, next: string) => string;
 
-/** @param ignore fields whose change alone is none; those of other resources say nothing of this one */
+/** @param ignore fields whose change alone does not count; fields of other resources have no effect */
 export function significantChange(resource: Resource, ignore: readonly string[]): Differs {
   const ignored = new Set(ignore);
   const columns = resource.fields.map(({ name }) => name).filter((name) => name !== 'id' && !ignored.has(name));
-  // A field of the reference stands there, too, where its column cannot hold what was served.
+  // `_extra` also holds fields of the reference whose columns cannot hold the served value.
   const paths = ignore.map((name) => {
     const field = name.startsWith(extraPrefix) ? name.slice(extraPrefix.length) : name;
     return quoteText(`$.${quoteName(field)}`);
   });
   const extra = (row: string): string =>
-    // Nothing left is the same as nothing there.
+    // An empty `_extra` equals a missing one.
     paths.length === 0
       ? `${row}."_extra"`
-      : // Damage may have left no JSON, which is a difference, and nothing to stop for.
+      : // Damage may have left invalid JSON. That is a difference, but must not stop the run.
         `iif(json_valid(${row}."_extra"), nullif(json_remove(${row}."_extra", ${paths.join(', ')}), '{}'), ${row}."_extra")`;
   return (old, next) =>
     [
@@ -38,7 +38,7 @@ export function significantChange(resource: Resource, ignore: readonly string[])
     ].join(' OR ');
 }
 
-/** By what people know a record, besides its id. */
+/** The fields by which people know a record, besides its id. */
 const names: Readonly<Record<ResourceName, readonly string[]>> = {
   users: ['username', 'email'],
   packages: ['name'],
@@ -46,7 +46,7 @@ const names: Readonly<Record<ResourceName, readonly string[]>> = {
   coupons: ['code'],
 };
 
-/** Whether `next` is another record than `old` under one id: created at another time, by another name. */
+/** Whether `next` is another record than `old` under the same id: with another creation time and another name. */
 export function isReused(resource: ResourceName): Differs {
   return (old, next) => {
     const renamed = names[resource].map((name) => `${old}.${quoteName(name)} IS NOT ${next}.${quoteName(name)}`);
@@ -57,14 +57,14 @@ export function isReused(resource: ResourceName): Differs {
   };
 }
 
-/** @param now the time of the step at hand: the end of a version that a deletion ends, where the clock was not set back since it began */
+/** @param now the time of the current step: a deleted version ends then, or when it began if the clock was set back since */
 export function recordHistory(database: Database, ignore: readonly string[], now: () => Timestamp): void {
   database.function('history_time', () => now());
   for (const name of resourceNames) {
     const resource = resourceOf(name);
     const cells = recordedColumns(resource).map((column) => {
       const cell = `OLD.${quoteName(column)}`;
-      // Damage may have made bytes of a text, which JSON does not hold: the row must be put right all the same.
+      // Damage may have turned a text into a blob, which JSON cannot hold. The row must be repairable even so.
       return `'${column}', iif(typeof(${cell}) = 'blob', CAST(${cell} AS TEXT), ${cell})`;
     });
     const version = (change: string, end: string): string =>
@@ -76,14 +76,17 @@ export function recordHistory(database: Database, ignore: readonly string[], now
       WHEN ${significantChange(resource, ignore)('OLD', 'NEW')} OR ${reused}
       BEGIN ${version(`CASE WHEN ${reused} THEN 'deleted' ELSE 'updated' END`, 'NEW."_changed_at"')}; END;
 
-      -- What is kept out of the mirror is kept out of its history.
+      -- Suppressed records are kept out of the history, too.
       CREATE TEMP TRIGGER ${name}_deleted AFTER DELETE ON main.${quoteName(name)}
       WHEN NOT EXISTS (SELECT 1 FROM mirror_suppressions WHERE resource = '${name}' AND id = OLD."id")
       BEGIN ${version("'deleted'", `max(history_time(), OLD."_changed_at")`)}; END`);
   }
 }
 
-/** Takes back the deletion of a record that came again, the same one, in the same run: it was never gone. Returns whether it did. */
+/**
+ * Returns a function that undoes the deletion of a record that came again in the same run, so was never gone. That returns
+ * whether it did.
+ */
 export function deletionUndoer(
   database: Database,
   name: ResourceName,
@@ -125,7 +128,10 @@ export function deletionUndoer(
   };
 }
 
-/** Puts back the row that another record under its id replaced after that number, where both came. Returns whether there was one. */
+/**
+ * Returns a function that restores the row that another record with the same id replaced after that sequence number, since both
+ * records came. That returns whether there was one.
+ */
 export function reuseUndoer(database: Database, name: ResourceName): (id: RecordKey, after: number) => boolean {
   const history = historyTableOf(name);
   const resource = resourceOf(name);
@@ -148,7 +154,7 @@ export function reuseUndoer(database: Database, name: ResourceName): (id: Record
   };
 }
 
-/** From now on the history of these resources shows what was, where it does not already reach further back. */
+/** Notes that the history of these resources begins now, unless it began before. */
 export function beginHistory(runner: Runner, resources: readonly ResourceName[], at: Timestamp): void {
   if (resources.length === 0) return;
   runner.run(
@@ -159,7 +165,7 @@ export function beginHistory(runner: Runner, resources: readonly ResourceName[],
   );
 }
 
-/** A function that removes up to so many versions that ended before the time; gives how many there were. */
+/** Returns a function that removes at most so many versions that ended before a time, and returns how many it removed. */
 export function historyPruner(
   database: Database,
 ): (resource: ResourceName, before: Timestamp, versions: number) => number {
@@ -172,7 +178,7 @@ export function historyPruner(
       return [name, { some, remove }] as const;
     }),
   );
-  // A state before the end of a version that is gone is no longer known. First, so that the removal leaves no tombstones.
+  // States before the end of a removed version are no longer known. Raised first, so that the removal leaves no tombstones.
   const raise = database.prepare<[string, string]>(
     'UPDATE mirror_history SET begins_at = max(begins_at, ?) WHERE resource = ?',
   );

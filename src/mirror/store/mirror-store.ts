@@ -31,7 +31,7 @@ import { mirrorLocks, stepsIn } from '../../store/lock.ts';
 import { openMirrorFile, openMirrorForReading } from '../../store/open.ts';
 import { knownRecordsIn, ownedRows, rankedRows } from './owned-rows.ts';
 import { pageForgetter, readPages, replacePages, rowSums } from './page-memory.ts';
-import { pageUpsert, duplicateGuard } from './page-rows.ts';
+import { duplicateGuard, pageUpsert } from './page-rows.ts';
 import { relationsIn, type RelationDrift } from '../../store/relations.ts';
 import {
   addCounts,
@@ -58,7 +58,7 @@ interface MirrorOptions {
   readonly historyIgnore: readonly string[];
 }
 
-/** Stands for pages of which nothing is known, so that no rows fit them. */
+/** A remembered page that no rows fit: its window is compared row by row. */
 const unknownPage = {
   key: '',
   hash: '',
@@ -71,10 +71,10 @@ const unknownPage = {
   rowsSum: null,
 };
 
-/** What the sync engine works on. Every step is durable: it has happened whole when it returns, or not at all. */
+/** The mirror as the sync engine uses it. Every step is one transaction: when it returns, all of it is done. */
 export type MirrorStore = ReturnType<typeof mirrorStore>;
 
-/** Opens the mirror at `file`, making it where there is none. Throws `FileError`. The caller closes it. */
+/** Opens the mirror at `file`, and makes it if there is none. Throws `FileError`. The caller closes it. */
 export function openMirrorStore(
   file: string,
   clock: Clock = systemClock,
@@ -83,7 +83,7 @@ export function openMirrorStore(
   return mirrorStore(openMirrorFile(file, clock, true), file, clock, options);
 }
 
-/** Opens an existing mirror to be looked at; its steps that write fail. Throws `FileError`. The caller closes it. */
+/** Opens an existing mirror for reading; steps that write fail. Throws `FileError`. The caller closes it. */
 export function openMirrorStoreForReading(file: string): MirrorStore {
   return mirrorStore(openMirrorForReading(file), file, systemClock, { historyIgnore: [] });
 }
@@ -93,9 +93,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   const runner = new Runner(database);
   const locks = mirrorLocks(database, clock);
   const now = (): Timestamp => timestampOf(clock.now());
-  // What one step writes and removes has one time, which does not run backward while a lock is held.
+  // Everything that one step writes and removes has one time, which does not run backward while a lock is held.
   let stepAt = now();
-  /** The last number that was given before the run began. */
+  /** The last sequence number before the run began. */
   let runBeganAfter = 0;
   if (!database.readonly) recordHistory(database, historyIgnore, () => stepAt);
   const prune = historyPruner(database);
@@ -116,7 +116,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     `SELECT "id", "created_at" AS "createdAt" FROM emails WHERE "is_sent" = 0`,
   );
   unsentEmails.safeIntegers();
-  // A drift that every record shows is one event: the table is not read again for what this process has written.
+  // A drift that every record shows is one event. What this process has written need not be looked up in the table.
   const reported = new Set<string>();
 
   function newWriter(name: ResourceName) {
@@ -138,7 +138,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     };
   }
 
-  /** Prepared at the first use: whoever only looks at the runs, each second and for many, needs none of it. */
+  /** Prepares the statements on first use: those who only read the runs, perhaps every second, need none of them. */
   function writerOf(resource: ResourceName) {
     const known = writers.get(resource);
     if (known !== undefined) return known;
@@ -173,8 +173,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
 
   return {
     /**
-     * Takes the lock, from a dead owner if need be, or throws `LockHeldError`, as does every later step once another process has it.
-     * @param command what the process is doing, for those who meet the lock
+     * Takes the lock, from a dead owner if need be, or throws `LockHeldError`, as does every later step once another process has
+     * it.
+     * @param command what the process is doing, for messages to others who want the lock
      */
     acquireLock: (name: string, run: string, command = name): void =>
       whole(() => {
@@ -183,7 +184,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       }),
     releaseLock: (name: string, run: string): void => whole(() => locks.release(name, run)),
     lockOwner: (name: string) => locks.owner(name),
-    /** Records a run and its resources as begun; runs left `running` by a dead process become `killed`. */
+    /** Records a run and its resources as begun. Runs that a dead process left `running` become `killed`. */
     beginRun: (run: string, command: string, resources: readonly ResourceName[], actor?: Actor): void =>
       step(() => {
         suppressions.reload();
@@ -199,34 +200,35 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       for (const index of late ?? []) step(() => database.exec(index));
     },
     finishRun: (run: string, end: RunEnd): void => step(() => updateRun(runner, run, { ...end, finished_at: now() })),
-    /** Notes how far the run is with the resource, for others to see. */
+    /** Records how far the run is with the resource, for others to see. */
     noteProgress: (run: string, resource: ResourceName, progress: RunProgressNote): void =>
       step(() => updateRunResource(runner, run, resource, progress)),
     runs: (limit: number) => readRuns(runner, limit),
     run: (run: string) => readRun(runner, run),
 
     windows: (resource: ResourceName) => readWindows(runner, resource),
-    /** Puts new windows in the place of those between the first one's `from` and the last one's `to`. */
+    /** Replaces the windows between the first new one's `from` and the last one's `to`. */
     replaceWindows: (resource: ResourceName, windows: readonly NewWindow[]): void =>
       step(() => replaceWindows(runner, resource, windows)),
-    /** Puts the windows in the place of all that the resource has. */
+    /** Replaces all windows of the resource. */
     resetWindows: (resource: ResourceName, windows: readonly NewWindow[]): void =>
       step(() => resetWindows(runner, resource, windows)),
     beginWalk: (run: string, window: Window): void =>
       step(() => {
-        // Rows of a walk that was not settled are of several moments: no page stands for them.
+        // The rows of an unsettled walk come from different moments, so no page stands for them.
         if (window.state !== 'settled') replacePages(runner, window, []);
         updateWindow(runner, window, { state: 'walking', pages_read: 0, run, problem: null });
       }),
-    /** Records that pages of the resource are to be read without. */
+    /** The records that must not be taken from pages of the resource. */
     keptOut: (resource: ResourceName): KeptOut => ({
       own: [...suppressions.ids(resource)],
       users: [...suppressions.ids('users')],
       emails: [...suppressions.ids('emails')],
     }),
     /**
-     * Upserts the rows with their related records, and advances the window and the run's counters. Gives what could not be kept: no
-     * walk that met any is complete. @param seen ids that the walk has seen: only newer versions of the same records replace their rows
+     * Upserts the rows with their related records, and advances the window and the run's counters. Returns what could not be
+     * stored: a walk with any of that is not complete.
+     * @param seen ids that the walk has seen before: only newer versions of the same records replace their rows
      */
     recordPage: (run: string, window: Window, rows: PageRows, received: number, seen?: ReadonlySet<RecordKey>) =>
       step(() => {
@@ -244,14 +246,14 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         addCounts(runner, run, window.resource, { ...counts, received });
         return { ...counts, duplicateIds, unusable: rows.unusable };
       }),
-    /** Counts pages that came again just as they were, with so many records, of which the window owns so many. */
-    recordSamePages: (run: string, resource: ResourceName, { received, owned }: { received: number; owned: number }) =>
-      step(() => addCounts(runner, run, resource, { received, unchanged: owned })),
-    /** Forgets the pages of the window, whose rows are about to be written outside of a walk. */
+    /** Counts pages that came again unchanged. @param same how many records they have, and how many of these the window owns */
+    recordSamePages: (run: string, resource: ResourceName, same: { received: number; owned: number }) =>
+      step(() => addCounts(runner, run, resource, { received: same.received, unchanged: same.owned })),
+    /** Forgets the pages of the window, before its rows are written outside of a walk. */
     forgetPages: (window: Window): void => step(() => replacePages(runner, window, [])),
-    /** Whether rows of the window are not as its last walk left them, or `compareAgain` named it. */
+    /** Whether rows of the window are not as its last walk left them, or `compareAgain` has marked it. */
     isAltered: (window: Window) => !writerOf(window.resource).sums.fit(window),
-    /** From now on the windows of these days are altered ones, until they were read. */
+    /** Marks the windows of these days as altered, until they are read again. */
     compareAgain: (resource: ResourceName, days: DayRange): void =>
       step(() => {
         const touched = readWindows(runner, resource).filter(({ from, to }) => from < days.to && to > days.from);
@@ -259,9 +261,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       }),
     unsentEmails: (): { readonly id: RecordKey; readonly createdAt: unknown }[] =>
       unsentEmails.all().map(({ id, createdAt }) => ({ id: keyOf(id), createdAt })),
-    /** The pages of the window's last settled walk; none where it has been written to since, or was not settled. */
+    /** The pages of the window's last settled walk; none if its rows were written since, or if it was not settled. */
     rememberedPages: (window: Window) => readPages(runner, window),
-    /** `end.pages` are those of this walk, for the next one to recall. */
+    /** Ends a walk. `end.pages` are its pages, for the next walk to recognise. */
     endWalk: (
       run: string,
       window: Window,
@@ -272,7 +274,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
     ): void =>
       step(() => {
         const { sums } = writerOf(window.resource);
-        // Those of a first walk are compared once more before they are taken for granted: checksums would make it slower.
+        // A first walk remembers no pages, since checksums would make it slower. The second walk compares every row.
         const pages = window.state === 'settled' ? (end.pages ?? []) : [];
         if (pages !== 'as they are') {
           replacePages(runner, window, suppressions.withoutTimes(window.resource, pages), (of, ids) =>
@@ -284,7 +286,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           server_total: end.serverTotal,
           problem: end.problem,
           run,
-          // A walk that failed takes nothing from what an earlier one has shown.
+          // A failed walk does not change what an earlier one has proven.
           ...(end.freshAsOf === null ? {} : { fresh_as_of: end.freshAsOf }),
         });
       }),
@@ -293,7 +295,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       writerOf(window.resource)
         .owned.ids(window)
         .filter((id) => !seen.has(id)),
-    /** The resource's rows that were created on these days, or all where the range is one of everything. */
+    /** The resource's rows in the server's order: those created on these days, or all. */
     rankedRows: (resource: ResourceName, range: DayRange) => writerOf(resource).ranked(range),
     deleteRecords: (run: string, resource: ResourceName, ids: readonly RecordKey[]): void =>
       step(() => {
@@ -303,34 +305,34 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         const { changes } = remove.run(keysJson(ids));
         addCounts(runner, run, resource, { deleted: changes });
       }),
-    /** Removes up to so many versions from the history that ended before the time; gives how many there were. */
+    /** Removes at most so many versions that ended before that time. Returns how many it removed. */
     pruneHistory: (resource: ResourceName, before: Timestamp, versions: number) =>
       step(() => prune(resource, before, versions)),
-    /** The same for tombstones. A cursor from before those that go is refused from now on. */
+    /** The same for tombstones. From then on, cursors older than the removed ones are refused. */
     pruneDeletions: (before: Timestamp, tombstones: number) => step(() => pruneTombstones(before, tombstones)),
-    /** Rows of the resource, all or those that a window of these days owns. */
+    /** How many rows the resource has, in all or in a window of these days. */
     liveCount: (resource: ResourceName, range?: DayRange) => writerOf(resource).owned.count(range ?? everything),
-    /** The same with what is kept out although the server has it: what the mirror accounts for. */
+    /** The same, plus suppressed records that the server still has: what the mirror accounts for. */
     accountedCount: (resource: ResourceName, range?: DayRange) =>
       writerOf(resource).owned.count(range ?? everything) + suppressions.count(resource, range),
     suppressedIds: (resource: ResourceName): ReadonlySet<number> => suppressions.ids(resource),
-    /** After a consistent walk: what is kept out of the window and was not seen is no longer the server's. */
+    /** After a consistent walk: suppressed records of the window that it did not see are gone from the server. */
     releaseUnseen: (window: Window, seen: ReadonlySet<RecordKey>): void => {
       if (suppressions.ids(window.resource).size === 0) return;
       step(() => suppressions.releaseUnseen(window.resource, window, seen));
     },
 
-    /** The relations that the resource's rows were read with: what a run need not read everything again for. */
+    /** The relations that all rows of the resource were read with. A run with no others need not read everything again. */
     includedRelations: (resource: ResourceName): readonly string[] => relations.included(resource),
-    /** Every page comes with these relations from now on. A relation that was not read before has every window read again. */
+    /** Includes these relations in every page from now on. If one was not read before, every window is read again. */
     includeRelations: (resource: ResourceName, names: readonly string[]): void =>
       step(() => {
         if (relations.include(resource, names, now())) resetWalks(runner, resource);
       }),
-    /** The server would not give them: the resource goes on without, its tables of related records stay as they are. */
+    /** Goes on without relations, since the server refuses them. Their tables stay as they are. */
     abandonRelations: (resource: ResourceName): void => step(() => relations.abandon(resource)),
 
-    /** The time of the resource's stalest window; null where one was never read whole. */
+    /** The time of the resource's stalest window; null if one was never settled. */
     freshAsOf: (resource: ResourceName): Timestamp | null => {
       const query = build.selectFrom('mirror_freshness').select('fresh_as_of').where('resource', '=', resource);
       return (runner.first(query)?.fresh_as_of ?? null) as Timestamp | null;
@@ -361,11 +363,11 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       step(() =>
         runner.run(build.deleteFrom('mirror_capabilities').where('name', '=', name).where('resource', '=', resource)),
       ),
-    /** Up to so many rows by which the server is recognised: the newest or the oldest with a usable creation time. */
+    /** At most so many rows with a usable creation time, the newest or the oldest: the server is recognised by them. */
     knownRecords: (resource: ResourceName, order: 'newest' | 'oldest', count: number) =>
       writerOf(resource).knownRecords(order, count),
     recordEvent: (run: string, event: Omit<MirrorEvent, 'at'>): void => step(() => writeEvent(run, event)),
-    /** The last events, newest first; those of some kinds, or all. */
+    /** The last events, newest first: those of some kinds, or all. */
     events: (limit: number, kinds?: readonly string[]) =>
       runner
         .all(
@@ -378,21 +380,21 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
         )
         .map(eventOf),
 
-    /** Removes up to so many runs that began before the time, but for one that goes on; gives how many there were. */
+    /** Removes at most so many runs that began before that time, except a running one. Returns how many it removed. */
     pruneRuns: (before: Timestamp, runs: number) => step(() => oldRuns.run(before, runs).changes),
-    /** Removes up to so many events from before the time; what shows how records depart from the reference stays. */
+    /** Removes at most so many events from before that time, except schema drift. Returns how many it removed. */
     pruneEvents: (before: Timestamp, events: number) => step(() => oldEvents.run(before, events).changes),
-    /** Lets the database note how large its tables have become, by which it chooses its ways. */
+    /** Lets SQLite update its statistics of the tables, which its query planner uses. */
     optimize: (): void =>
       explained(() => {
-        // With a limit SQLite looks at some hundred rows of an index, and keeps counts alone: without one it would keep
-        // samples, and with them bytes of people who are forgotten later.
+        // With a limit, SQLite looks at some hundred rows of an index and stores only counts. Without one it would store samples,
+        // which may have bytes of people who are forgotten later.
         database.pragma('analysis_limit = 400');
         database.pragma('optimize');
       }),
     logBytes: (): number => statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0,
     /**
-     * Folds the log into the file and begins it anew; `held` where a reader of an older state prevents a part of it.
+     * Folds the log into the file and begins it anew. Returns `held` if a reader of an older state prevents a part of it.
      * @param wait whether to give readers some seconds to end
      */
     checkpoint: (wait: boolean): 'folded' | 'held' =>
@@ -405,7 +407,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
           if (!wait) database.pragma(`busy_timeout = ${busyMs}`);
         }
       }),
-    /** What the mirror takes on the disk once its log is folded in, how many records it holds, and the folder that it lies in. */
+    /** The mirror's folder, its size on the disk once the log is folded in, and its number of records. */
     footprint: () => ({
       folder: dirname(file),
       bytes:
@@ -420,7 +422,7 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   };
 }
 
-/** Schema drift is reported once for each field and is true for as long as the field is there, so it does not age. */
+/** The kinds of schema drift. It is reported once for each field and stays true, so its events do not age. */
 const lasting = [
   'unknown_field',
   'missing_field',

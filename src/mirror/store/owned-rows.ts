@@ -1,4 +1,4 @@
-/** The rows of a resource that a window owns, by their creation time, and their order in the lists of the server. */
+/** Reads the rows that a window owns, by their creation times, and the order of rows in the server's lists. */
 import { keyOf, type RecordKey } from '../../model/records.ts';
 import type { Database } from 'better-sqlite3';
 import { coverageOf, type DayRange, eraEnd, eraStart } from '../../model/era.ts';
@@ -6,13 +6,13 @@ import type { Resource, ResourceName } from '../../model/resources.ts';
 import { quoteName } from '../../store/schema.ts';
 import type { RankedRows, StoredKnownRecord } from '../../store/mirror-types.ts';
 
-// The same rule as owns() of the model, in SQL. Timestamps in ISO 8601 compare as text; other types sort apart from text.
+// The rule of `owns` in `src/model/era.ts`, in SQL. ISO 8601 timestamps compare as text; other types sort apart from text.
 const inDays = `"created_at" >= ? AND "created_at" < ?`;
 const outside = '"created_at" IS NULL OR "created_at" < ? OR "created_at" >= ?';
 
 export function ownedRows(database: Database, resource: ResourceName) {
   const largest = Number.MAX_SAFE_INTEGER;
-  // As numbers, where that is exact: bigints for millions of rows would cost as much again.
+  // Numbers if they are exact, else text: bigints for millions of rows would cost as much again.
   const id = `iif("id" BETWEEN -${largest} AND ${largest}, "id", CAST("id" AS TEXT))`;
   const select = <T>(what: string, where: string) =>
     database.prepare<string[], T>(`SELECT ${what} FROM ${quoteName(resource)} WHERE ${where}`).pluck();
@@ -34,7 +34,7 @@ export function ownedRows(database: Database, resource: ResourceName) {
   };
 }
 
-/** Reads the rows that were created on the days of a range, or all of them. */
+/** Returns a function that reads the rows created in a range of days, or all, in the server's order. */
 export function rankedRows(database: Database, resource: Resource): (range: DayRange) => RankedRows {
   const table = quoteName(resource.name);
   const order = [...resource.walkOrder, 'id'].map(quoteName).join(', ');
@@ -48,7 +48,7 @@ export function rankedRows(database: Database, resource: Resource): (range: DayR
   const within = select('"created_at" >= ? AND "created_at" < ?');
   const count = database.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck();
   return (range) => {
-    // Room for all: counting those of the range would cost as much as reading it, and untouched memory costs nothing.
+    // Room for all rows: counting those of the range would cost as much as reading them, and unused memory costs nothing.
     const room = count.get() ?? 0;
     const ids = new Float64Array(room);
     const moments = new Uint32Array(room);
@@ -63,11 +63,11 @@ export function rankedRows(database: Database, resource: Resource): (range: DayR
   };
 }
 
-/** Creation times that begin with a day of the calendar, by which they sort, however the time behind it is written. */
+/** Whether a creation time begins with a day of the calendar: then it sorts by days, however the time of day is written. */
 const beginsWithDay = `"created_at" >= '${eraStart}' AND "created_at" < '${eraEnd}'
   AND date(substr("created_at", 1, 10)) = substr("created_at", 1, 10)`;
 
-/** Texts that sort by their seconds, too. */
+/** A pattern (GLOB) of times that also sort by seconds. */
 export const secondForm = '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]*';
 
 export function knownRecordsIn(database: Database, resource: ResourceName) {

@@ -1,7 +1,7 @@
 /**
- * The pages of a window's last walk by the hash of their bytes: one that comes again has nothing to write. They stand for rows only
- * together, so whatever else touches a row of the window has them forgotten: a record that went from A to B and back to A would stay
- * B here. A sum over the rows finds what nobody reported: a change by hand, a flipped byte.
+ * Remembers the pages of a window's last walk by the hashes of their bytes, so that a page that comes again need not be written.
+ * The pages stand for the rows only together. So anything else that touches a row of the window has them forgotten: otherwise a
+ * record that went from A to B and back to A would stay B here. A checksum of the rows finds changes by hand and flipped bytes.
  */
 import { crc32 } from 'node:zlib';
 import { keysIn, keysJson, type RecordKey } from '../../model/records.ts';
@@ -34,19 +34,19 @@ export function readPages(runner: Runner, window: Window): RememberedPage[] {
 
 export function rowSums(database: Database, resource: ResourceName) {
   const cells = servedColumns(resourceOf(resource)).map(quoteName);
-  // As one piece of bytes: to hand over each row, or to make a string of it, takes twice as long.
+  // All rows as one blob: row by row, or as a string, it takes twice as long.
   const rowsWhere = (meant: string) => `SELECT CAST(group_concat(cells) AS BLOB) FROM (
     SELECT json_array(${cells.join(', ')}) AS cells FROM ${quoteName(resource)}
     WHERE id IN (SELECT value FROM json_each(?)) AND ${meant} ORDER BY id)`;
   const all = database.prepare<[string], Buffer | null>(rowsWhere('true')).pluck();
-  // A neighbour's row that a wide range shows as well may change without this window.
+  // A wide range also shows rows of neighbouring windows, which may change independently of this one.
   const owned = database
     .prepare<[string, string, string], Buffer | null>(rowsWhere('created_at >= ? AND created_at < ?'))
     .pluck();
   const pages = database.prepare<[string, string], { ids: string; sum: number | null }>(
     'SELECT ids, rows_sum AS sum FROM mirror_pages WHERE resource = ? AND from_day = ?',
   );
-  /** Of the rows with these ids that the window owns. */
+  /** Returns the checksum of the rows with these ids that the window owns. */
   const of = (window: Window, ids: string): number => {
     const rows = coverageOf(window) === 'days' ? owned.get(ids, window.from, window.to) : all.get(ids);
     const sum = crc32(rows ?? '');
@@ -55,12 +55,12 @@ export function rowSums(database: Database, resource: ResourceName) {
   };
   return {
     of,
-    /** Whether each remembered page of the window has the rows that it was remembered with. */
+    /** Whether the rows of each remembered page still have its checksum. */
     fit: (window: Window): boolean => {
       try {
         return pages.all(resource, window.from).every(({ ids, sum }) => sum === of(window, ids));
       } catch (error) {
-        // A cell that has become bytes, which no record holds.
+        // A damaged cell may have become a blob, which json_array refuses.
         if (error instanceof SqliteDatabase.SqliteError && error.code === 'SQLITE_ERROR') return false;
         throw error;
       }
@@ -68,7 +68,7 @@ export function rowSums(database: Database, resource: ResourceName) {
   };
 }
 
-/** Puts the pages in the place of those that were remembered; none forgets them. */
+/** Replaces the remembered pages of the window. */
 export function replacePages(
   runner: Runner,
   window: Window,
@@ -98,7 +98,9 @@ export function replacePages(
   }
 }
 
-/** A function that forgets the pages of every other window that owns one of the rows. To be called before the rows change. */
+/**
+ * Returns a function that forgets the pages of every window but one that owns one of these rows. Call it before the rows change.
+ */
 export function pageForgetter(database: Database, resource: ResourceName) {
   const forget = database.prepare<
     [string, string, string, string]

@@ -1,6 +1,6 @@
 /**
- * Records of a page as rows in JSON, which one statement takes in: to bind each cell costs more than to store it. What the cells are
- * is decided in cell.ts. Rows that did not change are not written.
+ * Turns the records of a page into rows in JSON, and stores them with one statement: binding each cell costs more than storing
+ * it. `cell.ts` decides what becomes of a value. Unchanged rows are not written.
  */
 import { type DayRange, eraStart, startsWithDay } from '../../model/era.ts';
 import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
@@ -16,25 +16,25 @@ import type { pageForgetter } from './page-memory.ts';
 import { numbersIn } from '../../store/cursor.ts';
 import { historyTableOf, quoteName, servedColumns } from '../../store/schema.ts';
 
-// Its bytes have memory of their own, which is given back once they are written.
+// The encoded bytes have memory of their own, which is released once they are written.
 const encoder = new TextEncoder();
 
-/** What a decoder puts in the place of bytes that are no text. */
+/** The character that a decoder puts in place of bytes that are not UTF-8. */
 export const replaced = '\uFFFD';
 
 /** A value that `JSON.stringify` writes as the cell. */
 type JsonCell = string | number | null | object;
 
-/** The cell as JSON: an integer without a point, a real never without one or an exponent. */
+/** Returns the cell for JSON: an integer without a point, a real always with a point or an exponent. */
 export function jsonCell(cell: Cell): JsonCell {
   if (typeof cell === 'bigint') return JSON.rawJSON(cell.toString()) as object;
-  // Half of a surrogate pair is no character in UTF-8.
+  // UTF-8 has no half surrogate pairs.
   if (typeof cell === 'string') return cell.toWellFormed();
   if (cell === null || !Number.isInteger(cell)) return cell;
   return JSON.rawJSON(Object.is(cell, -0) ? '-0.0' : cell.toExponential()) as object;
 }
 
-/** The JSON text of the value; undefined where it holds a bigint, which is for `jsonText` to write. */
+/** Returns the JSON text of the value; undefined if it holds a bigint, which only `jsonText` can write. */
 function textOf(value: object): string | undefined {
   try {
     return JSON.stringify(value);
@@ -43,7 +43,7 @@ function textOf(value: object): string | undefined {
   }
 }
 
-/** The cell of a value with nothing odd about it, as almost every one is; undefined where it takes a closer look. */
+/** Returns the cell of an ordinary value, as almost every value is; undefined if it needs a closer look. */
 function plainCell(type: FieldType, nullable: boolean, value: unknown): JsonCell | undefined {
   if (value === null) return nullable ? null : undefined;
   if (typeof value === 'string') {
@@ -65,7 +65,7 @@ interface Row {
   readonly [column: string]: JsonCell;
 }
 
-/** A function that turns records of the resource into rows; undefined where it can be none of them: of no integer id, or of another resource. */
+/** Returns a function that turns a record into a row, or into undefined if it has no integer id or is of another resource. */
 function rowReader(
   resource: Resource,
 ): (record: ServedRecord, report: Report) => { id: RecordKey; row: Row } | undefined {
@@ -109,7 +109,7 @@ function rowReader(
   };
 }
 
-/** What is reported of a null where the reference allows none. */
+/** The drift of a null where the API's reference allows none. */
 export function nullDrift(field: Field): SchemaDrift {
   return changedType(field, cellOf(field)(null));
 }
@@ -123,7 +123,7 @@ function changedType(field: Field, { odd, stray, cell }: Converted): SchemaDrift
   };
 }
 
-/** What no column holds: fields that the reference does not know, and values that their columns cannot hold. */
+/** Returns what no column can hold, as JSON: fields that the reference does not know, and values of a wrong type. */
 function extrasOf(
   record: ServedRecord,
   known: ReadonlySet<string>,
@@ -137,7 +137,7 @@ function extrasOf(
   for (const name of unknown) {
     report({ kind: 'unknown_field', subject: name, detail: 'not in the reference; kept in _extra' });
   }
-  // Not by assignment, to which `__proto__` means something else.
+  // `fromEntries` rather than assignment, which would treat `__proto__` differently.
   const held = names.filter((name) => strays.has(name) || !known.has(name));
   return jsonText(Object.fromEntries(held.map((name) => [name, record[name]])));
 }
@@ -182,7 +182,10 @@ export function recordRows(name: ResourceName, records: readonly ServedRecord[])
   return make(records);
 }
 
-/** The rows of a page in SQL, each with its place as `key`. Of bytes SQLite would guess whether they are text or its own form of JSON. */
+/**
+ * The rows of a page in SQL, each with its place as `key`. Without the cast, SQLite would guess whether the bytes are text or its
+ * binary JSON.
+ */
 export const eachRow = `jsonb_each(CAST(? AS TEXT), '$.data')`;
 
 /** The cell of a row of the page, in SQL. */
@@ -191,15 +194,15 @@ export function cellIn(column: string): string {
 }
 
 interface UpsertShape {
-  /** Which rows of the page are meant, in SQL. */
+  /** A condition on the rows of the page, in SQL. */
   readonly rows?: string;
-  /** The cell of `_extra`: to look for what no record has takes a tenth of the reading of all cells. */
+  /** The cell of `_extra`. Looking for it when no record has it costs a tenth of reading all cells. */
   readonly extra?: string;
-  /** Whether versions may have ended later than now: a clock was set back, or another machine's was ahead. */
+  /** Whether versions may have ended later than now, after a clock was set back or another machine's was ahead. */
   readonly setBack?: boolean;
 }
 
-/** Each row's number is its place on the page behind the last one given. The times of a record never run backward. */
+/** Numbers the rows by their places on the page. The times of a record never run backward. */
 function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape = {}): string {
   const { rows = 'true', extra = cellIn('_extra'), setBack = false } = shape;
   const table = quoteName(resource.name);
@@ -208,12 +211,12 @@ function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape 
   const columns = [...stored, '_first_seen_at', '_changed_at', '_seq'];
   const cells = [...stored.slice(0, -1).map(cellIn), extra];
   const assignments = changing.map((name) => `${name} = excluded.${name}`);
-  // A row's version begins where the one before it ended: what makes no version does not move its beginning.
+  // A version begins where the one before it ended. A change that makes no version does not move its beginning.
   const reused = isReused(resource.name)(table, 'excluded');
   const later = `max(excluded."_changed_at", ${table}."_changed_at")`;
   assignments.push(
     `"_seq" = excluded."_seq"`,
-    // A record that has the id of another one is seen for the first time.
+    // A record that reuses the id of another one is seen for the first time.
     `"_first_seen_at" = CASE WHEN ${reused} THEN ${later} ELSE ${table}."_first_seen_at" END`,
     `"_changed_at" = CASE WHEN ${significant(table, 'excluded')} OR ${reused} THEN ${later} ELSE ${table}."_changed_at" END`,
   );
@@ -224,14 +227,17 @@ function upsertSql(resource: Resource, significant: Differs, shape: UpsertShape 
     `INSERT INTO ${table} (${columns.map(quoteName).join(', ')})`,
     `SELECT ${cells.join(', ')}, ${at}, ${at}, ? + key FROM ${eachRow} WHERE ${rows}`,
     `ON CONFLICT ("id") DO UPDATE SET ${assignments.join(', ')}`,
-    // A version of the same record is taken as it comes. Any other is looked at more closely, which few rows need.
+    // A newer version of the same record always replaces the row. The few others are left to `duplicateGuard`.
     `WHERE (${differs.join(' OR ')}) AND CASE`,
     `WHEN excluded."updated_at" > ${table}."updated_at" AND NOT ${reused} THEN true`,
     `ELSE takes_place(excluded."id", ${reused}, ${table}."_seq") END`,
   ].join('\n');
 }
 
-/** Refuses a record where the walk, or the run, has already stored another one under its id, unless it is a newer version of the same. */
+/**
+ * Refuses a record if this walk, or this run, has stored another one under its id, unless it is a newer version of the same
+ * record.
+ */
 export function duplicateGuard(database: Database) {
   let runBeganAfter: number | undefined;
   let seen: ReadonlySet<RecordKey> | undefined;
@@ -246,16 +252,16 @@ export function duplicateGuard(database: Database) {
     return 0;
   });
   return {
-    /** A run begins. @param last the last number that was given; times do not tell, since clocks are set back */
+    /** Begins a run. @param last the last sequence number; times would not do, since clocks are set back */
     begin: (last: number): void => {
       runBeganAfter = last;
       everRefused.clear();
     },
-    /** @param ids that the walk has seen before; undefined where there is no walk */
+    /** @param ids the ids that the walk has seen before; undefined outside of a walk */
     guard: (ids: ReadonlySet<RecordKey> | undefined): void => {
       seen = ids;
     },
-    /** The ids that were refused since this was called last. */
+    /** The ids that were refused since the last call. */
     refused: (): RecordKey[] => {
       const ids = [...refused];
       refused = new Set();
@@ -265,8 +271,9 @@ export function duplicateGuard(database: Database) {
 }
 
 /**
- * Upserts rows within the transaction at hand, and counts. `duplicateIds`: rows that another record was kept from replacing.
- * @param significant the changes that move a row's `_changed_at`; any other is written all the same
+ * Returns a function that upserts the rows of a page, within the caller's transaction, and counts. `duplicateIds`: rows that
+ * another record was not allowed to replace.
+ * @param significant which changes move a row's `_changed_at`; all changes are written
  */
 export function pageUpsert(
   database: Database,
@@ -298,19 +305,19 @@ export function pageUpsert(
     .prepare<[bigint, bigint], number>(`SELECT EXISTS (SELECT 1 FROM ${table} WHERE "id" BETWEEN ? AND ?)`)
     .pluck();
 
-  /** Where a record was in another window until now, no page of that stands for its row any more. */
+  /** Counts the records that have a row. If one was in another window until now, the pages of that window are forgotten. */
   function countKnown(ids: readonly RecordKey[], { from, to }: DayRange): number {
     if (ids.length === 0) return 0;
-    // The ids of new records mostly follow each other, and one look shows that none is known.
+    // New records mostly have consecutive ids, and one query shows that none of them has a row.
     const least = ids.reduce((before, id) => (id < before ? id : before));
     const most = ids.reduce((before, id) => (id > before ? id : before));
-    const some = between.get(BigInt(least), BigInt(most));
-    const [count, moved] = (some === 1 ? existing.get(from, to, keysJson(ids)) : undefined) ?? [0, 0];
+    const isAnyKnown = between.get(BigInt(least), BigInt(most)) === 1;
+    const [count, moved] = (isAnyKnown ? existing.get(from, to, keysJson(ids)) : undefined) ?? [0, 0];
     if (moved > 0) forgetPages(ids, from);
     return count;
   }
 
-  /** Where an id comes twice on one page: the first of each as ever, then the others, as if they came on another page. */
+  /** Stores a page on which an id comes twice: first one record of each id, then the others as if from another page. */
   function upsertTwice({ json, ids }: RecordRows, at: Timestamp, first: bigint, setBack: boolean): number {
     const statement = database.prepare(upsertSql(resource, significant, { rows: some, setBack }));
     const firsts = new Set(new Map(ids.map((id, at) => [id, at] as const).toReversed()).values());
@@ -324,13 +331,13 @@ export function pageUpsert(
     const { json, ids, isServed } = rows;
     const setBack = (lastEnd.get() ?? '') > at;
     const usual = isServed === true ? upsertServed : upsert;
-    // Hardly ever, so it is prepared each time. `_extra` is looked for although no record served has one.
+    // A clock is hardly ever set back, so this statement is prepared each time, and always reads `_extra`.
     const whole = setBack ? database.prepare(upsertSql(resource, significant, { setBack })) : usual;
     const known = countKnown(ids, window);
     const distinct = new Set(ids).size;
     duplicates.guard(seen);
     const last = numbers.last();
-    // Before the rows: their versions then have higher numbers than they, and who has read a row has its version before it.
+    // Set before the rows are written: the versions that they end then get higher numbers than the rows.
     numbers.setLast(last + ids.length);
     const first = BigInt(last + 1);
     const written =

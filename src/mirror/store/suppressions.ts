@@ -1,4 +1,4 @@
-/** The table of what is kept out of the mirror: ids of forgotten people and of their emails, and nothing about them. */
+/** Reads and writes the table of suppressed records: the ids of forgotten people and of their emails, and nothing about them. */
 import type { Database } from 'better-sqlite3';
 import type { Insertable } from 'kysely';
 import { eraEnd, eraStart, everything, outsideStart, type DayRange } from '../../model/era.ts';
@@ -10,7 +10,7 @@ import type { RememberedPage } from '../../store/mirror-types.ts';
 import { quoteName } from '../../store/schema.ts';
 import { build, type Runner, type Tables } from '../../store/tables.ts';
 
-/** The day under which windows own a record; all that are in no range of days stand under one before them. */
+/** Returns the day by which a window owns the record. Records that no range of days shows have a day before all of them. */
 export function owningDay(createdAt: unknown): Day {
   const inEra = typeof createdAt === 'string' && createdAt >= eraStart && createdAt < eraEnd;
   return inEra ? (createdAt.slice(0, 10) as Day) : outsideStart;
@@ -58,24 +58,25 @@ export function suppressionsIn(database: Database, runner: Runner) {
 
   return {
     ids: idsOf,
-    /** Takes note of records that were kept out of a page, and of the day under which the server has each. */
+    /** Notes records that were kept out of a page, and the day of each. */
     note: (resource: ResourceName, records: readonly KeptOutRecord[], at: Timestamp): void => {
       for (const { id, user, createdAt } of records) {
         noteRow({ resource, id, user_id: user, since: at, seen_day: owningDay(createdAt) });
         if (idsOf(resource).has(id)) continue;
-        // It was someone else's when the mirror took it in.
+        // It belonged to someone else when the mirror stored it.
         database.prepare(`DELETE FROM ${quoteName(resource)} WHERE "id" = ?`).run(BigInt(id));
         idsOf(resource).add(id);
       }
     },
-    /** The pages without the time at which the last record of one was created, where that record is kept out. */
+    /** Returns the pages without the creation time of the last record, if that record is suppressed. */
     withoutTimes: (resource: ResourceName, pages: readonly RememberedPage[]) => {
       const ids = idsOf(resource);
       return pages.map((page) => (ids.has(Number(page.ids.at(-1) ?? NaN)) ? { ...page, lastCreatedAt: null } : page));
     },
-    /** What the server has of it, in a window of these days or in all. */
+    /** How many suppressed records the server still has, in all or in a window of these days. */
     count: (resource: ResourceName, range: DayRange = everything): number =>
       runner.first(heldIn(resource, range).select((count) => count.fn.countAll<number>().as('rows')))?.rows ?? 0,
+    /** Notes that the server no longer has suppressed records of the window that a consistent walk did not see. */
     releaseUnseen: (resource: ResourceName, window: DayRange, seen: ReadonlySet<RecordKey>): void => {
       for (const { id } of runner.all(heldIn(resource, window).select('id'))) {
         if (seen.has(id)) continue;
@@ -88,7 +89,7 @@ export function suppressionsIn(database: Database, runner: Runner) {
         );
       }
     },
-    /** Has the table read anew: only who holds the sync lock may change it, so once a run is enough. */
+    /** Has the table read anew. Once a run is enough, since only the owner of the sync lock may change it. */
     reload: (): void => {
       sets = undefined;
     },

@@ -1,4 +1,4 @@
-/** What verifying needs of a mirror, on connections that cannot write: to compare and to count. */
+/** Compares pages with a mirror and counts its rows, over connections that cannot write. */
 import type { Database } from 'better-sqlite3';
 import { secondForm } from './owned-rows.ts';
 import { openMirrorStoreForReading } from './mirror-store.ts';
@@ -11,14 +11,14 @@ import { checkSoundness } from '../../store/file-kind.ts';
 import { mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { quoteName, servedColumns } from '../../store/schema.ts';
 
-/** What the mirror holds for a record of the server. */
+/** How the mirror's row compares to a record of the server. */
 export type Comparison =
-  /** `hidden`: it is kept out on purpose. */
+  /** `hidden`: the record is suppressed. */
   | { readonly kind: 'equal' | 'missing' | 'hidden'; readonly id: RecordKey }
-  /** Columns whose value is another: fields of the reference, or `_extra`. */
+  /** `fields`: the columns that differ, which are fields of the reference or `_extra`. */
   | { readonly kind: 'different'; readonly id: RecordKey; readonly fields: readonly string[] };
 
-/** From a moment on and before another, both as text that sorts with timestamps. */
+/** A half-open stretch of time, with bounds as text that sorts with timestamps. */
 export interface Stretch {
   readonly from: string;
   readonly to: string;
@@ -26,11 +26,11 @@ export interface Stretch {
 
 export type VerifyStore = ReturnType<typeof openVerifyStore>;
 
-/** A function that compares the rows of a page with those that the mirror has, and takes their memory. */
+/** Returns a function that compares the rows of a page with the mirror's, and releases their memory. */
 function rowComparison(database: Database, name: ResourceName): (rows: PageRows) => Comparison[] {
   const table = quoteName(name);
   const columns = servedColumns(resourceOf(name));
-  // SQLite itself compares: to it 5 and 5.0 are one value, and a row that differs in that alone is never written.
+  // SQLite compares, since a sync does not write a row that differs only in 5 and 5.0, which are equal to SQLite.
   const differs = columns.slice(1).map((column) => `(mine.${quoteName(column)} IS NOT ${cellIn(column)})`);
   const differing = database
     .prepare<[Uint8Array], bigint[]>(
@@ -58,7 +58,7 @@ function rowComparison(database: Database, name: ResourceName): (rows: PageRows)
   };
 }
 
-/** Opens the mirror to be compared; it is never written to. Throws `FileError`. The caller closes it. */
+/** Opens the mirror for a comparison, which never writes to it. Throws `FileError`. The caller closes it. */
 export function openVerifyStore(file: string) {
   const store = openMirrorStoreForReading(file);
   const database = openMirrorForReading(file);
@@ -76,15 +76,15 @@ export function openVerifyStore(file: string) {
   const { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords } = store;
   const looking = { windows, unseenIds, liveCount, accountedCount, keptOut, freshAsOf, capability, knownRecords };
   return {
-    // Nothing of the store that writes.
+    // Only what reads.
     ...looking,
-    /** Looks through the file itself, where it is not too large for that. Throws a FileError where it is damaged. */
+    /** Checks the file itself, unless it is too large for that. Throws a FileError if it is damaged. */
     checkSoundness: () => checkSoundness(mirrorKind, database, file),
-    /** Each record of the page against its row, as a sync would have stored it. */
+    /** Compares each record of the page, as a sync would store it, with its row. */
     compare: (resource: ResourceName, rows: PageRows) => partOf(resource).compare(rows),
-    /** Rows whose creation times sort by their seconds, in the stretch or at any time. */
+    /** How many rows have a creation time that sorts by seconds, in the stretch or in all. */
     createdCount: (resource: ResourceName, stretch?: Stretch) => partOf(resource).createdCount(stretch),
-    /** Differs between two calls exactly where something was committed to the mirror between them. */
+    /** Differs between two calls exactly if something was committed to the mirror between them. */
     commitMark: () => Number(database.pragma('data_version', { simple: true })),
     close: () => {
       database.close();

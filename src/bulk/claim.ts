@@ -223,7 +223,7 @@ export function journalBehind(batch: string, why: string): OutcomeUnknownError {
     advice:
       'It was restored from a copy, or another one was in use since. Put the newest journal back. If there is none, ' +
       '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
-      `\`bulk reconcile ${batch} --adopt\` does so for this batch alone.`,
+      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
   });
 }
 

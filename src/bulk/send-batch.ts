@@ -342,7 +342,7 @@ function journalFailed(error: FileError, sent: boolean, { batch }: Batch): Opera
 function canaryFailed({ batch }: Sending, { row }: Intent, state: IntentState): OperatorError {
   const how = isOpen(state) ? 'is not known to be applied' : 'was not applied';
   const advice =
-    `See why with \`admin-mirror bulk results ${batch.batch}\`; continue with the others with ` +
+    `See why with \`admin-mirror bulk results ${batch.batch}\`. Send the others with ` +
     `\`admin-mirror bulk resume ${batch.batch}\`.`;
   return new IncompleteError(`row ${row}, which was sent alone before all others, ${how}: the batch was stopped`, {
     advice,

@@ -1,9 +1,9 @@
-/** Amounts, read from what stands in a cell digit for digit. What could mean two numbers is refused. */
+/** Reads amounts from cells, digit for digit. A text that could mean two numbers is refused. */
 import { Big } from 'big.js';
 import { errorReason, shown } from './rows.ts';
 import type { SheetCell, SheetRow } from './sheet.ts';
 
-/** What stands before the decimals. Null: not said, so a sheet has no thousands separators. */
+/** The mark before the decimals. Null if nobody said: then thousands separators are refused. */
 export type DecimalMark = 'point' | 'comma' | null;
 
 export interface AmountOptions {
@@ -11,14 +11,14 @@ export interface AmountOptions {
   readonly mark: DecimalMark;
 }
 
-/** So that a server that keeps doubles cannot change it. */
+/** A server that stores doubles cannot change a number of at most so many digits. */
 const significantDigits = 15;
-/** No number of 15 digits is written with more characters, unless to keep a machine busy. */
+/** Far more characters than an amount needs, so that no text can keep the machine busy. */
 const longest = 100;
 const plain = /^-?\d+(?:\.\d+)?$/;
 const exponent = /^[-+]?\d+(?:[.,]\d+)?e[-+]?\d+$/i;
 const digitsAlone = /^-?[\d.,]+$/;
-/** A comma, or two points: without a mark it is not said what they are. */
+/** A comma, or two points: only the mark says whether they stand before decimals or thousands. */
 const separated = /,|\..*\./;
 const withPoint = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/;
 const withComma = /^-?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?$/;
@@ -45,18 +45,18 @@ function reason(text: string, mark: DecimalMark): string {
   if (text.endsWith('%')) return `${cell} is a percentage; write the amount itself`;
   if (text.startsWith('+')) return `${cell} has a plus sign; leave it out`;
   if (digitsAlone.test(text)) {
-    if (mark !== null) return `${cell} is no number whose decimals follow a ${mark}; write it plainly, as 1234.56`;
+    if (mark !== null) return `${cell} is not a number whose decimals follow a ${mark}; write it plainly, as 1234.56`;
     if (separated.test(text)) {
       return `${cell} is ambiguous: say what stands before its decimals with --decimal comma or --decimal point, or write it as 1234.56`;
     }
   }
   if (/^[\u2010-\u2015\u2212\uff0d]/.test(text))
-    return `${cell} begins with a dash that is no minus sign; write a plain -`;
+    return `${cell} begins with a dash that is not a minus sign; write a plain -`;
   if (/\p{Nd}/u.test(text) && !/[0-9]/.test(text)) return `${cell} has digits other than 0 to 9; write it as 1234.56`;
   return `${cell} is not an amount; write a plain number, as 1234.56`;
 }
 
-/** The exact amount, or what is wrong in words. `mark` says how text is read; numbers are as they are stored. */
+/** The exact amount, or a text that says what is wrong. The mark applies to text; number cells have a plain point. */
 export function amountOf(cell: SheetCell, options: AmountOptions): Big | string {
   const { text, kind } = cell;
   switch (kind) {
@@ -87,16 +87,16 @@ export function amountOf(cell: SheetCell, options: AmountOptions): Big | string 
 
 /** What a person must decide before the amounts of a sheet can be read. */
 export interface MarkQuestion {
-  /** The marks by which every amount can be read, with what the first doubtful one then is; one or two. */
+  /** The one or two marks with which every amount can be read, each with the value of the first ambiguous amount. */
   readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: Big }[];
-  /** The first doubtful one. */
+  /** The first ambiguous amount, and how many there are. */
   readonly row: number;
   readonly column: number;
   readonly text: string;
   readonly count: number;
 }
 
-/** Which marks explain the separators of all amounts in these columns; null where none does, or none is needed. */
+/** Finds the marks that explain the separators of all amounts in these columns. Null if none does, or none is needed. */
 export function markQuestion(
   rows: Iterable<SheetRow>,
   columns: readonly number[],
@@ -130,7 +130,7 @@ interface AmountText {
   readonly text: string;
 }
 
-/** The cells of text that hold nothing but digits and separators; a sheet may have a million of them. */
+/** The text cells with nothing but digits and separators. A generator, since a sheet may have a million of them. */
 function* amountTexts(rows: Iterable<SheetRow>, columns: readonly number[]): Generator<AmountText> {
   for (const { row, cells } of rows) {
     for (const column of columns) {

@@ -1,4 +1,4 @@
-/** The columns that an action knows, looked for in a sheet's header. */
+/** Finds the columns of an action in the header of a sheet. */
 import { distance } from 'fastest-levenshtein';
 import { isSlip } from '../../model/errors.ts';
 import { columnLetters, shown } from './rows.ts';
@@ -8,9 +8,9 @@ export interface ColumnRule {
   /** The header, in lower case. */
   readonly name: string;
   readonly required: boolean;
-  /** A group of columns of which exactly one must be there, such as the keys of a user. */
+  /** The group of the column. Exactly one column of a group must be there, such as one key of the user. */
   readonly oneOf?: string;
-  /** Its cells are amounts, which a file writes all in one way. */
+  /** Its cells are amounts. All amounts of a file must have the same decimal mark. */
   readonly amount?: true;
 }
 
@@ -23,9 +23,9 @@ function isFilled({ rows }: Sheet, column: number): boolean {
 }
 
 /**
- * Where each known column stands, and what is wrong with the header: empty or repeated names, missing columns, none or
- * several of a group, names that look like a slip for a known one. Other columns are not read. Headers are compared
- * without regard to case. Nothing is chosen where there is a choice.
+ * Returns the index of each known column, the problems of the header and the unknown columns, which are not read. Problems are empty
+ * or repeated names, missing columns, none or several of a group, and names that look like a typing error. Case does not matter. If
+ * several columns could be meant, none is chosen.
  */
 export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
   const index = new Map<string, number>();
@@ -35,14 +35,14 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
   };
   const unknown = new Set<string>();
   const names = known.map(({ name }) => name);
-  const there = new Set(sheet.columns.map((each) => each.toLowerCase()));
-  const chosen = new Set(known.flatMap(({ name, oneOf }) => (oneOf !== undefined && there.has(name) ? [oneOf] : [])));
-  /** The known columns that the header may stand for: what is lost by a slip of the hand is not noticed. */
+  const present = new Set(sheet.columns.map((each) => each.toLowerCase()));
+  const chosen = new Set(known.flatMap(({ name, oneOf }) => (oneOf !== undefined && present.has(name) ? [oneOf] : [])));
+  /** The known columns that the header may mean: if a typing error dropped a column, nobody would notice. */
   const meantBy = (header: string): string[] =>
     known
       .filter(({ name, oneOf }) => {
-        // One that is there is not missed; only what looks like its double is worth a stop.
-        if (there.has(name)) return distance(header, name) === 1;
+        // A column that is present is not missing, so only a header that looks like a copy of it is a problem.
+        if (present.has(name)) return distance(header, name) === 1;
         if (oneOf !== undefined && chosen.has(oneOf)) return false;
         const parts = [name, ...name.split(/[[\]]/)].filter((part) => part !== '');
         return parts.some((part) => isSlip(header, part) || (header.length > 2 && part.startsWith(header)));
@@ -51,7 +51,7 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
   for (const [at, header] of sheet.columns.entries()) {
     const name = header.toLowerCase();
     if (header === '') {
-      // An empty column without a header, as spreadsheets leave them behind, says nothing.
+      // Spreadsheet programs may leave empty columns without a header behind.
       if (isFilled(sheet, at)) wrong(null, `column ${columnLetters(at)} has cells but no header; name it or empty it`);
     } else if (!names.includes(name)) {
       const meant = meantBy(name);
@@ -62,7 +62,7 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
           `unknown column ${shown(header)}. Did you mean ${meant.map((each) => `"${each}"`).join(' or ')}?`,
         );
     } else if (index.has(name)) {
-      wrong(header, `the column ${shown(header)} stands there more than once; keep one of them`);
+      wrong(header, `the column ${shown(header)} is there more than once; keep one of them`);
     } else index.set(name, at);
   }
   const groups = new Set(known.flatMap(({ oneOf }) => (oneOf === undefined ? [] : [oneOf])));
@@ -74,7 +74,7 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
     const given = members.filter((name) => index.has(name));
     if (given.length === 0) wrong(null, `one of the columns ${quoted(members)} is needed, and none is there`);
     if (given.length > 1) {
-      wrong(null, `the columns ${quoted(given)} are all there, and any could be meant; keep one of them`);
+      wrong(null, `the columns ${quoted(given)} are all there, and each could be meant; keep one of them`);
     }
   }
   return { index: index as ReadonlyMap<string, number>, problems, unknown: [...unknown] };

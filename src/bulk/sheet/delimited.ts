@@ -1,6 +1,6 @@
 /**
- * CSV and its relatives: cells separated by a comma, a semicolon or a tab, quoted with `"` where they need it. What separates
- * them is found once, from the header and the first records.
+ * CSV and TSV: cells separated by a comma, a semicolon or a tab, and quoted with `"` if necessary. The delimiter is found from the
+ * header and the first records.
  */
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
@@ -11,19 +11,19 @@ import { Budget, limits, refusal } from './limits.ts';
 import { columnLetters, decodeText, headersOf, type SheetContent, SheetRows, shown, textCell } from './rows.ts';
 import type { SheetFormat } from './sheet.ts';
 
-/** What is parsed before other work gets its turn. */
+/** How much is parsed before other work gets its turn. */
 const chunkBytes = 64 * 1024;
 
 const faults: Readonly<Record<string, string>> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote opens a cell and is never closed',
-  CSV_MAX_RECORD_SIZE: 'it is longer than a row can be, as where a quote is never closed',
+  CSV_MAX_RECORD_SIZE: 'it is longer than a row can be; perhaps a quote is never closed',
   INVALID_OPENING_QUOTE: 'a quote stands inside a cell that does not begin with one',
   CSV_INVALID_CLOSING_QUOTE: 'text follows the quote that ends a cell',
 };
 
-/** Records of texts as rows of a sheet, counted as spreadsheet programs count them: a cell with line breaks is one row. */
+/** Turns parsed records into rows, numbered as spreadsheet programs do: a cell with line breaks is part of one row. */
 class Records {
-  /** Where the next record begins. */
+  /** The row of the next record. */
   row = 1;
   rows: SheetRows | undefined;
   columns: readonly string[] = [];
@@ -41,16 +41,16 @@ class Records {
     const cells = record.map((each) => textCell(each));
     if (this.rows === undefined) {
       this.columns = headersOf(cells);
-      // At once: what follows may be 50 million empty lines.
+      // Now, not after the last row: there may be 50 million empty lines.
       if (this.columns.length === 0) throw noHeader(this.#file);
       this.rows = new SheetRows(this.columns, this.#budget);
       return;
     }
-    // Blank rows, too, which are not kept, and which a file of a few bytes a row has by the million.
+    // Blank rows count, too. They are not kept, but a small file can have millions of them.
     if (row > limits.rows) throw refusal(this.#file, `it has more than ${limits.rows} rows`);
     this.rows.add(row, cells);
     const missing = this.columns.length - record.length;
-    // An empty line is a blank row; anything else that ends early may have been cut in two by a line break.
+    // An empty line is a blank row. Any other row with too few cells may have been cut in two by a line break.
     if (missing > 0 && !(record.length === 1 && cells[0]?.text === '')) {
       const count = counted(record.length, 'cell');
       this.rows.addProblem(
@@ -62,12 +62,12 @@ class Records {
   }
 }
 
-/** Gives the bytes to the parser piece by piece. Rejects with what the parser, or a record, objected to. */
+/** Feeds the bytes to the parser piece by piece. Rejects with the error of the parser, or of `Records`. */
 async function feed(parser: Parser, bytes: Buffer, signal: AbortSignal): Promise<void> {
   const ended = new Promise<void>((resolve, reject) => {
     parser.once('end', resolve).once('error', reject);
   });
-  // Awaited below; an error that comes earlier must not count as unheeded until then.
+  // It is awaited below. Until then, an error must not count as an unhandled rejection.
   ended.catch(() => {});
   parser.resume();
   for (let from = 0; from < bytes.length && parser.errored === null; from += chunkBytes) {
@@ -78,7 +78,7 @@ async function feed(parser: Parser, bytes: Buffer, signal: AbortSignal): Promise
   await ended;
 }
 
-/** @throws UsageError where the bytes are not text, the delimiter is not clear, or quotes are wrong */
+/** Throws a UsageError if the bytes are not text, the delimiter is ambiguous, or quotes are wrong. */
 export async function readDelimited(
   file: string,
   bytes: Buffer,
@@ -93,7 +93,7 @@ export async function readDelimited(
   const records = new Records(file);
   const parser = parse({
     delimiter,
-    // All three, in one file, too: some programs write LF and quote cells with CR LF in them.
+    // All three, even in one file: some programs write LF, but keep CR LF in quoted cells.
     record_delimiter: ['\r\n', '\n', '\r'],
     relax_column_count: true,
     max_record_size: limits.rowCharacters,
@@ -111,7 +111,7 @@ export async function readDelimited(
     const column: unknown = error instanceof CsvError ? error['column'] : undefined;
     const place =
       typeof column === 'number' ? `row ${records.row}, column ${columnLetters(column)}` : `row ${records.row}`;
-    throw refusal(file, `${place} is not CSV: ${fault}`, 'Correct that row, or save the sheet anew.', error);
+    throw refusal(file, `${place} is not CSV: ${fault}`, 'Correct that row, or save the sheet again.', error);
   }
   if (records.rows === undefined || records.columns.length === 0) {
     throw noHeader(file);
@@ -126,12 +126,12 @@ function noHeader(file: string): UsageError {
 type Delimiter = ',' | ';' | '\t';
 
 const delimiters: readonly Delimiter[] = [',', ';', '\t'];
-/** Records that are counted where the header leaves it open. */
+/** How many records are compared if the header has several delimiters. */
 const sampled = 20;
 
 const delimiterNames: Readonly<Record<Delimiter, string>> = { ',': 'comma', ';': 'semicolon', '\t': 'tab' };
 
-/** How often each delimiter stands outside of quotes, a record. */
+/** How often each delimiter occurs outside quotes, for each of the first records. */
 function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {
   const records: Record<Delimiter, number>[] = [];
   let counts: Record<Delimiter, number> = { ',': 0, ';': 0, '\t': 0 };
@@ -139,7 +139,7 @@ function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {
   let begun = false;
   for (const character of text) {
     if (records.length >= sampled) return records;
-    // Quotes in a quoted cell are doubled, so that they cancel each other out here.
+    // A quote in a quoted cell is doubled, so the two cancel each other out here.
     if (character === '"') quoted = !quoted;
     if (!quoted && (character === '\n' || character === '\r')) {
       if (begun) records.push(counts);
@@ -154,7 +154,7 @@ function countRecords(text: string): Readonly<Record<Delimiter, number>>[] {
   return records;
 }
 
-/** The only delimiter of the header, or the one that every record has as often; undefined of a single cell. */
+/** The only delimiter in the header, or the only one that every record has as often as the header; undefined for a single cell. */
 function findDelimiter(file: string, text: string): Delimiter | undefined {
   const records = countRecords(text);
   const header = records[0];
@@ -171,7 +171,7 @@ function findDelimiter(file: string, text: string): Delimiter | undefined {
 
 const separatorLine = /^sep=(.?)(?:\r\n|\n|\r|$)/i;
 
-/** The line that tells spreadsheet programs the delimiter, and that they do not count as a row: `sep=;`. */
+/** The first line `sep=;`, which tells spreadsheet programs the delimiter and does not count as a row. */
 function separatorOf(file: string, text: string) {
   const line = separatorLine.exec(text);
   if (line === null) return undefined;
@@ -179,7 +179,7 @@ function separatorOf(file: string, text: string) {
   if (delimiter !== undefined) return { delimiter, length: line[0].length };
   throw refusal(
     file,
-    `its first line, ${shown(line[0].trimEnd())}, names no delimiter that is read here`,
+    `its first line, ${shown(line[0].trimEnd())}, does not name a supported delimiter`,
     'Use a comma, a semicolon or a tab.',
   );
 }

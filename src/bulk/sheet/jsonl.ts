@@ -1,4 +1,4 @@
-/** JSON lines: an object a line, its names the columns. Numbers are read digit for digit, as from any other sheet. */
+/** JSON lines: one object on each line, with the columns as its names. Numbers are read digit for digit, as from any sheet. */
 import type { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { Budget, limits, refusal } from './limits.ts';
@@ -19,10 +19,10 @@ function membersOfLine(file: string, line: string, row: number): readonly Member
   return members;
 }
 
-/** Lines that are read before other work gets its turn. */
+/** How many lines are read before other work gets its turn. */
 const linesATurn = 1_000;
 
-/** Rows are lines, and the first is row 1. Columns are in the order in which names first come up. */
+/** Each line is a row, and the first is row 1. Columns are in the order in which their names first appear. */
 export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal): Promise<SheetContent> {
   const takeTurns = async (line: number): Promise<void> => {
     if (line % linesATurn !== 0) return;
@@ -52,8 +52,7 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
     const seen = new Set<string>();
     for (const { name, cell } of members) {
       const column = trimmed(name);
-      if (seen.has(column))
-        rows.addProblem(row, column, `${shown(column)} stands there more than once; keep one of them`);
+      if (seen.has(column)) rows.addProblem(row, column, `${shown(column)} is there more than once; keep one of them`);
       seen.add(column);
       cells[columns.get(column) ?? 0] = cell;
     }
@@ -80,9 +79,9 @@ function cellOfValue(json: string): SheetCell {
   return { text: json, raw: json, kind: 'text' };
 }
 
-/** Undefined where the line is JSON, but not an object. @throws SyntaxError where it is not JSON */
+/** Returns undefined if the line is JSON but not an object. Throws a SyntaxError if it is not JSON. */
 function membersOf(line: string): readonly Member[] | undefined {
-  // Says whether it is JSON at all. Its result is not used: it rounds numbers and keeps the last of repeated names.
+  // Only to check that it is JSON. The result is not used: it has rounded numbers, and only the last of repeated names.
   JSON.parse(line);
   if (!line.trimStart().startsWith('{')) return undefined;
   const members: Member[] = [];

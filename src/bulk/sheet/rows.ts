@@ -1,4 +1,4 @@
-/** Rows as they are read, one after the other, on their way to be a sheet, and the text of files that are text. */
+/** Builds the rows of a sheet, one after the other, keeps many rows in little memory, and decodes text files. */
 import { Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { releaseBytes } from '../../model/memory.ts';
@@ -6,15 +6,15 @@ import { counted } from '../../model/text.ts';
 import { type Budget, refusal } from './limits.ts';
 import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
-/** What the reader of a format gives back; readSheet adds what is true of the file. */
+/** What the reader of a format returns. `readSheet` adds name, size and hash of the file. */
 export type SheetContent = Omit<Sheet, 'file' | 'bytes' | 'hash' | 'format'>;
 
-/** A, B, … Z, AA: as spreadsheet programs call their columns. */
+/** A, B, … Z, AA: the names of columns in spreadsheet programs. */
 export function columnLetters(at: number): string {
   return (at >= 26 ? columnLetters(Math.floor(at / 26) - 1) : '') + String.fromCharCode(65 + (at % 26));
 }
 
-/** A cell as few characters of JSON: nearly all are the text that stands in the file. */
+/** A cell in as few characters of JSON as possible: nearly all cells are just text. */
 type PackedCell = string | readonly [text: string, raw: string, kind: CellKind];
 
 function packedCell({ text, raw, kind }: SheetCell): PackedCell {
@@ -44,7 +44,7 @@ export class SheetRows {
     this.#budget = budget;
   }
 
-  /** Blank rows, counted once another row follows. */
+  /** Adds blank rows, which count once another row follows. */
   addBlank(rows: number): void {
     this.#blankAtEnd += rows;
   }
@@ -53,7 +53,7 @@ export class SheetRows {
     this.#problems.push({ row, column, problem });
   }
 
-  /** A row, which may be blank, or have fewer or more cells than there are columns. */
+  /** Adds a row, which may be blank, or have fewer or more cells than there are columns. */
   add(row: number, cells: readonly SheetCell[]): void {
     if (cells.every(({ kind }) => kind === 'empty')) {
       this.addBlank(1);
@@ -78,7 +78,7 @@ export class SheetRows {
     if (this.#unseen === 1) this.#firstUnseen = `row ${row}, column ${shown(this.#columns[at] || columnLetters(at))}`;
   }
 
-  /** @param notes what else there is to say; what was trimmed is added to it */
+  /** Returns the sheet, with notes on trimmed cells and blank rows added. */
   finish(source: Pick<Sheet, 'delimiter' | 'sheet' | 'notes'>): SheetContent {
     const notes = [...source.notes];
     if (this.#unseen > 0) {
@@ -114,7 +114,7 @@ function firstWrongLine(bytes: Buffer): string {
   return 'its text is not UTF-8';
 }
 
-/** @throws UsageError where the bytes are anything else, or hold NUL, which no text does */
+/** Decodes UTF-8, or UTF-16 with a byte order mark. Throws a UsageError for anything else, and for NUL, which no text has. */
 export function decodeText(file: string, bytes: Buffer): string {
   const mark = bytes.subarray(0, 2).toString('hex');
   const encoding = mark === 'fffe' ? 'utf-16le' : mark === 'feff' ? 'utf-16be' : 'utf-8';
@@ -130,31 +130,31 @@ export function decodeText(file: string, bytes: Buffer): string {
   return text;
 }
 
-// Spaces of all kinds, and what has no width: zero-width spaces and joiners, marks of direction, the soft hyphen.
+// Spaces of all kinds, and characters without width: zero-width spaces and joiners, direction marks, the soft hyphen.
 const blank = String.raw`\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
 const ends = new RegExp(`^[${blank}]+|[${blank}]+$`, 'gu');
-/** What spreadsheet programs write where a formula failed; LibreOffice numbers some of its errors. */
+/** What spreadsheet programs write if a formula failed. LibreOffice numbers some of its errors. */
 const errorValue =
   /^(?:#(?:N\/A|DIV\/0!|REF!|VALUE!|NAME\?|NUM!|NULL!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|GETTING_DATA)|Err:\d{3})$/;
 const edge = /^[!-~]$/;
 
 export const emptyCell: SheetCell = { text: '', raw: '', kind: 'empty' };
 
-/** The text without spaces and what has no width at its ends. */
+/** The text without spaces and characters without width at its ends. */
 export function trimmed(text: string): string {
-  // Nearly every text begins and ends with a plain character, and there are millions of them.
+  // Fast path: there are millions of texts, and nearly all begin and end with a plain character.
   if (edge.test(text.charAt(0)) && edge.test(text.charAt(text.length - 1))) return text;
   return text.replace(ends, '');
 }
 
-/** Whether more than plain spaces went when the cell was trimmed: what nobody sees in a spreadsheet program. */
+/** Whether characters other than plain spaces were trimmed: nobody sees these in a spreadsheet program. */
 function hadUnseen({ text, raw, kind }: SheetCell): boolean {
   if (text === '' || raw.length === text.length || (kind !== 'text' && kind !== 'error')) return false;
   const start = raw.indexOf(text);
   return /[^ \t\r\n]/.test(raw.slice(0, start) + raw.slice(start + text.length));
 }
 
-/** A cell of text: an error that a spreadsheet program wrote out as text is still one. */
+/** The cell of a text. An error that a spreadsheet program wrote as text is still an error. */
 export function textCell(raw: string): SheetCell {
   const text = trimmed(raw);
   if (text === '') return raw === '' ? emptyCell : { text, raw, kind: 'empty' };
@@ -166,10 +166,10 @@ const significant = (number: string): number =>
   number.replace(/e.*$/i, '').replace(/\D/g, '').replace(/^0+/, '').length;
 
 /**
- * A number out of an .xlsx. Its numbers are doubles, and Excel writes each with 17 digits where fewer do not fall on it:
- * 0.58, typed in, is stored as 0.57999999999999996, and 0.0796 as 7.9600000000000004E-2. The text is therefore the
- * shortest that means the same double, if it has no more than the 15 digits that a person can have typed. A sum such as
- * 0.30000000000000004 is another double than 0.3, and stays what it is; so does what is as large as 1E+20.
+ * The cell of a number from an .xlsx. Excel stores doubles, and writes up to 17 digits: if a person types 0.58, the file has
+ * 0.57999999999999996, and for 0.0796 it has 7.9600000000000004E-2. So the text is the shortest one for the same double, if it has no
+ * more than the 15 digits that a person can have typed. A sum such as 0.30000000000000004 is another double than 0.3 and stays as it
+ * is, and so does a number as large as 1E+20.
  */
 export function storedNumberCell(raw: string, kind: 'number' | 'percent'): SheetCell {
   if (significant(raw) <= 15 && !/e/i.test(raw)) return { text: raw, raw, kind };
@@ -178,7 +178,7 @@ export function storedNumberCell(raw: string, kind: 'number' | 'percent'): Sheet
   return { text: asTyped ? shortest : raw, raw, kind };
 }
 
-/** What is wrong with a cell of kind `error`; the raw text of a formula without a value begins with `=`. */
+/** Says what is wrong with a cell of kind `error`. The raw text of a formula without a value begins with `=`. */
 export function errorReason(cell: SheetCell): string {
   if (cell.raw.startsWith('=')) {
     return `the formula ${shown(cell.raw)} has no stored value, or an outdated one; open the file in a spreadsheet program and save it there, or write the value itself`;
@@ -187,10 +187,10 @@ export function errorReason(cell: SheetCell): string {
 }
 
 const longest = 60;
-/** What a terminal would obey, or nobody would see: controls, zero-width and direction marks, odd spaces. */
+/** Characters that a terminal would obey or nobody would see: controls, zero-width and direction marks, odd spaces. */
 const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{a0}\u{2000}-\u{200a}\u{202f}\u{205f}\u{3000}\u{2800}\u{3164}\p{Cs}]/gu;
 
-/** In quotes, with unseen characters as `\u{a0}`, cut after 60 characters. */
+/** The text in quotes, with invisible characters as `\u{a0}`, cut after 60 characters. */
 export function shown(text: string): string {
   // Code points, so that no surrogate pair is cut in two.
   const characters = Array.from(text.slice(0, 2 * (longest + 1)));
@@ -198,14 +198,14 @@ export function shown(text: string): string {
   return `"${part.replace(unseen, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`)}"`;
 }
 
-/** An array is one, too. */
+/** Rows that can be read several times. An array is one, too. */
 export interface Rows<T> extends Iterable<T> {
   readonly length: number;
-  /** The same for the last time: what was read is let go. */
+  /** Reads the rows for the last time, and releases each once it was read. */
   drain?(): Iterable<T>;
 }
 
-/** The rows, each changed when it is read; nothing is kept. */
+/** The rows, each changed whenever it is read. Nothing is kept. */
 export function mapRows<T, U>(rows: Rows<T>, change: (row: T) => U): Rows<U> {
   function* changed(from: Iterable<T>): Generator<U, undefined> {
     for (const row of from) yield change(row);
@@ -217,17 +217,17 @@ export function mapRows<T, U>(rows: Rows<T>, change: (row: T) => U): Rows<U> {
   };
 }
 
-/** The rows for the last time: of those that can let go of what was read, nothing is left. */
+/** Reads the rows for the last time, and releases them if they can be released. */
 export function drained<T>(rows: Rows<T>): Iterable<T> {
   return rows.drain?.() ?? rows;
 }
 
-/** Few enough that a chunk, read again, is gone before the collector has moved it. */
+/** Rows in a chunk: few enough that a parsed chunk is garbage before the collector moves it to the old generation. */
 const chunkRows = 100;
 
 /**
- * Plain rows that all have the same members, kept as JSON outside of the heap. As objects they take ten times as much, and
- * the collector lets the heap grow to half as much again before it looks what of it is garbage.
+ * Keeps plain rows, all with the same members, as JSON outside the heap. As objects they would take ten times as much memory, and
+ * the collector lets the heap grow by another half before it collects.
  */
 export class PackedRows<T extends object> implements Rows<T> {
   #names: readonly string[] = [];

@@ -1,4 +1,4 @@
-/** Files of rows that people hand in: spreadsheets, CSV, JSON lines. What stands in them, and where, and nothing guessed. */
+/** Reads files of rows that people hand in: spreadsheets, CSV, JSON lines. Says what is in each cell, and guesses nothing. */
 import type { Buffer } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
@@ -13,24 +13,24 @@ import { isContainer, isOpenDocument, openDocumentRefusal, readXlsx } from './xl
 
 export type SheetFormat = 'csv' | 'tsv' | 'xlsx' | 'jsonl';
 
-/** What a cell is. Those of text files are `text` or `empty`; those of JSON lines may be numbers and booleans, too. */
+/** CSV and TSV have only `text`, `error` and `empty`; JSON lines also have numbers and booleans. */
 export type CellKind = 'text' | 'number' | 'boolean' | 'date' | 'percent' | 'error' | 'empty';
 
 export interface SheetCell {
-  /** Without spaces, NBSP and zero-width characters at its ends; '' where empty. */
+  /** Without spaces, no-break spaces and zero-width characters at its ends; '' if empty. */
   readonly text: string;
-  /** As it stands in the file; numbers digit for digit. */
+  /** As it is in the file; numbers digit for digit. */
   readonly raw: string;
   readonly kind: CellKind;
 }
 
 export interface SheetRow {
-  /** As spreadsheet programs count them: the header is row 1, blank rows count, and a cell with line breaks is one row. */
+  /** As spreadsheet programs count: the header is row 1, blank rows count, and a cell with line breaks is part of one row. */
   readonly row: number;
   readonly cells: readonly SheetCell[];
 }
 
-/** For the person who wrote it. */
+/** A problem, told to whoever wrote the sheet. */
 export type SheetProblem = JournalProblem;
 
 export interface Sheet {
@@ -39,19 +39,19 @@ export interface Sheet {
   /** SHA-256 of the file's bytes, in hexadecimal. */
   readonly hash: string;
   readonly format: SheetFormat;
-  /** Of csv and tsv. */
+  /** Null for xlsx and jsonl. */
   readonly delimiter: string | null;
-  /** Of xlsx: the name of the sheet that was read. */
+  /** Name of the worksheet that was read; null for other formats. */
   readonly sheet: string | null;
-  /** The headers as they stand, trimmed; '' where one is empty. */
+  /** The headers, trimmed; '' if one is empty. */
   readonly columns: readonly string[];
-  /** Without blank ones. */
+  /** Without blank rows. */
   readonly rows: Rows<SheetRow>;
-  /** Blank rows between others; those after the last one are not counted. */
+  /** Number of blank rows between others. Blank rows at the end do not count. */
   readonly blankRows: number;
   /** What the user should know: sheets skipped, cells trimmed, blank rows. */
   readonly notes: readonly string[];
-  /** Of cells: errors, formulas without a value, text outside of the columns. */
+  /** Problems of cells: errors, formulas without a value, text outside the columns. */
   readonly problems: readonly SheetProblem[];
 }
 
@@ -67,7 +67,7 @@ function formatOf(file: string): SheetFormat {
   const format = formats[ending];
   if (format !== undefined) return format;
   if (ending === '.ods') throw openDocumentRefusal(file);
-  throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it as one of these.');
+  throw refusal(file, 'its name does not end in .csv, .tsv, .xlsx or .jsonl', 'Save it in one of these formats.');
 }
 
 function readBytes(file: string): Buffer {
@@ -97,12 +97,12 @@ async function readContent(
 }
 
 interface ReadOptions {
-  /** The sheet of an .xlsx; else the first that can be seen. */
+  /** Name of the worksheet of an .xlsx. By default, the first visible one. */
   readonly sheet?: string;
   readonly signal: AbortSignal;
 }
 
-/** @throws UsageError or FileError where the file as a whole cannot be read; cells and rows have their `problems` */
+/** Throws a UsageError or FileError if the file as a whole cannot be read. Cells and rows have their `problems`. */
 export async function readSheet(file: string, options: ReadOptions): Promise<Sheet> {
   const format = formatOf(file);
   const bytes = readBytes(file);

@@ -25,12 +25,12 @@ describe('The columns of a sheet', () => {
   test.each([
     ['unknown-header.csv', 'ammount', 'unknown column "ammount". Did you mean "amount"?'],
     ['unknown-header.csv', null, 'the column "amount" is missing'],
-    ['repeated-header.csv', 'Amount', 'the column "Amount" stands there more than once; keep one of them'],
+    ['repeated-header.csv', 'Amount', 'the column "Amount" is there more than once; keep one of them'],
     ['empty-header.csv', null, 'column C has cells but no header; name it or empty it'],
     [
       'several-keys.csv',
       null,
-      'the columns "user_id", "email" are all there, and any could be meant; keep one of them',
+      'the columns "user_id", "email" are all there, and each could be meant; keep one of them',
     ],
     ['no-key.csv', null, 'one of the columns "user_id", "email", "username" is needed, and none is there'],
   ])('are refused in row 1 where they are unclear: %s', async (name, column, problem) => {

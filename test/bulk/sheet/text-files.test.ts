@@ -196,7 +196,7 @@ describe('JSON lines', () => {
 
   test('report a name that stands twice in a line', async () => {
     const { problems } = await readFixture('repeated-name.jsonl');
-    const problem = '"amount" stands there more than once; keep one of them';
+    const problem = '"amount" is there more than once; keep one of them';
     expect(problems).toEqual([{ row: 1, column: 'amount', problem }]);
   });
 });

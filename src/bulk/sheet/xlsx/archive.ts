@@ -1,7 +1,7 @@
 /**
- * The parts of an .xlsx: what they are called, how they refer to each other, and their XML. yauzl reads the archive; what is
- * here is what it leaves to its users: bounds, checksums, and that no part can be taken for two, since a reader that believes
- * other bytes than the next one can be shown another sheet.
+ * Reads the parts of an .xlsx: their names, their references to each other, and their XML. yauzl reads the archive. This adds what it
+ * leaves to its users: limits, checksums, and the check that no part can be read in two ways. Otherwise an attacker could show this
+ * program another sheet than a spreadsheet program shows.
  */
 import { Buffer } from 'node:buffer';
 import { posix } from 'node:path';
@@ -15,7 +15,7 @@ import { TextDecoder } from 'node:util';
 import { Parser } from 'saxen';
 
 interface Relation {
-  /** The end of its type, such as `worksheet`: what is before it differs between two editions of the standard. */
+  /** The end of its type, such as `worksheet`: the part before it differs between editions of the standard. */
   readonly kind: string;
   readonly target: string;
 }
@@ -26,10 +26,10 @@ const damaged = (file: string, detail: string, cause?: unknown): UsageError =>
 const stored = 0;
 const deflated = 8;
 
-/** @throws UsageError where it is no archive that can be read: damaged, encrypted, with a part twice, or too large for a sheet */
+/** Throws a UsageError if the archive is damaged, encrypted, has a part twice, or is too large. */
 export async function openArchive(file: string, bytes: Buffer, signal: AbortSignal): Promise<Archive> {
-  // Names stay as they are written: an archive can give a part two, one for each kind of reader. Sizes are counted below,
-  // where it can be said which part is wrong.
+  // Names are not decoded: an archive can give a part two names, for different readers. Sizes are checked below, where the message can
+  // name the part.
   const options = { lazyEntries: true, decodeStrings: false, validateEntrySizes: false } as const;
   const zip = await fromBufferPromise(bytes, options).catch((error: unknown) => {
     throw damaged(file, 'the end of the archive is missing', error);
@@ -72,7 +72,7 @@ export class Archive {
     this.#signal = signal;
   }
 
-  /** @throws UsageError where the part is missing, damaged or not plain XML */
+  /** Throws a UsageError if the part is missing, damaged or not plain XML. */
   async scan(part: string, handlers: XmlHandlers, size: 'small' | 'large' = 'small'): Promise<void> {
     const entry = this.#entries.get(part);
     if (entry === undefined) throw refusal(this.file, `its part ${part} is missing`);
@@ -89,7 +89,7 @@ export class Archive {
     }
   }
 
-  /** The bytes of a part, piece by piece, never more than one at a time in memory. */
+  /** The bytes of a part, piece by piece, with one piece in memory at a time. */
   async *#unpack(entry: Entry): AsyncGenerator<Buffer> {
     const wrong = (what: string, error?: unknown): UsageError =>
       damaged(this.file, `its part ${nameOf(entry)} ${what}`, error);
@@ -108,13 +108,13 @@ export class Archive {
     let crc = 0;
     let size = 0;
     try {
-      // Read by itself, a part that is stored comes as one piece.
+      // Through a stream: without it, an uncompressed part would come in one piece.
       for await (const piece of pipeline(pieces, new PassThrough(), () => {}) as AsyncIterable<Buffer>) {
         crc = crc32(piece, crc);
         size += piece.length;
         if (size > entry.uncompressedSize) throw wrong('is larger than the archive says');
         yield piece;
-        // Other work gets its turn, and who waits can stop it.
+        // Lets other work have its turn, and lets whoever waits stop this.
         await setImmediate();
         this.#signal.throwIfAborted();
       }
@@ -134,7 +134,7 @@ export class Archive {
         if (name !== 'Relationship') return;
         const { Id: id, Type: type, Target: target, TargetMode: mode } = attributes();
         if (id === undefined || type === undefined || target === undefined || mode === 'External') return;
-        // A target is meant from the part's own folder, or from the top where it begins with a slash.
+        // A target is relative to the part's folder, or to the root if it begins with a slash.
         const path = posix.join('/', target.startsWith('/') ? '' : dir, target).slice(1);
         relations.set(id, { kind: type.slice(type.lastIndexOf('/') + 1), target: path });
       },
@@ -151,7 +151,7 @@ interface XmlHandlers {
   text?(text: string): void;
 }
 
-/** What is wrong with a document, to be read after its name. */
+/** A fault of a document. The message follows the name of the document. */
 export class XmlFault extends Error {
   override readonly name = 'XmlFault';
 }
@@ -159,7 +159,7 @@ export class XmlFault extends Error {
 const named: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 const bare = (name: string): string => name.slice(name.indexOf(':') + 1);
 
-/** The parser's own decoder knows no characters beyond U+FFFF, and passes on what it does not know. */
+/** Resolves character references. The parser's own decoder does not know characters beyond U+FFFF, and lets unknown ones pass. */
 function decoded(text: string): string {
   const normal = text.includes('\r') ? text.replace(/\r\n?/g, '\n') : text;
   if (!normal.includes('&')) return normal;
@@ -176,15 +176,15 @@ function decoded(text: string): string {
 }
 
 /**
- * The text in memory of its own. A part of a text keeps all of it alive, here 64 KB of XML for the sake of one cell. Short
- * ones are copied anyway.
+ * Copies the text. A slice of a text keeps all of it in memory, here 64 KB of XML for one cell. V8 copies slices of less than 13
+ * characters anyway.
  */
 const owned = (text: string): string => (text.length < 13 ? text : Buffer.from(text).toString());
 
 function attributesOf(raw: Record<string, string> | false): Attributes {
   const attributes: Record<string, string> = {};
   for (const [name, value] of Object.entries(raw === false ? {} : raw)) {
-    // A namespace is no attribute, and `xmlns:r` must not hide `r`.
+    // A namespace is not an attribute, and `xmlns:r` must not hide `r`.
     if (!name.startsWith('xmlns')) attributes[bare(name)] = decoded(value);
   }
   return attributes;
@@ -199,7 +199,7 @@ export class XmlScanner {
   readonly #parser = new Parser();
   #decoder: TextDecoder | undefined;
   #held = '';
-  /** Characters since the parser last reported something, which it keeps meanwhile. */
+  /** Characters since the parser last reported something. It keeps them in memory. */
   #unreported = 0;
   #depth = 0;
 
@@ -257,11 +257,11 @@ export class XmlScanner {
 
   #pass(text: string): void {
     const whole = this.#held + text;
-    // Outside of comments and the like a `<` always begins a tag, and stands in none. So the parser never gets a part of a
-    // tag, of which it might take a `>` in an attribute for the end.
+    // Except in comments and the like, a `<` always begins a tag and cannot be inside one. Cutting there never gives the parser part of
+    // a tag, of which it might take a `>` in an attribute for the end.
     const cut = whole.lastIndexOf('<');
     this.#held = cut === -1 ? whole : whole.slice(cut);
-    // The document type may be as long as it likes; it is refused for how it begins.
+    // A document type is refused by its beginning, however long it is.
     if (this.#held.startsWith('<!D'))
       throw new XmlFault('holds a document type (DOCTYPE), which no spreadsheet program writes');
     this.#unreported += text.length;

@@ -1,10 +1,10 @@
-/** What a cell of an .xlsx says: its type, its format and the table of shared texts decide what its value means. */
+/** Reads a cell of an .xlsx: its type, its format and the table of shared texts decide what its value means. */
 import { emptyCell, shown, storedNumberCell, textCell } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, XmlFault } from './archive.ts';
 import { Budget, limits, refusal } from '../limits.ts';
 
-/** As it stands in the XML; what is not there is undefined. */
+/** A cell as in the XML. What is missing is undefined. */
 export interface RawCell {
   readonly type: string | undefined;
   readonly style: string | undefined;
@@ -16,16 +16,16 @@ export interface RawCell {
 export interface CellSource {
   readonly sharedTexts: readonly string[];
   readonly styles: readonly NumberKind[];
-  /** Days are counted from 1904, as on old Macintoshes. */
+  /** Days are counted from 1904, as on old Macintosh computers. */
   readonly from1904: boolean;
-  /** Stored values of formulas do not count. */
+  /** The stored values of formulas are outdated and must not be used. */
   readonly uncalculated: boolean;
 }
 
 const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?$/i;
 const longestNumber = 40;
 
-/** What a cell says of itself that cannot be, to be read after where it stands. */
+/** A contradiction in a cell. The message follows the place of the cell. */
 export class CellFault extends Error {
   override readonly name = 'CellFault';
 }
@@ -33,17 +33,17 @@ export class CellFault extends Error {
 function numberCell(value: string, style: string | undefined, source: CellSource): SheetCell {
   if (value.length > longestNumber || !number.test(value)) throw new CellFault(`has the number ${shown(value)}`);
   const kind = style === undefined ? 'number' : source.styles[Number(style)];
-  // It could be anything, a date too.
+  // A number without a known format could be anything, even a date.
   if (kind === undefined) throw new CellFault(`has the format ${shown(style ?? '')}, which is not there`);
   if (kind !== 'date') return storedNumberCell(value, kind);
   return { text: dateText(value, source.from1904) ?? value, raw: value, kind };
 }
 
-/** @throws CellFault where the cell contradicts itself, or refers to what is not there */
+/** Throws a CellFault if the cell contradicts itself, or refers to something that does not exist. */
 export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
   const { type = 'n', value, formula } = raw;
   const damaged = (): Error => new CellFault(`is of type ${shown(type)} and has the value ${shown(value ?? '')}`);
-  // An empty text is a value of a formula; nothing at all is not.
+  // An empty text counts as the value of a formula. A missing value does not.
   const calculated = value !== undefined && (value !== '' || type === 'str') && !source.uncalculated;
   if (formula !== undefined && !calculated) return { text: '', raw: `=${formula}`, kind: 'error' };
   switch (type) {
@@ -71,16 +71,16 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
 }
 
 const dayMilliseconds = 86_400_000;
-/** 29 February 1900, which was none but is counted. */
+/** Day 60 is 29 February 1900. It never existed, but Excel counts it. */
 const phantomDay = 60;
 
-/** `2026-03-11`, `2026-03-11 14:30:00`, or `14:30:00` where there are no days; undefined where it is no date. */
+/** `2026-03-11`, `2026-03-11 14:30:00`, or `14:30:00` for less than a day; undefined if it is not a date. */
 function dateText(serial: string, from1904: boolean): string | undefined {
   const days = Number(serial);
-  // 31 December 9999 is the last day that spreadsheet programs know.
+  // The last day of spreadsheet programs is 31 December 9999.
   if (!(days >= 0 && days < 2_958_466)) return undefined;
   const first = from1904 ? Date.UTC(1904, 0, 1) : Date.UTC(1899, 11, days < phantomDay ? 31 : 30);
-  // To the second: the fraction of a day is not exact.
+  // Rounded to the second, since the fraction of a day is not exact.
   const instant = new Date(first + Math.round((days * dayMilliseconds) / 1000) * 1000).toISOString();
   const date = instant.slice(0, 10);
   const time = instant.slice(11, 19);
@@ -90,7 +90,7 @@ function dateText(serial: string, from1904: boolean): string | undefined {
 
 type NumberKind = 'number' | 'date' | 'percent';
 
-// The formats that need no description (ECMA-376, part 1, 18.8.30), with those of East Asian editions.
+// The formats that files use without describing them (ECMA-376, part 1, 18.8.30), with those of East Asian editions.
 const numbersFrom = (first: number, last: number): number[] =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index);
 const builtIn = new Map<number, NumberKind>([
@@ -101,10 +101,10 @@ const builtIn = new Map<number, NumberKind>([
   [10, 'percent'],
 ]);
 
-/** What a format makes of a number, such as `dd/mm/yyyy`, `0.00%` or `#,##0.00 "dollars"`. */
+/** The kind of number that a format shows: `dd/mm/yyyy`, `0.00%` or `#,##0.00 "dollars"`. */
 function kindOfFormat(code: string): NumberKind {
-  // Texts in quotes, single characters after \ _ or *, and colours, currencies and conditions in brackets are not codes;
-  // hours, minutes and seconds in brackets are.
+  // Not codes: texts in quotes, single characters after \ _ or *, and colours, currencies and conditions in brackets. Hours, minutes and
+  // seconds in brackets are codes.
   const codes = code
     .replace(/"[^"]*"|[\\_*]./gs, '')
     .replace(/\[(?!h+\]|m+\]|s+\])[^\]]*\]/gi, '')
@@ -113,7 +113,7 @@ function kindOfFormat(code: string): NumberKind {
   return /[ymdhsg]/i.test(codes) ? 'date' : 'number';
 }
 
-/** The kind of number by the index that cells have in `s`. */
+/** The kinds of number. A cell's attribute `s` is an index of this list. */
 export async function readStyles(archive: Archive, part: string): Promise<readonly NumberKind[]> {
   const kinds: NumberKind[] = [];
   const own = new Map<number, NumberKind>();
@@ -136,13 +136,13 @@ export async function readStyles(archive: Archive, part: string): Promise<readon
   return kinds;
 }
 
-/** Characters that XML cannot hold are written `_x000D_`; a text that looks like one has its `_` written so. */
+/** Resolves escapes. Characters that XML cannot hold are written as `_x000D_`; in a text that looks like this, the `_` is escaped so. */
 export function unescaped(text: string): string {
   if (!text.includes('_x')) return text;
   return text.replace(/_x([0-9a-f]{4})_/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** @throws XmlFault where the text is longer than a cell can be */
+/** Appends to the text of a cell. Throws an XmlFault if it becomes longer than a cell can be. */
 export function extended(text: string, more: string): string {
   if (text.length + more.length > limits.cellCharacters) {
     throw new XmlFault(`has a cell with more than ${limits.cellCharacters} characters`);
@@ -150,7 +150,7 @@ export function extended(text: string, more: string): string {
   return text + more;
 }
 
-/** Gathers the text of an item: its runs one after the other, without the readings that stand above Asian text. */
+/** Collects the text of an item: all its runs, without the phonetic readings (`rPh`) above Asian text. */
 export class TextRuns {
   #text = '';
   #reading = false;
@@ -179,7 +179,7 @@ export class TextRuns {
   }
 }
 
-/** @throws UsageError where it is more text than a sheet can need */
+/** Throws a UsageError if there is more text than a sheet can need. */
 export async function readSharedTexts(archive: Archive, part: string): Promise<readonly string[]> {
   const texts: string[] = [];
   const runs = new TextRuns();

@@ -1,4 +1,4 @@
-/** Reads an .xlsx: which of its sheets, and the rows of that one. */
+/** Reads an .xlsx: chooses one of its sheets and reads the rows. */
 import { Buffer } from 'node:buffer';
 import type { UsageError } from '../../../model/errors.ts';
 import { counted } from '../../../model/text.ts';
@@ -8,7 +8,7 @@ import { openArchive } from './archive.ts';
 import { readSharedTexts, readStyles } from './cells.ts';
 import { chooseSheet, readWorkbook, readWorksheet } from './worksheet.ts';
 
-/** @throws UsageError where no sheet of it can be read */
+/** Throws a UsageError if no sheet of the file can be read. */
 export async function readXlsx(
   file: string,
   bytes: Buffer,
@@ -39,7 +39,7 @@ export async function readXlsx(
     }
   });
   if (rows === undefined) throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with --sheet.');
-  // Who filters a sheet and hands it in may think that only what is shown counts.
+  // A person who filters a sheet may think that only the visible rows count.
   if (hiddenRows > 0) {
     notes.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
   }
@@ -47,14 +47,14 @@ export async function readXlsx(
   return rows.finish({ delimiter: null, sheet: sheet.name, notes });
 }
 
-/** The container of old .xls files; newer ones are put into it to protect them with a password. */
+/** First bytes of old .xls files, and of newer files that are protected with a password. */
 const oldContainer = 'd0cf11e0a1b11ae1';
 const encryptedPackage = Buffer.from('EncryptedPackage', 'utf16le');
 
 const isOld = (bytes: Buffer): boolean => bytes.subarray(0, 8).toString('hex') === oldContainer;
 const isZip = (bytes: Buffer): boolean => bytes.subarray(0, 4).toString('latin1') === 'PK\u0003\u0004';
 
-/** The first entry of an .ods says what it is, unpacked, behind the 30 bytes that begin any entry. */
+/** The first entry of an .ods is its type, uncompressed, after the 30 bytes of an entry's header. */
 const openDocument = 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet';
 
 export const isContainer = (bytes: Buffer): boolean => isOld(bytes) || isZip(bytes);
@@ -62,11 +62,11 @@ export const isContainer = (bytes: Buffer): boolean => isOld(bytes) || isZip(byt
 export const isOpenDocument = (bytes: Buffer): boolean =>
   bytes.toString('latin1', 30, 30 + openDocument.length) === openDocument;
 
-/** No kept library reads one within bounds of memory and without rounding its numbers. */
+/** Not supported: no maintained library reads .ods with limited memory and without rounding numbers. */
 export const openDocumentRefusal = (file: string): UsageError =>
   refusal(
     file,
-    'it is an OpenDocument spreadsheet (.ods), which is not read here',
+    'it is an OpenDocument spreadsheet (.ods), which is not supported',
     'In LibreOffice, save it as Excel 2007-365 (.xlsx) or as Text CSV, and try that file.',
   );
 

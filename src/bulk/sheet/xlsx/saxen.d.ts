@@ -1,4 +1,4 @@
-/** What is used of the parser, which comes without types. */
+/** The used part of the parser, which has no types of its own. */
 declare module 'saxen' {
   export class Parser {
     on(event: 'openTag', handler: (name: string, attributes: () => Record<string, string> | false) => void): this;

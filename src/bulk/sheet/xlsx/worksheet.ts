@@ -1,4 +1,4 @@
-/** What a workbook is made of, which of its sheets to read, and the rows of that sheet, as they come by. */
+/** Reads the parts of a workbook, chooses a sheet, and reads its rows as a stream. */
 import { columnLetters, emptyCell, shown } from '../rows.ts';
 import { Budget, limits, refusal } from '../limits.ts';
 import type { SheetCell } from '../sheet.ts';
@@ -14,7 +14,7 @@ interface WorkbookSheet {
 
 const truth = (text: string | undefined): boolean => text === '1' || text === 'true';
 
-/** @throws UsageError where it is not a workbook */
+/** Throws a UsageError if the archive is not a workbook. */
 export async function readWorkbook(archive: Archive) {
   const roots = [...(await archive.relationsOf('')).values()];
   const root = roots.find(({ kind }) => kind === 'officeDocument');
@@ -42,7 +42,7 @@ export async function readWorkbook(archive: Archive) {
 
 const names = (sheets: readonly WorkbookSheet[]): string => sheets.map(({ name }) => shown(name)).join(', ');
 
-/** The sheet of that name, else the first one that can be seen; and what to report of the choice. */
+/** The sheet of the wanted name, or the first visible one, with notes on the choice. */
 export function chooseSheet(file: string, sheets: readonly WorkbookSheet[], wanted: string | undefined) {
   if (wanted !== undefined) {
     const sheet =
@@ -58,7 +58,7 @@ export function chooseSheet(file: string, sheets: readonly WorkbookSheet[], want
   const sheet = sheets.find(({ hidden }) => !hidden);
   if (sheet === undefined) {
     const advice = sheets.length === 0 ? undefined : `Name one with --sheet, if it is meant: ${names(sheets)}.`;
-    throw refusal(file, 'it has no sheet that can be seen', advice);
+    throw refusal(file, 'it has no visible sheet', advice);
   }
   const notes: string[] = [];
   const before = sheets.slice(0, sheets.indexOf(sheet));
@@ -76,12 +76,12 @@ function columnOf(letters: string): number {
   return column - 1;
 }
 
-/** Each of them stands in the one before it, and nowhere else among the data. */
+/** Each of these elements must be inside the one before it, and nowhere else in the data. */
 const levels = ['sheetData', 'row', 'c'];
-/** How many of them are open there. */
+/** How many of them are open at each place. */
 const [outside, inRow, inCell] = [0, 2, 3];
 
-/** @throws UsageError where rows or cells are out of order: which of them counts would be a guess */
+/** Throws a UsageError if rows or cells are out of order: which of them counts would be a guess. */
 export async function readWorksheet(
   archive: Archive,
   sheet: WorkbookSheet,
@@ -184,7 +184,7 @@ export async function readWorksheet(
   return { hiddenRows, hiddenColumns };
 }
 
-/** Whether nobody sees the row or the column: what is pulled together until nothing is left of it is not called hidden. */
+/** Whether the row or column cannot be seen: marked as hidden, or dragged to a size of zero, which does not mark it. */
 function isHidden(attributes: Readonly<Record<string, string>>, size: 'ht' | 'width'): boolean {
   const { hidden = '', [size]: shown = '1' } = attributes;
   return ['1', 'true'].includes(hidden) || Number(shown) === 0;

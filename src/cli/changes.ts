@@ -90,11 +90,11 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
     format: context.json() ? ('jsonl' as const) : flags.format,
   };
   const store = openReading(settings, context.releases);
-  const looking = openRepeatedReading(settings, context.releases);
+  const shared = openRepeatedReading(settings, context.releases);
   const { signal } = context;
   const onCursor = (of: string) => void (cursor = of);
   try {
-    await writeToStream(context.stdout, followChunks(request, { store, looking, signal, onCursor }), signal);
+    await writeToStream(context.stdout, followChunks(request, { store, shared, signal, onCursor }), signal);
   } finally {
     if (cursor !== undefined) printNote(context, `go on with --since ${cursor}`);
   }

@@ -1,6 +1,6 @@
 /**
- * A copy of the mirror without personal data: a new file, filled with fields that are known to be about nobody. Everything else is
- * NULL, down to the file's free pages. Section "Copies" of docs/architecture.md.
+ * Copies the mirror without personal data: into a new file, filled only with the fields that are about nobody. Everything else is
+ * NULL, and no free page holds it either. Section "Copies" of docs/architecture.md.
  */
 import { closeSync, openSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
@@ -15,13 +15,13 @@ import { build, Runner, type Tables } from '../store/tables.ts';
 import type { CopyRun } from './copy-source.ts';
 import { type Shape, shapeOf, shapeSql } from './personal.ts';
 
-/** The value where it is of the shape; a number or flag is of every one. */
+/** The value if it has the shape, else NULL. Numbers and flags have every shape. */
 function keptSql(shape: Shape | undefined, value: string): string {
   if (shape === undefined) return 'NULL';
   return `CASE WHEN typeof(${value}) <> 'text' OR ${shapeSql(shape, value)} THEN ${value} END`;
 }
 
-/** A record with those of its fields that are kept; lists and objects in it are not. */
+/** A record with only the fields that are kept; its lists and objects are dropped. */
 function recordSql(table: string, fields: readonly string[]): string {
   const pairs = fields.flatMap((field) => {
     const shape = shapeOf(table, field);
@@ -36,24 +36,24 @@ function recordSql(table: string, fields: readonly string[]): string {
 
 interface CopiedTable {
   readonly name: string;
-  /** The SQL of each column, over the row `old`; what is left out is kept if it is known to be harmless. */
+  /** The SQL of columns, over the row `old`. A column without SQL here is copied only if it is about nobody. */
   readonly columns?: Readonly<Record<string, string>>;
-  /** Columns that are not named are copied as they stand: bookkeeping of our own. */
+  /** Our own bookkeeping: columns without SQL are copied as they are. */
   readonly isOwn?: true;
   readonly condition?: string;
 }
 
-/** May hold what a server said. */
-const withoutWords = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left out of this copy)' END` };
+/** A problem may quote a server's words. */
+const withoutProblem = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left out of this copy)' END` };
 
-/** Hashes of responses, events, who was forgotten and who writes stay empty; migrations are the new file's own. */
+/** Left empty: hashes of responses, events, who was forgotten and who is writing. The new file has its own migrations. */
 const bookkeeping: readonly CopiedTable[] = [
-  // Who ran it is left out as well.
-  { name: 'mirror_runs', isOwn: true, columns: { ...withoutWords, actor: 'NULL' } },
-  { name: 'mirror_run_resources', isOwn: true, columns: withoutWords },
-  { name: 'mirror_windows', isOwn: true, columns: withoutWords },
+  // Without the person who ran it.
+  { name: 'mirror_runs', isOwn: true, columns: { ...withoutProblem, actor: 'NULL' } },
+  { name: 'mirror_run_resources', isOwn: true, columns: withoutProblem },
+  { name: 'mirror_windows', isOwn: true, columns: withoutProblem },
   { name: 'mirror_history', isOwn: true },
-  // Which server it is, and whose key, is left out.
+  // Without the server and the owner of the key.
   { name: 'mirror_capabilities', isOwn: true, condition: "old.name IN ('lists', 'fresh_until_proven')" },
 ];
 
@@ -82,7 +82,7 @@ async function fill(
 ): Promise<void> {
   const database = new SqliteDatabase(target);
   try {
-    // A copy that is not finished is thrown away; one that is, is brought to the disk before it gets its name.
+    // No need for crash safety: an unfinished copy is thrown away, and a finished one is synced before it gets its name.
     for (const pragma of ['journal_mode = DELETE', 'synchronous = OFF', 'foreign_keys = OFF']) database.pragma(pragma);
     database
       .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (?, '', 'true', ?)")
@@ -103,7 +103,7 @@ async function fill(
       progress(at / tables.length);
       await copyRows(database, table, signal);
     }
-    // Rows keep their numbers. Which mirror it is, and what was deleted, is left out: it is a mirror of its own.
+    // Rows keep their change numbers. The copy has its own identity and no tombstones: it is a mirror of its own.
     database.exec(`UPDATE main.mirror_cursor SET (seq, deletions_from) = (SELECT seq, seq FROM source.mirror_cursor)`);
     database.exec('COMMIT');
   } finally {
@@ -115,7 +115,7 @@ function columnsOf(database: Database, table: string): string[] {
   return database.prepare<[string], string>('SELECT name FROM main.pragma_table_info(?)').pluck().all(table);
 }
 
-/** Makes the table of related records and its view, with columns for the keys that are kept. */
+/** Makes a table of related records and its view, with columns for the keys that are kept. */
 function makeRelation(database: Database, row: RelationRow): CopiedTable {
   const relation: RelationTable = relationTable(row.resource, row.relation);
   const { table } = relation;
@@ -129,14 +129,14 @@ function makeRelation(database: Database, row: RelationRow): CopiedTable {
     name: table,
     columns: {
       record: recordSql(table, kept),
-      // The id, or the place in the list; an id that is not kept still keeps two records apart.
+      // The id, or the place in the list. If it cannot be kept, the row number still tells two records apart.
       _key: `coalesce(${keptSql('id', 'old."_key"')}, 'row ' || old.rowid)`,
     },
   };
 }
 
-/** Rows written before signals are heard. */
-const rowsAStep = 20_000;
+/** How many rows to write before signals are handled. */
+const rowsPerStep = 20_000;
 
 async function copyRows(database: Database, table: CopiedTable, signal: AbortSignal): Promise<void> {
   const { name, columns = {}, isOwn = false, condition = 'true' } = table;
@@ -160,7 +160,7 @@ async function copyRows(database: Database, table: CopiedTable, signal: AbortSig
   const part = database.prepare<[bigint, bigint]>(`${insert} AND old.rowid > ? AND old.rowid <= ? ORDER BY old.rowid`);
   const last = 2n ** 63n - 1n;
   for (let from = -(2n ** 63n); from < last;) {
-    const to = end.get(from, rowsAStep - 1) ?? last;
+    const to = end.get(from, rowsPerStep - 1) ?? last;
     part.run(from, to);
     from = to;
     await setImmediate();

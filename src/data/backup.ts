@@ -1,4 +1,4 @@
-/** Backups: mirror and journal in a folder named by the time; "Copies" of docs/architecture.md says in which order. */
+/** Backups of mirror and journal, in a folder named by the time. Section "Copies" of docs/architecture.md. */
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
@@ -12,9 +12,9 @@ import { partialName, removeStale, requireSpace, syncFile } from '../store/files
 import { writeDurableFolder } from '../store/files/durable-folder.ts';
 import type { CopySource, CopyRun } from './copy-source.ts';
 
-/** Whose a backup is: those of others, who may keep theirs in the same folder, are never removed. */
+/** Whose backup it is. Several installations may share a folder, and each removes only its own backups. */
 interface BackupOwner {
-  /** null where the settings have no profile. */
+  /** Null if the settings have no profile. */
   readonly profile: string | null;
   /** The files that were copied, as absolute paths. */
   readonly mirror: string;
@@ -24,7 +24,7 @@ interface BackupOwner {
 interface BackupRequest {
   readonly folder: string;
   readonly profile: string | null;
-  /** Backups to be left there, this one included; undefined where none is removed. */
+  /** How many backups to keep, including this one; undefined: all. */
   readonly keep: number | undefined;
 }
 
@@ -40,9 +40,9 @@ export interface BackupReport {
   readonly mirror: BackedUpFile | null;
   readonly journal: BackedUpFile | null;
   readonly of: BackupOwner;
-  /** Names of the older backups that were removed: this owner's alone. */
+  /** Names of this owner's older backups that were removed. */
   readonly removed: readonly string[];
-  /** Names of folders that look like older backups and do not say that they are this owner's. */
+  /** Names of folders that look like older backups but are not known to be this owner's. */
   readonly not_ours: readonly string[];
   readonly problems: readonly string[];
 }
@@ -54,7 +54,7 @@ interface BackupPorts {
   readonly run: CopyRun;
 }
 
-/** Makes a backup, of one file where the other cannot be copied; then nothing older goes. Throws a FileError. */
+/** Makes a backup. If one of the two files cannot be copied, it has the other one, and no older backup is removed. Throws a FileError. */
 export async function makeBackup(
   ports: BackupPorts,
   { folder, keep, profile }: BackupRequest,
@@ -69,17 +69,20 @@ export async function makeBackup(
   }
   const of: BackupOwner = { profile, mirror: ports.mirror.file, journal: ports.journal.file };
   const madeAt = timestampOf(clock.now());
-  // `20261121T021500Z`, in UTC, sorts by time. Another one may have been made in the same second.
+  // `20261121T021500Z`, in UTC, sorts by time. A second backup in the same second gets a number.
   const stamp = `${madeAt.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
-  const isThere = (name: string): boolean => existsSync(join(folder, name));
-  const name = firstFree(isThere, (number) => (number === null ? stamp : `${stamp}-${number}`));
+  const name = firstFree(
+    (tried) => existsSync(join(folder, tried)),
+    (number) => (number === null ? stamp : `${stamp}-${number}`),
+  );
   const final = join(folder, name);
   const fill = async (stage: string) => {
-    const total = sources.reduce((sum, source) => sum + (source.size() ?? 0), 0);
-    // First, so that what killed backups have left does not take the space of this one.
-    const left = (await readdir(folder)).map((each) => leftName.exec(each)?.[1]).filter((each) => each !== undefined);
-    for (const each of left) await removeStale(folder, each);
-    requireSpace('make a backup', folder, total);
+    // First the remains of killed backups, which take space.
+    for (const entry of await readdir(folder)) {
+      const stale = partialBackupName.exec(entry)?.[1];
+      if (stale !== undefined) await removeStale(folder, stale);
+    }
+    requireSpace('make a backup', folder, totalSize(sources));
     const { files, problems } = await copyAll(sources, stage, run);
     const made = [files.mirror, files.journal].filter((file) => file !== null);
     return { program: manifestProgram, made_at: madeAt, version: version(), of, ...files, problems, files: made };
@@ -87,8 +90,8 @@ export async function makeBackup(
   const { mirror, journal, problems } = await writeDurableFolder(final, manifestProgram, fill, run.signal);
   const report = { folder: final, made_at: madeAt, of, mirror, journal, removed: [], not_ours: [], problems };
   if (problems.length > 0) {
-    const error = new IncompleteError(`the backup ${final} is not whole: ${problems.join('; ')}`, {
-      advice: 'Older backups were left as they are.',
+    const error = new IncompleteError(`the backup ${final} is not complete: ${problems.join('; ')}`, {
+      advice: 'No older backup was removed.',
     });
     return { report, error };
   }
@@ -96,12 +99,16 @@ export async function makeBackup(
   return { report: { ...report, ...older }, error: null };
 }
 
-/** One after the other, in the order given: what a later one holds was done after an earlier one was copied, or before. */
+function totalSize(sources: readonly CopySource[]): number {
+  return sources.reduce((sum, source) => sum + (source.size() ?? 0), 0);
+}
+
+/** Copies one after the other, in the order given: a later copy is never older than an earlier one. */
 async function copyAll(sources: readonly CopySource[], stage: string, run: CopyRun) {
   const files: Record<'mirror' | 'journal', BackedUpFile | null> = { mirror: null, journal: null };
   const problems: string[] = [];
-  let lost: unknown;
-  const total = sources.reduce((sum, source) => sum + (source.size() ?? 0), 0);
+  let firstError: unknown;
+  const total = totalSize(sources);
   let before = 0;
   for (const source of sources) {
     const size = source.size() ?? 0;
@@ -116,13 +123,13 @@ async function copyAll(sources: readonly CopySource[], stage: string, run: CopyR
     } catch (error) {
       run.signal.throwIfAborted();
       if (!(error instanceof OperatorError)) throw error;
-      lost ??= error;
+      firstError ??= error;
       problems.push(error.message);
       await rm(join(stage, `${source.name}.db`), { force: true });
     }
     before += size;
   }
-  if (files.mirror === null && files.journal === null) throw lost;
+  if (files.mirror === null && files.journal === null) throw firstError;
   return { files, problems };
 }
 
@@ -135,14 +142,14 @@ async function hashOf(file: string): Promise<string> {
 const manifestProgram = 'admin-mirror backup';
 
 const backupName = /^\d{8}T\d{6}Z(?:-\d+)?$/;
-const leftName = /^\.(\d{8}T\d{6}Z(?:-\d+)?)\./;
+const partialBackupName = /^\.(\d{8}T\d{6}Z(?:-\d+)?)\./;
 
-/** Removes the oldest of the owner's; each under another name first, so that one half removed does not pass for a backup. */
+/** Removes the owner's oldest backups. Each is renamed first, so that one that is half removed does not look like a backup. */
 async function removeOlder(
   folder: string,
   { name: made, of, keep }: { readonly name: string; readonly of: BackupOwner; readonly keep: number },
 ): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
-  // Not by its name: where the clock was set back, the one just made has the oldest.
+  // The new one is excluded by name, not by age: if the clock was set back, it looks like the oldest.
   const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
   const isOurs = others.map((name) => isSameOwner(ownerOf(join(folder, name)), of));
   const ours = others.filter((_, index) => isOurs[index]);
@@ -155,7 +162,7 @@ async function removeOlder(
   return { removed, not_ours: others.filter((_, index) => !isOurs[index]) };
 }
 
-/** Whose the backup is, by its manifest; undefined where it does not say. */
+/** Reads the owner from the manifest; undefined if it does not say. */
 function ownerOf(backup: string): unknown {
   try {
     const manifest: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));

@@ -1,6 +1,6 @@
 /**
- * A certificate: what a complete mirror holds, in a signed document. It has a hash for each window and for each day, so that two nights
- * can be compared though windows were joined or cut. Section "Certificates" of docs/architecture.md.
+ * Writes certificates: signed documents about what a complete mirror holds. They have a hash for each window and for each day, so that
+ * two nights can be compared even if windows were joined or cut in between. Section "Certificates" of docs/architecture.md.
  */
 import { hash } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
@@ -27,10 +27,10 @@ const resource = z.enum(resourceNames);
 const count = z.int().nonnegative();
 const time = z.string() as unknown as z.ZodType<Timestamp>;
 
-/** What is said of one resource; besides, the `capabilities` that were measured, on which the reading rests. */
+/** The statement about one resource. It also has the measured `capabilities`, on which the reading rests. */
 const claim = z.looseObject({
   rows: count,
-  /** People who were forgotten, and their emails: the server may have them, and the mirror must not. */
+  /** Forgotten people and their emails: the server may have them, but the mirror must not. */
   kept_out: count,
   server_total: count,
   fresh_as_of: time,
@@ -41,33 +41,33 @@ const claim = z.looseObject({
   relations: z.array(z.string()).readonly(),
 });
 
-/** The shapes are part of the contract with scripts and with certificates of before. */
+/** Scripts and older certificates rely on these shapes. */
 export const headShape = z.looseObject({
   certificate: z.literal(certificateKind),
   written_at: time,
   server: z.string().nullable(),
   fresh_as_of: time.nullable(),
-  /** Of the Merkle tree over all windows. */
+  /** The root of the Merkle tree over all windows. */
   root: z.string(),
-  /** By which it is seen that two certificates, or a certificate and a mirror, were hashed with the same salt. */
+  /** Equal for two certificates, or a certificate and a mirror, that use the same salt. */
   salt_id: z.string(),
   key_id: z.string(),
   resources: z.partialRecord(resource, claim),
 });
 
-/** A day of creation, its rows, and the hash over them. The day before all, and that of no calendar, are shorter. */
+/** A day of creation, the number of its rows, and their hash. The names for rows before all days, and of no calendar day, are shorter. */
 const certifiedDay = z.tuple([z.string().max(10), count, z.string()]).readonly();
 
 export const windowShape = z.looseObject({
   resource,
-  /** `[from, to)`; `0000-01-01` stands before all days. */
+  /** `[from, to)`; `0000-01-01` is before all days. */
   from: z.string().length(10),
   to: z.string().length(10),
   rows: count,
   server_total: count.nullable(),
   fresh_as_of: time.nullable(),
   hash: z.string(),
-  /** Those that have rows. */
+  /** Only days that have rows. */
   days: z.array(certifiedDay).readonly(),
 });
 
@@ -76,7 +76,7 @@ export type CertificateHead = z.infer<typeof headShape>;
 export type CertifiedDay = z.infer<typeof certifiedDay>;
 export type CertifiedWindow = z.infer<typeof windowShape>;
 
-/** What a certificate is made of: the mirror, which nobody writes meanwhile. */
+/** The mirror, which nobody may write meanwhile, and what else a certificate needs. */
 interface CertifyPorts {
   readonly store: {
     windows(resource: ResourceName): readonly Window[];
@@ -86,7 +86,7 @@ interface CertifyPorts {
     suppressedIds(resource: ResourceName): ReadonlySet<number>;
     freshAsOf(resource: ResourceName): Timestamp | null;
   };
-  /** Of its own, on which nothing else runs. */
+  /** A connection that nothing else uses. */
   readonly database: Database;
   readonly capabilities: (resource: ResourceName) => object | null;
   readonly server: string | null;
@@ -96,7 +96,7 @@ interface CertifyPorts {
   readonly signal: AbortSignal;
 }
 
-/** Makes the certificate. Throws an IncompleteError where one of the resources is not complete, with the reason of each. */
+/** Makes the certificate. Throws an IncompleteError that names every resource that is not complete, with the reason. */
 export async function certificateOf(ports: CertifyPorts, resources: readonly ResourceName[]) {
   const { salt, key, clock, server } = ports;
   const ends = lastEnds(ports.database);
@@ -131,11 +131,11 @@ function notComplete(
   problems: readonly { readonly resource: ResourceName; readonly problem: string }[],
 ): IncompleteError {
   const others = resources.filter((each) => !problems.some(({ resource }) => resource === each));
-  const some = others.length === 0 ? '' : ` What is complete can be certified by itself: certify ${others.join(' ')}.`;
-  return new IncompleteError(
-    `no certificate was written, because the mirror is not complete: ${problems.map(({ resource, problem }) => `${resource}: ${problem}`).join('; ')}`,
-    { advice: `Run \`admin-mirror sync\` until it ends with 0, then certify.${some}` },
-  );
+  const some = others.length === 0 ? '' : ` The complete resources can be certified now: certify ${others.join(' ')}.`;
+  const reasons = problems.map(({ resource, problem }) => `${resource}: ${problem}`).join('; ');
+  return new IncompleteError(`no certificate was written, because the mirror is not complete: ${reasons}`, {
+    advice: `Run \`admin-mirror sync\` until it ends with 0, then certify.${some}`,
+  });
 }
 
 interface ResourceEnd {
@@ -145,7 +145,7 @@ interface ResourceEnd {
   readonly problem: string | null;
 }
 
-/** How the newest run of each resource ended. */
+/** Returns how the newest run of each resource ended. */
 export function lastEnds(database: Database): ReadonlyMap<string, ResourceEnd> {
   const query = build
     .selectFrom('mirror_run_resources as end')
@@ -155,7 +155,7 @@ export function lastEnds(database: Database): ReadonlyMap<string, ResourceEnd> {
   return new Map(new Runner(database).all(query).map(({ resource, ...end }) => [resource, end]));
 }
 
-/** Why the resource is not complete; null where it is. */
+/** Returns why the resource is not complete; null if it is. */
 function incompleteness(
   { store }: Pick<CertifyPorts, 'store'>,
   resource: ResourceName,
@@ -165,8 +165,8 @@ function incompleteness(
   const unsettled = windows.filter(({ state }) => state !== 'settled');
   if (end === undefined || windows.length === 0) return 'it was never read';
   if (unsettled.length > 0) return `${unsettled.length} of ${counted(windows.length, 'window')} are not settled`;
-  if (end.status !== 'complete') return end.problem ?? `the last run of it is ${end.status}`;
-  if (store.freshAsOf(resource) === null) return 'not all of it was ever read whole';
+  if (end.status !== 'complete') return end.problem ?? `its last run is ${end.status}`;
+  if (store.freshAsOf(resource) === null) return 'some of its windows were never read whole';
   const held = store.accountedCount(resource);
   if (held !== end.server_total) {
     return `the mirror has ${counted(held, 'record')}, and the last run left ${end.server_total ?? 'none'}`;
@@ -178,7 +178,7 @@ function incompleteness(
   return null;
 }
 
-/** What of the resource is hashed by this version. */
+/** The columns and related records that this version hashes. */
 function hashedTables(database: Database, resource: ResourceName): HashedTables {
   return {
     resource,
@@ -192,7 +192,7 @@ async function windowsOf(
   resource: ResourceName,
 ): Promise<CertifiedWindow[]> {
   const { days, isDamaged } = await dayHashes(database, hashedTables(database, resource), salt, signal);
-  if (isDamaged) throw notComplete([resource], [{ resource, problem: 'a row holds bytes, as no record does' }]);
+  if (isDamaged) throw notComplete([resource], [{ resource, problem: 'a row holds bytes, which no record has' }]);
   return store.windows(resource).map((window) => certifiedWindow(window, days));
 }
 
@@ -231,7 +231,7 @@ function claimOf(
 ): CertifiedResource {
   const freshAsOf = store.freshAsOf(resource);
   if (end?.server_total === null || end === undefined || freshAsOf === null) {
-    throw new Error(`${resource} is certified and was not complete`);
+    throw new Error(`${resource} is being certified, but is not complete`);
   }
   const { columns, relations } = hashedTables(database, resource);
   return {
@@ -247,7 +247,7 @@ function claimOf(
   };
 }
 
-/** Says nothing of the salt but whether two are the same: it is too long to be guessed. */
+/** Identifies the salt without revealing it: the salt is too long to guess. */
 export function saltId(salt: string): string {
   return hash('sha256', salt, 'hex').slice(0, 16);
 }
@@ -260,9 +260,9 @@ export function daysHash(days: readonly CertifiedDay[]): string {
   return merkleRoot(days.map(([day, rows, digest]) => jsonOf([day, rows, digest])));
 }
 
-/** The root of the tree as RFC 6962 has it, by which a part can be shown to belong to the whole without the others. */
+/** Returns the root of the tree of RFC 6962. With it, one part can be proven to belong to the whole without showing the others. */
 function merkleRoot(parts: readonly string[]): string {
-  // A part and a node never pass for each other.
+  // The prefixes 0 and 1 keep a part from passing for a node.
   let level = parts.map((part) => hash('sha256', `0${part}`, 'hex'));
   if (level.length === 0) return hash('sha256', '', 'hex');
   while (level.length > 1) {

@@ -1,4 +1,4 @@
-/** Who changed what between two times, field by field: the changes of the mirror's rows, one by one as they came or come. */
+/** The changes of the mirror's rows, field by field: between two times, or followed as they happen. */
 import type { QueryFormat } from './formats.ts';
 import { jsonCell, mayHoldJson, header, rowLines, listChunks, type TextListForm } from './text-lines.ts';
 import { namedColumns } from './text-table.ts';
@@ -25,12 +25,12 @@ export interface ReportedChange {
   readonly at: Timestamp;
   readonly resource: ResourceName;
   readonly id: bigint;
-  /** By what a person knows the record: a username, a code, a subject, a name; null where it has none. */
+  /** The name by which people know the record: a username, code, subject or name; null if it has none. */
   readonly label: string | null;
   readonly change: RecordChange['kind'];
-  /** Of an insertion what came, of a deletion what went: fields that were or are null are left out. */
+  /** For an insertion or a deletion, every field that is not null. */
   readonly fields: readonly FieldChange[];
-  /** Where the changes after a number were requested. */
+  /** Only if the changes after a number were requested. */
   readonly seq?: number;
 }
 
@@ -42,7 +42,7 @@ interface ChangesRequest {
 
 interface SinceRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
   readonly after: number;
-  /** Nothing from before it is new. */
+  /** Records that were first seen before this time do not count as inserted. */
   readonly newest: Timestamp | undefined;
 }
 
@@ -53,13 +53,13 @@ const labelFields: Readonly<Record<ResourceName, string>> = {
   coupons: 'code',
 };
 
-/** Every change in the order of time; a change of ignored fields alone is none. */
+/** Yields the changes in the order of time, except for updates of ignored fields alone. */
 export function changesOf(snapshot: Snapshot, { resources, span, ignore }: ChangesRequest): Generator<ReportedChange> {
   const sources = resources.map((resource) => reported(resource, ignore, snapshot.changes(resource, span)));
   return merged(sources, (one, other) => one.at < other.at);
 }
 
-/** The same after a number, in the order of the numbers; of several changes of a record, what they come to. */
+/** Yields the changes after a number, in the order of the numbers. Several changes of one record come as one. */
 export function changesSince(
   snapshot: Snapshot,
   { resources, ignore, after, newest }: SinceRequest,
@@ -68,17 +68,17 @@ export function changesSince(
   return merged(sources, (one, other) => one.seq < other.seq);
 }
 
-/** All that the sources give, the first of their heads at each time. */
+/** Merges sorted sources into one sorted sequence. */
 function* merged<T>(sources: readonly Generator<T>[], isBefore: (one: T, other: T) => boolean): Generator<T> {
   try {
     const heads = sources.map((source) => source.next());
     for (;;) {
       let first: T | undefined;
       let index = -1;
-      for (const [each, head] of heads.entries()) {
+      for (const [at, head] of heads.entries()) {
         if (head.done === true || (first !== undefined && !isBefore(head.value, first))) continue;
         first = head.value;
-        index = each;
+        index = at;
       }
       const source = sources[index];
       if (first === undefined || source === undefined) return;
@@ -86,12 +86,12 @@ function* merged<T>(sources: readonly Generator<T>[], isBefore: (one: T, other: 
       heads[index] = source.next();
     }
   } finally {
-    // Whoever stops in the middle leaves no statement open.
+    // Closes their statements if the caller stops early.
     for (const source of sources) source.return(undefined);
   }
 }
 
-/** What the operator should know of the span: resources whose history does not reach back to its beginning. */
+/** Warns of resources whose history begins after the span does. */
 function reachWarnings(snapshot: Pick<Snapshot, 'historyReach'>, request: ChangesRequest): string[] {
   return request.resources.flatMap((resource) => {
     const { beginsAt } = snapshot.historyReach(resource);
@@ -147,7 +147,7 @@ function valueOf(cell: Cell, embedded: boolean): ReportedValue {
   return { cell, json: jsonCell(cell, embedded) };
 }
 
-/** The fields of `_extra`, their numbers with all the digits that were served. */
+/** Parses `_extra`. Its numbers keep all digits that the server sent. */
 function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
   if (typeof cell !== 'string') return new Map();
   const exact = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
@@ -161,7 +161,7 @@ function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
   );
 }
 
-/** What `changes` prints, in pieces. @param onWarning called with what the operator should know of the changes */
+/** Yields the output of `changes`. */
 export async function* changesChunks(
   store: ReadingStore,
   request: ChangesRequest,
@@ -179,7 +179,7 @@ export async function* changesChunks(
   }
 }
 
-/** The changes as an endless list: JSON lines, CSV, or TSV also in place of a table, whose widths nobody could know. */
+/** Writes a part of an endless list as JSON lines, CSV or TSV. TSV also replaces a table, whose widths nobody could know. */
 function linesOf(changes: readonly ReportedChange[], format: QueryFormat, isFirst: boolean): string {
   if (format === 'json' || format === 'jsonl') return changes.map((change) => `${jsonOf(change)}\n`).join('');
   const style = { format: format === 'csv' ? 'csv' : 'tsv', raw: false } as const;
@@ -188,7 +188,7 @@ function linesOf(changes: readonly ReportedChange[], format: QueryFormat, isFirs
 
 const columns = namedColumns('at, resource, id, who, change, field, old, new');
 
-/** A row for each field that changed; one alone for a record that came or went. */
+/** Returns a row for each field that changed; a single row for an inserted or deleted record. */
 function rowsOf({ at, resource, id, label, change, fields }: ReportedChange): Row[] {
   const head: Row = [at, resource, id, label, change];
   if (change !== 'updated') return [[...head, null, null, null]];
@@ -198,44 +198,43 @@ function rowsOf({ at, resource, id, label, change, fields }: ReportedChange): Ro
 function jsonOf({ at, resource, id, label, change, fields, seq }: ReportedChange): string {
   const number = seq === undefined ? '' : `"seq":${seq},`;
   const inner = fields.map((each) => `${JSON.stringify(each.field)}:{"old":${each.old.json},"new":${each.new.json}}`);
-  // The id as it is: a number of JavaScript would not hold every one.
+  // Written by hand: the id is a bigint, which JSON.stringify refuses, and the values are JSON already.
   return `{${number}"at":"${at}","resource":"${resource}","id":${id},"label":${JSON.stringify(label)},"change":"${change}","fields":{${inner.join(',')}}}`;
 }
 
-/** Between two looks at the mirror's last number, a page in memory. SQLite tells nobody of a commit. */
-const lookMs = 500;
+/** How often to read the mirror's last number, which costs one page in memory. SQLite does not report commits of other processes. */
+const pollMs = 500;
 
-/** Changes that are written at a time. */
-const heldChanges = 100;
+const changesPerPiece = 100;
 
 interface FollowRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
-  /** Where to begin: after a cursor, at a time, or now. */
+  /** Where to begin: after a cursor, at a time; undefined: now. */
   readonly since: { readonly cursor: string } | { readonly at: Timestamp } | undefined;
   readonly format: QueryFormat;
 }
 
 interface FollowPorts {
   readonly store: ReadingStore;
-  /** The same mirror, for looking. */
-  readonly looking: SharedReading;
+  /** The same mirror, to poll its last number. */
+  readonly shared: SharedReading;
   readonly signal: AbortSignal;
-  /** Called whenever all changes up to a cursor have been written. */
+  /** Called each time that all changes up to a cursor have been written. */
   readonly onCursor: (cursor: string) => void;
 }
 
 /**
- * The changes as text, for ever: what those of each state come to, with its cursor in JSON lines. Throws the signal's reason, and a
- * CursorError where the mirror cannot go on from the cursor, as when another file takes its place.
+ * Yields the changes as text, until the signal stops it: those of each new state, followed by its cursor in JSON lines. Throws the
+ * signal's reason, and a CursorError if the mirror does not know the cursor, as when another file takes its place.
  */
 export async function* followChunks(request: FollowRequest, ports: FollowPorts): AsyncGenerator<Uint8Array> {
-  const { store, looking, signal, onCursor } = ports;
+  const { store, shared, signal, onCursor } = ports;
   const { since, format } = request;
   let isFirst = true;
   let cursor = since !== undefined && 'cursor' in since ? since.cursor : undefined;
-  /** Nothing from before it is new. */
+  /** When the newest record written so far was first seen. */
   let newest: Timestamp | undefined;
 
-  function* toldOf(snapshot: Snapshot, changes: Iterable<ReportedChange>) {
+  function* piecesOf(snapshot: Snapshot, changes: Iterable<ReportedChange>) {
     let held: ReportedChange[] = [];
     const take = (): Uint8Array => {
       const lines = linesOf(held, format, isFirst);
@@ -246,20 +245,19 @@ export async function* followChunks(request: FollowRequest, ports: FollowPorts):
     for (const change of changes) {
       if (change.change === 'inserted' && (newest === undefined || change.at > newest)) newest = change.at;
       held.push(change);
-      if (held.length < heldChanges) continue;
-      // Whoever comes back from this has written them.
+      if (held.length < changesPerPiece) continue;
       yield take();
+      // The caller has written the piece when it asks for the next.
       if (change.seq !== undefined) onCursor(snapshot.cursor(change.seq));
     }
     yield take();
   }
 
   for (;;) {
-    if (cursor === undefined || cursor !== looking.read((snapshot) => snapshot.cursor())) {
+    if (cursor === undefined || cursor !== shared.read((snapshot) => snapshot.cursor())) {
       const snapshot = store.snapshot();
       try {
-        const changes = changesUpTo(snapshot, request, cursor, newest);
-        yield* toldOf(snapshot, changes);
+        yield* piecesOf(snapshot, newChanges(snapshot, request, cursor, newest));
         cursor = snapshot.cursor();
         if (format === 'json' || format === 'jsonl') yield Buffer.from(`${JSON.stringify({ cursor })}\n`);
         onCursor(cursor);
@@ -268,7 +266,7 @@ export async function* followChunks(request: FollowRequest, ports: FollowPorts):
       }
     }
     try {
-      await wait(lookMs, undefined, { signal });
+      await wait(pollMs, undefined, { signal });
     } catch (error) {
       signal.throwIfAborted();
       throw error;
@@ -276,7 +274,7 @@ export async function* followChunks(request: FollowRequest, ports: FollowPorts):
   }
 }
 
-function changesUpTo(
+function newChanges(
   snapshot: Snapshot,
   { resources, ignore, since }: FollowRequest,
   cursor: string | undefined,

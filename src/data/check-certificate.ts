@@ -1,4 +1,4 @@
-/** Certificates by themselves, by a mirror, by each other. Section "Certificates" of docs/architecture.md. */
+/** Checks certificates: alone, against a mirror, against each other. Section "Certificates" of docs/architecture.md. */
 import type { Database } from 'better-sqlite3';
 import {
   firstDifference,
@@ -29,7 +29,7 @@ import {
   windowShape,
 } from './certificate.ts';
 
-/** A day on which rows differ; rows is null where there is nothing of that day. */
+/** A day whose rows differ, with the number of its rows; null if there are none. */
 interface DifferingDay {
   readonly day: string;
   readonly before: number | null;
@@ -45,14 +45,14 @@ export interface DifferingWindow {
 
 interface MirrorComparison {
   readonly status: 'same' | 'different';
-  /** Whether a run has read any of it since, so that a difference may be the server's. */
+  /** Whether a run has read any of it since; then a difference may come from the server. */
   readonly read_again: boolean;
   readonly windows: readonly DifferingWindow[];
-  /** What else is not as the certificate says. */
+  /** Other differences from the certificate. */
   readonly problems: readonly string[];
 }
 
-/** Reads a certificate whole; nothing of it is to be believed where there are problems. Throws a FileError. */
+/** Reads a whole certificate. If there are problems, nothing in it can be trusted. Throws a FileError. */
 async function readCertificate(file: string, key: CheckingKey, signal: AbortSignal) {
   const lines = new LineReader(file, signal);
   const windows: CertifiedWindow[] = [];
@@ -68,7 +68,7 @@ async function readCertificate(file: string, key: CheckingKey, signal: AbortSign
     problems.push(...signatureProblems(key, head, [signed]), ...contradictions(head, windows));
   } catch (error) {
     if (!(error instanceof NoDocument)) throw explainFileError(error, 'read the certificate', file) ?? error;
-    // Whatever else would be said of it follows from this.
+    // Any further problem would only follow from this one.
     return { head, windows: [], problems: [`line ${lines.number}: ${error.message}`] };
   } finally {
     await lines.close();
@@ -76,7 +76,7 @@ async function readCertificate(file: string, key: CheckingKey, signal: AbortSign
   return { head, windows, problems };
 }
 
-/** In what the certificate contradicts itself: whoever has the key could sign that. */
+/** Returns where the certificate contradicts itself: whoever has the key could sign such a one. */
 function contradictions(head: CertificateHead, windows: readonly CertifiedWindow[]): string[] {
   const problems: string[] = [];
   if (rootOf(windows) !== head.root) problems.push(`its windows do not make the root ${head.root}`);
@@ -111,7 +111,7 @@ export function wordsOf({ resource: name, from, to }: Pick<DifferingWindow, 'res
   return `${name} ${from}..${to}`;
 }
 
-/** Checks the certificate, and the mirror by it. @param mirror on which nothing else runs; undefined without one */
+/** Checks the certificate, then the mirror against it. @param mirror a connection that nothing else uses; undefined if there is no mirror */
 export async function checkCertificate(
   file: string,
   key: CheckingKey,
@@ -121,16 +121,16 @@ export async function checkCertificate(
   const { head, windows, problems } = await readCertificate(file, key, signal);
   const checked = (status: 'genuine' | 'refused', compared: MirrorComparison | string) => ({
     status,
-    /** To be believed where it is genuine; null where it cannot be read. */
+    /** Trustworthy only if the status is genuine; null if the file cannot be read. */
     head,
     problems,
-    /** Null where it was not compared with a mirror. */
+    /** Null if it was not compared with a mirror. */
     mirror: typeof compared === 'string' ? null : compared,
     not_compared: typeof compared === 'string' ? compared : null,
   });
   if (head === null || problems.length > 0) return checked('refused', 'it is not as it was signed');
   if (mirror === undefined) return checked('genuine', 'there is no mirror');
-  // One state of it, whoever writes meanwhile.
+  // Reads one state, whoever writes meanwhile.
   mirror.exec('BEGIN');
   try {
     const salt = saltIn(mirror);
@@ -142,7 +142,7 @@ export async function checkCertificate(
 }
 
 const otherSalt =
-  'the mirror has another salt: it is another one or was built anew, somebody was forgotten since, or it is an anonymised copy';
+  'the mirror has another salt: it is another mirror, was built anew, is an anonymised copy, or somebody was forgotten since';
 
 function saltIn(database: Database): string | undefined {
   const query = build
@@ -165,17 +165,17 @@ async function compareMirror(
   const problems: string[] = [];
   const differing: DifferingWindow[] = [];
   let readAgain = false;
-  for (const [name, said] of Object.entries(head.resources) as [ResourceName, CertifiedResource][]) {
-    const missing = missingIn(database, name, said);
+  for (const [name, claim] of Object.entries(head.resources) as [ResourceName, CertifiedResource][]) {
+    const missing = missingIn(database, name, claim);
     if (missing !== undefined) {
-      problems.push(`the mirror has no ${missing} any more, or not yet: bring it up to date with this version`);
+      problems.push(`the mirror has no ${missing}: run a sync with this version`);
       continue;
     }
-    const relations = said.relations.map((relation) => relationTable(name, relation));
-    const { days } = await dayHashes(database, { resource: name, columns: said.columns, relations }, salt, signal);
+    const relations = claim.relations.map((relation) => relationTable(name, relation));
+    const { days } = await dayHashes(database, { resource: name, columns: claim.columns, relations }, salt, signal);
     const own = windows.filter((window) => window.resource === name);
     differing.push(...differences(name, daysOf(own), days, own));
-    if (ends.get(name)?.run === said.run) problems.push(...changedWindows(database, name, own));
+    if (ends.get(name)?.run === claim.run) problems.push(...changedWindows(database, name, own));
     else readAgain = true;
   }
   const isSame = differing.length === 0 && problems.length === 0;
@@ -187,12 +187,12 @@ function missingIn(database: Database, name: ResourceName, { columns, relations 
   const own = new Set(known.all(name));
   const column = columns.find((each) => !own.has(each));
   if (column !== undefined) return `column ${quoteName(column)} in ${name}`;
-  const table = relations.map((relation) => relationTable(name, relation).table);
-  const absent = table.find((each) => known.all(each).length === 0);
+  const tables = relations.map((relation) => relationTable(name, relation).table);
+  const absent = tables.find((each) => known.all(each).length === 0);
   return absent === undefined ? undefined : `table ${quoteName(absent)}`;
 }
 
-/** What the mirror says of its windows, where no run has read them since: that cannot have become another. */
+/** Compares the windows of a resource that no run has read since: they cannot have changed. */
 function changedWindows(database: Database, name: ResourceName, own: readonly CertifiedWindow[]): string[] {
   const query = build
     .selectFrom('mirror_windows')
@@ -209,7 +209,7 @@ function changedWindows(database: Database, name: ResourceName, own: readonly Ce
   });
   return [
     ...problems,
-    ...[...found.values()].map((row) => `${wordsOf({ resource: name, ...row })}: a window that it has not`),
+    ...[...found.values()].map((row) => `${wordsOf({ resource: name, ...row })}: the certificate has no such window`),
   ];
 }
 
@@ -217,7 +217,7 @@ function daysOf(windows: readonly CertifiedWindow[]): ReadonlyMap<string, DayHas
   return new Map(windows.flatMap(({ days }) => days.map(([each, rows, hash]) => [each, { rows, hash }] as const)));
 }
 
-/** The windows with days that differ; what belongs to none of them stands in one of its own. */
+/** Returns the windows with days that differ. A day outside of all windows counts as one of its own. */
 function differences(
   name: ResourceName,
   before: ReadonlyMap<string, DayHash>,
@@ -237,13 +237,13 @@ function differences(
   return [...found.values()];
 }
 
-/** Throws a UsageError where one is not as it was signed, an IncompleteError where their salts differ. */
+/** Throws a UsageError if one is not as it was signed, an IncompleteError if their salts differ. */
 export async function compareCertificates(files: readonly [string, string], key: CheckingKey, signal: AbortSignal) {
   const [first, second] = [await genuine(files[0], key, signal), await genuine(files[1], key, signal)];
   const [older, newer] = first.head.written_at <= second.head.written_at ? [first, second] : [second, first];
   if (older.head.salt_id !== newer.head.salt_id) {
-    throw new IncompleteError('the two certificates have different salts, so that their hashes cannot be compared', {
-      advice: 'They are of two mirrors, or the mirror was built anew or somebody was forgotten between them.',
+    throw new IncompleteError('the two certificates have different salts, so their hashes cannot be compared', {
+      advice: 'They belong to two mirrors, or between them the mirror was built anew or somebody was forgotten.',
     });
   }
   const windows: DifferingWindow[] = [];
@@ -252,12 +252,12 @@ export async function compareCertificates(files: readonly [string, string], key:
     const [before, now] = [older.head.resources[name], newer.head.resources[name]];
     if (before === undefined && now === undefined) continue;
     if (before === undefined || now === undefined) {
-      notCompared.push(`${name}: only one of them says something of it`);
+      notCompared.push(`${name}: only one of the certificates covers it`);
     } else if (jsonOf([before.columns, before.relations]) !== jsonOf([now.columns, now.relations])) {
-      notCompared.push(`${name}: other columns or related records were hashed`);
+      notCompared.push(`${name}: they cover different columns or related records`);
     } else {
-      const [theirs, own] = [older, newer].map((each) => each.windows.filter((window) => window.resource === name));
-      windows.push(...differences(name, daysOf(theirs ?? []), daysOf(own ?? []), own ?? []));
+      const windowsIn = (certificate: typeof older) => certificate.windows.filter(({ resource }) => resource === name);
+      windows.push(...differences(name, daysOf(windowsIn(older)), daysOf(windowsIn(newer)), windowsIn(newer)));
     }
   }
   const shortOf = ({ written_at, root }: CertificateHead) => ({ written_at, root });
@@ -266,9 +266,9 @@ export async function compareCertificates(files: readonly [string, string], key:
     status: isSame ? ('same' as const) : ('different' as const),
     older: shortOf(older.head),
     newer: shortOf(newer.head),
-    /** By the windows of the newer one. */
+    /** The windows are those of the newer one. */
     windows,
-    /** Why not all of it was compared, in words. */
+    /** What was not compared, and why. */
     not_compared: notCompared,
   };
 }

@@ -1,4 +1,4 @@
-/** The mirror and the journal as something to be copied, and snapshots, which appear whole or not at all. */
+/** Copies of the mirror and the journal, for backups; and snapshots, which appear whole or not at all. */
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { closeSync, openSync, readSync, rmSync, statSync, chmodSync, existsSync, writeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
@@ -18,15 +18,15 @@ import { execFile } from 'node:child_process';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
-/** How SQLite checks a copy, the size of the file apart; the quick check takes half as long as copying did, the whole one as long. */
+/** SQLite's checks of a copy. The quick one takes half as long as the copying, the other as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
   rows: 'quick_check',
   whole: 'integrity_check',
 };
 
 /**
- * Makes `target`, which must not exist, a sound copy of the file as it is now, private and without a log beside it. Throws a
- * FileError; what there is of the copy then is the caller's to remove.
+ * Copies the current state of the file to `target`, which must not exist, and checks the copy. It is private and has no log beside it.
+ * Throws a FileError; the caller then removes what there is of the copy.
  */
 export async function copyFile(
   kind: FileKind,
@@ -56,26 +56,26 @@ export async function copyFile(
   checkCopy(kind, target, thoroughness);
 }
 
-/** From here on the connection sees the state of now, and what others commit is not in it. */
+/** Begins a read transaction: from here on, the connection sees this state, whatever others commit. */
 function holdState(database: Database): void {
   database.exec('BEGIN');
   // The state is fixed by the first read, not by BEGIN.
   database.prepare('SELECT count(*) FROM sqlite_schema').get();
 }
 
-/** Makes the copy a file that stands alone: without a log, so that it can lie on a disk that cannot be written to. */
+/** Folds the log into the copy, so that it can be read on a disk without write access. */
 function detach(kind: FileKind, target: string): void {
   const database = new SqliteDatabase(target);
   try {
     database.pragma('journal_mode = DELETE');
-    // The lock of the original is none of the copy.
+    // The copy must not inherit the lock of the original.
     database.exec(`DELETE FROM ${kind.lockTable}`);
   } finally {
     database.close();
   }
 }
 
-/** Throws a FileError where the copy is not a sound file of its kind. */
+/** Throws a FileError if the copy is not a sound file of its kind. */
 export function checkCopy(kind: FileKind, target: string, thoroughness: Thoroughness): void {
   const database = new SqliteDatabase(target, { readonly: true });
   try {
@@ -83,7 +83,7 @@ export function checkCopy(kind: FileKind, target: string, thoroughness: Thorough
     const pages = Number(database.pragma('page_count', { simple: true }));
     const bytes = pages * Number(database.pragma('page_size', { simple: true }));
     const { size } = statSync(target);
-    if (size !== bytes) throw unsound(kind, `it has ${size} bytes in place of ${bytes}`);
+    if (size !== bytes) throw unsound(kind, `it has ${size} bytes instead of ${bytes}`);
     if (thoroughness === 'opened') return;
     const found = database.pragma(checks[thoroughness], { simple: true });
     if (found !== 'ok') throw unsound(kind, String(found).split('\n')[0] ?? '');
@@ -96,14 +96,14 @@ export function checkCopy(kind: FileKind, target: string, thoroughness: Thorough
 
 function unsound(kind: FileKind, finding: string): FileError {
   return new FileError(`the copy of the ${kind.name} is not sound: ${finding}`, {
-    advice: `Look at the disk; \`PRAGMA integrity_check\` on the ${kind.name} itself shows whether it is damaged, too.`,
+    advice: `Check the disk. \`PRAGMA integrity_check\` on the ${kind.name} itself shows whether it is damaged, too.`,
   });
 }
 
 export function mirrorToCopy(file: string, clock: Clock) {
   return {
     ...toCopy(mirrorKind, file),
-    /** A copy without personal data; its rows are looked at in any case. Throws a FileError. */
+    /** Makes a copy without personal data, and always checks its rows. Throws a FileError. */
     copyAnonymous: async (target: string, run: CopyRun, thoroughness: Thoroughness): Promise<void> => {
       await writeAnonymousCopy(file, target, clock, run);
       checkCopy(mirrorKind, target, thoroughness === 'whole' ? 'whole' : 'rows');
@@ -124,24 +124,24 @@ function toCopy(kind: FileKind, file: string) {
     /** `mirror` or `journal`. */
     name: kind.name,
     file,
-    /** Bytes that a copy of it may take on the disk while it is made; undefined where there is none. */
+    /** How many bytes a copy may take on the disk while it is made; undefined if there is no file. */
     size: (): number | undefined => {
       const bytes = sizeOf(file);
-      // The log twice: a copy has it beside the file first, and then in it.
+      // The log counts twice: the copy has it beside the file first, then inside.
       return bytes === 0 ? undefined : bytes + 2 * sizeOf(logOf(file));
     },
     /** Whether a file may be replaced by a copy: an earlier copy that nothing writes to, or an empty file. */
     replaceable: (path: string) => isCopyOf(kind, path),
-    /** Makes `target`, which must not be there, a copy of the state of now, and checks it. Throws a FileError. */
+    /** Copies the current state to `target`, which must not exist, and checks the copy. Throws a FileError. */
     copy: (target: string, run: CopyRun, thoroughness: Thoroughness) => copyFile(kind, file, target, run, thoroughness),
   };
 }
 
-/** Places in the header of an SQLite file (https://www.sqlite.org/fileformat.html). */
+/** The header of an SQLite file: offsets of its fields (https://www.sqlite.org/fileformat.html). */
 const header = { magic: 'SQLite format 3\0', writeVersion: 18, applicationId: 68, length: 100 } as const;
 const withoutLog = 1;
 
-/** By its first bytes alone: opening it would be using it. A file with a log, or with changes in hand, is one in use. */
+/** Judges by the header alone, because opening a file with SQLite may change it. A file with a log or a rollback journal is in use. */
 function isCopyOf(kind: FileKind, path: string): boolean {
   if (sizeOf(path) === 0) return true;
   if (sizeOf(logOf(path)) > 0 || sizeOf(`${path}-journal`) > 0) return false;
@@ -159,7 +159,7 @@ function isCopyOf(kind: FileKind, path: string): boolean {
   );
 }
 
-/** What a copy holds, and the time of its stalest resource; null where one was never read whole. */
+/** Returns what a copy holds. `fresh_as_of` is that of its stalest resource; null if one was never read whole. */
 function contents(copy: string) {
   return readMirror(copy, (database) => {
     const fresh = new Map(
@@ -186,7 +186,7 @@ interface SnapshotRequest {
   readonly thoroughness: Thoroughness;
 }
 
-/** Writes the copy in the place of an earlier one; gives what is in it. Throws a UsageError or a FileError. */
+/** Writes a snapshot, which may replace an earlier one, and returns its contents. Throws a UsageError or a FileError. */
 export async function makeSnapshot(
   mirror: MirrorCopySource,
   path: string,
@@ -214,43 +214,43 @@ async function targetOf(mirror: MirrorCopySource, path: string): Promise<string>
 
 export interface CopyRun {
   readonly signal: AbortSignal;
-  /** Called with how much of the work is done, from 0 to 1. */
+  /** Called with the share of the work that is done, from 0 to 1. */
   readonly progress: (share: number) => void;
 }
 
-/** `opened`, and of the right length; `rows`, every page and row; `whole`, each index against its table as well. */
+/** What a check covers: `opened`, that it opens and has the right length; `rows`, every page and row; `whole`, the indices as well. */
 type Thoroughness = 'opened' | 'rows' | 'whole';
 
-/** Bytes copied before signals are heard. */
+/** How much to copy before signals are handled. */
 const chunkBytes = 8 * 1024 * 1024;
 
-/** The header of a log; its salts change whenever the log is begun anew (https://www.sqlite.org/fileformat.html#the_write_ahead_log). */
+/** A log's header has salts that change when SQLite restarts the log (https://www.sqlite.org/fileformat.html#the_write_ahead_log). */
 const logHeaderBytes = 32;
 
 /**
- * Copies the file first, then its log, in a read transaction of the caller: meanwhile nothing gets from the log into the file but what
- * the log still holds, so both together are a state that there was. Only a log that was in the file already can be begun anew, once:
- * a copy that saw that could hold the old beginning alone, and is made again.
+ * Copies the file, then its log. The caller holds a read transaction: meanwhile SQLite moves nothing into the file that the log does
+ * not still hold, so both together are a real state. A log that was already moved whole can be restarted, once; then its copy may mix
+ * old and new, and is made again.
  */
 async function copyBytes(source: string, target: string, { signal, progress }: CopyRun): Promise<void> {
   const [sourceLog, targetLog] = [logOf(source), logOf(target)];
   const bytes = sizeOf(source) + sizeOf(sourceLog);
   progress(0);
-  await copyElsewhere(source, target, signal, () => progress(Math.min(1, sizeOf(target) / bytes)));
+  await copyInProcess(source, target, signal, () => progress(Math.min(1, sizeOf(target) / bytes)));
   let copied = sizeOf(target);
-  const noteBytes = (count: number) => {
+  const addBytes = (count: number) => {
     signal.throwIfAborted();
     copied += count;
     progress(Math.min(1, copied / bytes));
   };
-  noteBytes(0);
+  addBytes(0);
   for (;;) {
     if (!existsSync(sourceLog)) return;
     const log = openSync(sourceLog, 'r');
     try {
       const header = logHeader(log);
       rmSync(targetLog, { force: true });
-      await copyInto(log, targetLog, noteBytes);
+      await copyInto(log, targetLog, addBytes);
       if (header.equals(logHeader(log))) return;
     } finally {
       closeSync(log);
@@ -258,7 +258,7 @@ async function copyBytes(source: string, target: string, { signal, progress }: C
   }
 }
 
-async function copyInto(from: number, target: string, noteBytes: (count: number) => void): Promise<void> {
+async function copyInto(from: number, target: string, addBytes: (count: number) => void): Promise<void> {
   const to = openSync(target, 'wx', ownerAlone);
   try {
     const chunk = Buffer.allocUnsafeSlow(chunkBytes);
@@ -267,7 +267,7 @@ async function copyInto(from: number, target: string, noteBytes: (count: number)
       if (bytes === 0) return;
       for (let done = 0; done < bytes;) done += writeSync(to, chunk, done, bytes - done, at + done);
       at += bytes;
-      noteBytes(bytes);
+      addBytes(bytes);
       await setImmediate();
     }
   } finally {
@@ -280,17 +280,21 @@ function logHeader(log: number): Buffer {
   return header.subarray(0, readSync(log, header, 0, logHeaderBytes, 0));
 }
 
-/** How often a running copy is looked at. */
-const lookEveryMs = 100;
+const progressEveryMs = 100;
 
 /**
- * Copies the file in a process of its own: there the system copies from cache to cache, in a quarter of the time. And with the first
- * close of a file, the system takes every lock of a process on it, those of open connections included
+ * Copies the file in a process of its own. The system can then copy from cache to cache, in a quarter of the time; and closing the file
+ * here would drop all locks of this process on it, including those of open connections
  * (https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_).
  */
-async function copyElsewhere(source: string, target: string, signal: AbortSignal, look: () => void): Promise<void> {
+async function copyInProcess(
+  source: string,
+  target: string,
+  signal: AbortSignal,
+  onProgress: () => void,
+): Promise<void> {
   const script = 'const [, from, to] = process.argv; require("node:fs").copyFileSync(from, to);';
-  const looking = setInterval(look, lookEveryMs);
+  const timer = setInterval(onProgress, progressEveryMs);
   try {
     closeSync(openSync(target, 'wx', ownerAlone));
     await promisify(execFile)(process.execPath, ['-e', script, source, target], { signal, killSignal: 'SIGKILL' });
@@ -299,15 +303,14 @@ async function copyElsewhere(source: string, target: string, signal: AbortSignal
     signal.throwIfAborted();
     throw systemError(error);
   } finally {
-    clearInterval(looking);
+    clearInterval(timer);
   }
 }
 
-/** What the system said in that process, as an error of ours: `ENOSPC`, say, and not the text of a stack. */
+/** Turns what the process printed into the system's error (such as `ENOSPC`), as if it had happened here. */
 function systemError(error: unknown): unknown {
-  const said =
-    error instanceof Error && 'stderr' in error ? /\b(E[A-Z]{2,}): ([^\n]*)/.exec(String(error.stderr)) : null;
-  const [message, code] = said ?? [];
+  const [message, code] =
+    (error instanceof Error && 'stderr' in error && /\b(E[A-Z]{2,}): ([^\n]*)/.exec(String(error.stderr))) || [];
   return message === undefined ? error : Object.assign(new Error(message), { code, syscall: 'copyfile' });
 }
 

@@ -1,46 +1,49 @@
-/** What is known to be about nobody, in one list. All else is personal, new fields of a server among it. */
+/** The list of fields that are about nobody. Everything else is personal, including new fields of a server. */
 import type { ResultColumn, Cell, RecordChange, Row, Rows } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
 import { type ResourceName, resourceOf } from '../model/resources.ts';
 
-/** What the value of a field must look like to be kept. */
+/** What a field's value must look like to be kept; any text is a `label`. */
 export type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
 
-/** Characters as both GLOB and a regular expression list them, and how many; any of the forms will do. */
 interface Form {
-  readonly of: string;
-  readonly least?: number;
-  readonly most?: number;
+  /** Allowed characters, in the syntax that GLOB and regular expressions share. */
+  readonly characters: string;
+  readonly minLength?: number;
+  readonly maxLength?: number;
 }
 
+/** A value must have one of the forms of its shape. */
 const forms: Readonly<Record<Exclude<Shape, 'label'>, readonly Form[]>> = {
   // Whole numbers, and UUIDs.
-  id: [{ of: '0-9' }, { of: '0-9a-fA-F-', least: 36, most: 36 }],
-  number: [{ of: '0-9.e+-', most: 24 }],
-  time: [{ of: '0-9TZ:. +-', most: 32 }],
-  word: [{ of: 'a-zA-Z0-9_+=.:/-', most: 40 }],
+  id: [{ characters: '0-9' }, { characters: '0-9a-fA-F-', minLength: 36, maxLength: 36 }],
+  number: [{ characters: '0-9.e+-', maxLength: 24 }],
+  time: [{ characters: '0-9TZ:. +-', maxLength: 32 }],
+  word: [{ characters: 'a-zA-Z0-9_+=.:/-', maxLength: 40 }],
 };
 
 const patterns = new Map(
-  Object.entries(forms).map(([shape, list]) => [
-    shape,
-    new RegExp(`^(?:${list.map(({ of, least = 0, most }) => `[${of}]{${least},${most ?? ''}}`).join('|')})$`),
-  ]),
+  Object.entries(forms).map(([shape, list]) => {
+    const parts = list.map(
+      ({ characters, minLength = 0, maxLength = '' }) => `[${characters}]{${minLength},${maxLength}}`,
+    );
+    return [shape, new RegExp(`^(?:${parts.join('|')})$`)];
+  }),
 );
 
-/** Whether the text is of the shape, as SQL. */
+/** Returns the SQL that tells whether the text has the shape. */
 export function shapeSql(shape: Shape, value: string): string {
   if (shape === 'label') return 'true';
-  const ofForm = ({ of, least, most }: Form): string =>
+  const formSql = ({ characters, minLength, maxLength }: Form): string =>
     [
-      ...(least === undefined ? [] : [`length(${value}) >= ${least}`]),
-      ...(most === undefined ? [] : [`length(${value}) <= ${most}`]),
-      `${value} NOT GLOB '*[^${of}]*'`,
+      ...(minLength === undefined ? [] : [`length(${value}) >= ${minLength}`]),
+      ...(maxLength === undefined ? [] : [`length(${value}) <= ${maxLength}`]),
+      `${value} NOT GLOB '*[^${characters}]*'`,
     ].join(' AND ');
-  return `(${forms[shape].map(ofForm).join(' OR ')})`;
+  return `(${forms[shape].map(formSql).join(' OR ')})`;
 }
 
-/** Fields that are known to be about nobody, by the shape of what they hold. A field that is not here is personal. */
+/** The fields that are about nobody, by the shape of their values. */
 const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
   id:
     'id user_id category_id order_id package_id price_id payment_id email_id staff_id parent_id group_id coupon_id role_id ' +
@@ -59,13 +62,13 @@ const harmless: Readonly<Record<Exclude<Shape, 'label'>, string>> = {
     'driver method period interval locale country device_type platform change',
 };
 
-/** What is sold, and how accounts are grouped: names and descriptions of these are nobody's. */
-const catalogue: ReadonlySet<string> = new Set(
+/** Products and groups of accounts: their names and descriptions are about nobody. */
+const catalogueTables: ReadonlySet<string> = new Set(
   'packages package_category package_prices package_features user_groups user_permissions'.split(' '),
 );
-const labels: ReadonlySet<string> = new Set('name description icon title slug label link path'.split(' '));
+const labelFields: ReadonlySet<string> = new Set('name description icon title slug label link path'.split(' '));
 
-/** What this program itself writes about its work; not who ran it, nor words of a server. */
+/** This program's notes about its own work, without the person who ran it and without a server's words. */
 const ownColumns: ReadonlySet<string> = new Set(
   (
     'run command status started_at finished_at requests retries answers resource received inserted updated deleted ' +
@@ -79,20 +82,20 @@ const shapeByField = new Map(
   Object.entries(harmless).flatMap(([shape, names]) => names.split(' ').map((name) => [name, shape as Shape] as const)),
 );
 
-/** The shape of what is about nobody; undefined of a personal field. */
-export function shapeOf(table: string, field: string): Shape | undefined {
-  const of = table.replace(/_flat$/, '');
-  if (catalogue.has(of) && labels.has(field)) return 'label';
-  if (of.startsWith('mirror_')) return ownColumns.has(field) ? 'label' : undefined;
+/** Returns the shape of a field that is about nobody; undefined for a personal field. */
+export function shapeOf(relation: string, field: string): Shape | undefined {
+  const table = relation.replace(/_flat$/, '');
+  if (catalogueTables.has(table) && labelFields.has(field)) return 'label';
+  if (table.startsWith('mirror_')) return ownColumns.has(field) ? 'label' : undefined;
   return shapeByField.get(field);
 }
 
-/** Whether the column of the table or view holds what is about people. */
+/** Whether the column of the table or view may hold personal data. */
 export function isPersonal(relation: string, column: string): boolean {
   return shapeOf(relation, column) === undefined;
 }
 
-/** What stands in the place of a text that is not shown. */
+/** Replaces text that is not shown. */
 export const maskedText = '(masked)';
 
 function masked(shape: Shape | undefined, cell: Cell): Cell {
@@ -102,11 +105,12 @@ function masked(shape: Shape | undefined, cell: Cell): Cell {
   return shape === 'word' ? maskedText : null;
 }
 
-const day = /^\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?)?)?$/;
+const dayOrTime = /^\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?)?)?$/;
 
-/** Of what a statement computes nobody knows what it was made of: numbers, days and times of it are shown. */
+/** Masks a computed value, which may come from any field: only numbers, days and times are shown. */
 function maskedComputed(cell: Cell): Cell {
-  return typeof cell !== 'string' || day.test(cell) ? (cell instanceof Uint8Array ? null : cell) : maskedText;
+  if (cell instanceof Uint8Array) return null;
+  return typeof cell !== 'string' || dayOrTime.test(cell) ? cell : maskedText;
 }
 
 function maskerOf({ name, table, origin }: ResultColumn, relation: string | undefined): (cell: Cell) => Cell {
@@ -114,13 +118,13 @@ function maskerOf({ name, table, origin }: ResultColumn, relation: string | unde
     const shape = shapeOf(table, origin);
     return (cell) => masked(shape, cell);
   }
-  // The views of related records take each column from the record.
+  // The columns of these views are computed, but each shows a field of the related record.
   if (relation?.endsWith('_flat') !== true) return maskedComputed;
   const shape = shapeOf(relation, name);
   return (cell) => masked(shape, cell);
 }
 
-/** Of several statements put together, SQLite names the columns of one alone. */
+/** For a compound statement, SQLite reports only the columns of one part. */
 const compound = /\b(?:union|intersect|except)\b/i;
 
 function maskedRows({ columns, batches }: Rows, relation?: string, isComputed = false): Rows {
@@ -128,8 +132,8 @@ function maskedRows({ columns, batches }: Rows, relation?: string, isComputed = 
   const rowOf = (row: Row): Row => row.map((cell, at) => maskers[at]?.(cell) ?? null);
   return {
     columns,
-    batches: function* batchesMasked(wanted) {
-      for (const rows of batches(wanted)) yield rows.map(rowOf);
+    batches: function* maskedBatches(batchSize) {
+      for (const rows of batches(batchSize)) yield rows.map(rowOf);
     },
   };
 }
@@ -140,9 +144,9 @@ function* maskedChanges<C extends RecordChange>(resource: ResourceName, changes:
   for (const change of changes) yield { ...change, before: rowOf(change.before), after: rowOf(change.after) };
 }
 
-/** The same snapshot as whoever may not see people's data reads it. */
+/** Returns the snapshot for a reader who may not see personal data. */
 export function maskedSnapshot(snapshot: Snapshot): Snapshot {
-  // Ranges may be read as lines that SQLite made, in which no cell can be told from the next.
+  // Without ranges: they may be read as lines made by SQLite, in which single cells cannot be masked.
   const relations = snapshot.relations().map((each) => ({ ...each, rangeColumn: null }));
   return {
     ...snapshot,
@@ -150,7 +154,7 @@ export function maskedSnapshot(snapshot: Snapshot): Snapshot {
     select: (selection) => maskedRows(snapshot.select(selection), selection.relation),
     changed: (selection) => maskedRows(snapshot.changed(selection), selection.table.name),
     selectRanges: () => {
-      throw new Error('a masked table is not read by ranges');
+      throw new Error('a masked table cannot be read by ranges');
     },
     changes: (resource, span) => maskedChanges(resource, snapshot.changes(resource, span)),
     changesAfter: (resource, after, since) => maskedChanges(resource, snapshot.changesAfter(resource, after, since)),
@@ -158,7 +162,7 @@ export function maskedSnapshot(snapshot: Snapshot): Snapshot {
   };
 }
 
-/** The same store as whoever may not see people's data reads it, whatever the statement. */
+/** Returns the store for a reader who may not see personal data. */
 export function maskedStore(store: ReadingStore): ReadingStore {
   return { snapshot: () => maskedSnapshot(store.snapshot()), close: () => store.close() };
 }

@@ -137,7 +137,7 @@ describe('backup', () => {
     mkdirSync(old, { recursive: true });
     const { code, stdout, stderr } = await backup(folder, '--keep', '1');
     expect(code).toBe(5);
-    expect(stderr).toMatch(/is not whole: could not open the mirror .*it is not an SQLite database/);
+    expect(stderr).toMatch(/is not complete: could not open the mirror .*it is not an SQLite database/);
     const report = JSON.parse(stdout) as BackupReport;
     expect(report).toMatchObject({ mirror: null, removed: [] });
     expect(rowsOf(join(report.folder, 'journal.db'), 'SELECT batch FROM journal_batches')).toEqual([{ batch: 'one' }]);

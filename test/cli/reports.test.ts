@@ -176,7 +176,7 @@ describe('on related records of another shape', () => {
     );
     expect(stderr).toBe(
       'warning: no record in user_payments has "amount", "currency", "description", "order_id", "due_date": ' +
-        'what the report makes of it is empty or 0\n',
+        'what the report computes from it is empty or 0\n',
     );
     expect((await run('report:coupons-never-used')).stderr).toMatch(/no record in user_payments has "options\.coupon"/);
   });
@@ -190,7 +190,7 @@ describe('on related records of another shape', () => {
   test('a report says that what it reads is empty, or not read any more', async () => {
     const { code, stderr } = await run('report:inactive-users', '--param', 'days=1', '-o', 'out.csv', '--quiet');
     expect(code).toBe(0);
-    expect(stderr).toMatch(/user_orders is as it was when it was last read: resources\.users\.include is without it\n/);
+    expect(stderr).toMatch(/user_orders is no longer updated: resources\.users\.include does not name it\n/);
     expect(stderr).toMatch(/user_orders holds no record/);
   });
 });
@@ -237,8 +237,10 @@ describe('the doctor', () => {
     expect(code).toBe(2);
     const of = (name: string) => found.find((each) => each.includes(`/${name}`))?.replace(/^(\w+): .*?\.sql: /, '$1: ');
     expect(of('no-header.sql')).toMatch(/^fail: the header has no title; .*no needs$/);
-    expect(of('more-columns.sql')).toMatch(/^fail: the SQL gives the column email, which the header does not declare/);
-    expect(of('no-parameter.sql')).toMatch(/^fail: the parameter language is declared and nowhere used/);
+    expect(of('more-columns.sql')).toMatch(
+      /^fail: the SQL returns the column email, which the header does not declare/,
+    );
+    expect(of('no-parameter.sql')).toMatch(/^fail: the parameter language is declared but never used/);
     expect(of('strange-parameter.sql')).toMatch(/^fail: the SQL has :lang, .*; the parameter language is declared/);
     expect(of('strange-column.sql')).toMatch(/^fail: SQLite refused the SQL: no such column: nobody/);
     expect(of('writes.sql')).toMatch(/^fail: only statements that read/);

@@ -158,7 +158,7 @@ test('a copy that is cut short or damaged does not pass', async () => {
   expect(() => checkCopy(mirrorKind, copy, 'opened')).not.toThrow();
   expect(() => checkCopy(mirrorKind, copy, 'whole')).toThrow(/the copy of the mirror is not sound/);
   appendFileSync(copy, Buffer.alloc(4_096));
-  expect(() => checkCopy(mirrorKind, copy, 'opened')).toThrow(/not sound: it has \d+ bytes in place of \d+/);
+  expect(() => checkCopy(mirrorKind, copy, 'opened')).toThrow(/not sound: it has \d+ bytes instead of \d+/);
   truncateSync(copy, statSync(copy).size - 2 * 4_096);
   expect(() => checkCopy(mirrorKind, copy, 'opened')).toThrow(/not sound: database disk image is malformed/);
   expect(existsSync(`${copy}-journal`)).toBe(false);

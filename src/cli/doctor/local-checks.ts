@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Check, checking, failed, ok, warn } from './check.ts';
-import { blankSnapshot, checkReport, switchOn } from '../../data/reports/run.ts';
+import { blankSnapshot, checkReport, includeAdvice } from '../../data/reports/run.ts';
 import { journalKind } from '../../journal/schema.ts';
 import { openJournalForReading } from '../../journal/open.ts';
 import { hasRole } from '../../model/actor.ts';
@@ -235,7 +235,7 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   const sound = `${all - spoilt} of ${all} can be run`;
   if (idle.length === 0) return spoilt === 0 ? `${all}, each as its header says` : sound;
   const tables = new Map(idle.flatMap(({ off }) => off.map((each) => [each.table, each])));
-  return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${switchOn([...tables.values()])}`;
+  return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${includeAdvice([...tables.values()])}`;
 }
 
 /** Whether there are enough people for the policy, and none who could be two of them. Throws nothing but bugs. */

@@ -1,4 +1,4 @@
-/** Saved reports: SQL files with a header. The operator's own wins over a shipped one of its name. */
+/** Saved reports: SQL files with a header. The operator's own replaces a shipped one of the same name. */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { defaultProblem } from './run.ts';
@@ -13,7 +13,7 @@ export type ParameterType = (typeof parameterTypes)[number];
 export interface ReportParameter {
   readonly name: string;
   readonly type: ParameterType;
-  /** As it would be given; null stands for no value, undefined for one that must be given. */
+  /** As the operator would write it; null: no value, undefined: the operator must give one. */
   readonly default: string | null | undefined;
   readonly meaning: string;
 }
@@ -28,18 +28,18 @@ interface ReportColumn {
 }
 
 export interface ReportNeed {
-  /** As it is called in the mirror. */
+  /** Its name in the mirror. */
   readonly table: string;
-  /** Where its records are read with another resource; null of every other table. */
+  /** Only for a table of related records. */
   readonly relation: RelationTable | null;
-  /** Keys of the related records that the report reads, `options.coupon` one inside another. */
+  /** Keys of the related records that the report reads; `options.coupon` is a key inside another. */
   readonly keys: readonly string[];
 }
 
 const chartKinds = ['line', 'bar'] as const;
 export type ChartKind = (typeof chartKinds)[number];
 
-/** The picture that comes naturally to the report; its columns are the report's own. */
+/** The picture to draw of the report's columns. */
 export interface ReportChart {
   readonly kind: ChartKind;
   readonly x: string;
@@ -52,12 +52,11 @@ interface ReportHeader {
   readonly parameters: readonly ReportParameter[];
   readonly columns: readonly ReportColumn[];
   readonly needs: readonly ReportNeed[];
-  /** What the numbers rest on, printed at each run; `{name}` stands for the value of a parameter. */
+  /** Assumptions behind the numbers, printed at each run; `{name}` stands for the value of a parameter. */
   readonly assumptions: readonly string[];
   readonly chart: ReportChart | null;
 }
 
-/** Comes with the program, or is the operator's own. */
 type ReportOrigin = 'shipped' | 'own';
 
 export interface Report extends ReportHeader {
@@ -78,7 +77,7 @@ const keys = [...once, 'parameter', 'column', 'needs', 'assumes'] as const;
 
 const parameterPattern = /^[a-z][a-z0-9_]*$/;
 
-/** The header, the SQL below it, and what is wrong with them, each with its line. Throws nothing. */
+/** Reads the header and the SQL below it. Returns its problems, with their lines, and never throws. */
 export function readHeader(text: string) {
   const problems: string[] = [];
   const { entries, sql } = entriesOf(text, problems);
@@ -86,7 +85,7 @@ export function readHeader(text: string) {
     const [, second] = entries.filter((each) => each.key === key);
     if (second !== undefined) problems.push(`line ${second.line}: a second ${key}`);
   }
-  const the = (key: string): Entry | undefined => entries.find((each) => each.key === key);
+  const first = (key: string): Entry | undefined => entries.find((each) => each.key === key);
   const all = <T>(key: string, read: (entry: Entry) => T | string): T[] =>
     entries
       .filter((each) => each.key === key)
@@ -101,8 +100,8 @@ export function readHeader(text: string) {
   const parameters = all('parameter', parameterOf);
   const [chart = null] = all('chart', (entry) => chartOf(entry, columns));
   const header: ReportHeader = {
-    title: the('title')?.value ?? '',
-    description: the('description')?.value ?? '',
+    title: first('title')?.value ?? '',
+    description: first('description')?.value ?? '',
     parameters,
     columns,
     needs: all('needs', needsOf).flat(),
@@ -110,10 +109,10 @@ export function readHeader(text: string) {
     chart,
   };
   for (const key of ['title', 'description', 'column', 'needs']) {
-    const entry = the(key);
+    const entry = first(key);
     if (entry === undefined || entry.value === '') problems.push(`the header has no ${key}`);
   }
-  problems.push(...twice('parameter', parameters), ...twice('column', columns));
+  problems.push(...repeatedName('parameter', parameters), ...repeatedName('column', columns));
   if (sql.trim() === '') problems.push('there is no SQL below the header');
   return { header, sql, problems };
 }
@@ -127,7 +126,7 @@ function entriesOf(text: string, problems: string[]): { entries: Entry[]; sql: s
     const words = line.replace(/^--/, '');
     const last = entries.at(-1);
     if (words.trim() === '') continue;
-    // More of the entry above is moved in.
+    // An indented line continues the entry above.
     if (/^\s{2,}/.test(words) && last !== undefined) {
       entries[entries.length - 1] = { ...last, value: `${last.value} ${words.trim()}`.trim() };
       continue;
@@ -138,7 +137,7 @@ function entriesOf(text: string, problems: string[]): { entries: Entry[]; sql: s
     else if (!(keys as readonly string[]).includes(key)) {
       problems.push(`${place}: the header knows no "${key}". ${suggestion(key, keys)}`);
     }
-    // A stranger takes the lines below it along.
+    // Unknown entries are kept, too, so that the lines that continue them do not go to another.
     entries.push({ key, value: value.trim(), line: index + 1 });
   }
   return { entries, sql: end === -1 ? '' : lines.slice(end).join('\n').trimEnd() };
@@ -149,15 +148,15 @@ function cellsOf({ value }: Entry): string[] {
 }
 
 function parameterOf(entry: Entry): ReportParameter | string {
-  const [name = '', type = '', given, meaning = '', ...more] = cellsOf(entry);
-  if (given === undefined || meaning === '' || more.length > 0) {
+  const [name = '', type = '', written, meaning = '', ...more] = cellsOf(entry);
+  if (written === undefined || meaning === '' || more.length > 0) {
     return 'a parameter is written "name | type | default | meaning"';
   }
   if (!parameterPattern.test(name)) return `"${name}" is not the name of a parameter: small letters, digits and _`;
   const known = parameterTypes.find((each) => each === type);
   if (known === undefined) return `the parameter ${name} has the type "${type}". ${suggestion(type, parameterTypes)}`;
-  const standing = given === 'required' ? undefined : given === 'none' ? null : given;
-  const parameter = { name, type: known, default: standing, meaning };
+  const defaultValue = written === 'required' ? undefined : written === 'none' ? null : written;
+  const parameter = { name, type: known, default: defaultValue, meaning };
   return defaultProblem(parameter) ?? parameter;
 }
 
@@ -177,15 +176,17 @@ function needsOf({ value }: Entry): ReportNeed[] | string {
     const [, name = '', list] = /^\s*([\w.]+)\s*(?:\(([^)]*)\))?\s*$/.exec(part) ?? [];
     const [resource = '', relation, ...more] = name.split('.');
     const read = wordsIn(list ?? '');
-    if (name === '' || more.length > 0)
+    if (name === '' || more.length > 0) {
       return `"${part.trim()}" is not a table, nor related records such as users.orders`;
+    }
     if (relation === undefined) {
       if (list !== undefined) return `keys belong to related records, as in users.orders (status), and not to ${name}`;
       needs.push({ table: name, relation: null, keys: [] });
       continue;
     }
-    if (!isResourceName(resource))
+    if (!isResourceName(resource)) {
       return `there are no ${resource} to read ${relation} of. ${suggestion(resource, resourceNames)}`;
+    }
     const known = resourceOf(resource).includes ?? [];
     if (!known.includes(relation)) {
       return `${resource} have no related records called "${relation}". ${suggestion(relation, known)}`;
@@ -198,8 +199,8 @@ function needsOf({ value }: Entry): ReportNeed[] | string {
 
 function assumptionOf(value: string, parameters: readonly ReportParameter[]): { words: string } | string {
   const names = parameters.map(({ name }) => name);
-  const stranger = [...value.matchAll(/\{([^}]*)\}/g)].find(([, name = '']) => !names.includes(name));
-  return stranger === undefined ? { words: value } : `{${stranger[1] ?? ''}} is none of the parameters`;
+  const unknown = [...value.matchAll(/\{([^}]*)\}/g)].find(([, name = '']) => !names.includes(name));
+  return unknown === undefined ? { words: value } : `{${unknown[1] ?? ''}} is not a parameter`;
 }
 
 function chartOf({ value }: Entry, columns: readonly ReportColumn[]): ReportChart | string {
@@ -215,19 +216,21 @@ function chartOf({ value }: Entry, columns: readonly ReportColumn[]): ReportChar
       name,
       columns.map((each) => each.name),
     );
-    return `the chart names "${name}", which is none of the columns${near.length === 0 ? '' : `; ${near[0]} is`}`;
+    return `the chart names "${name}", which is not a column${near.length === 0 ? '' : `; ${near[0]} is`}`;
   }
-  const words = columns.find(({ name, type }) => y.includes(name) && !['integer', 'number', 'money'].includes(type));
-  return words === undefined ? { kind: known, x, y } : `the chart draws "${words.name}", which is ${words.type}`;
+  const noNumber = columns.find(({ name, type }) => y.includes(name) && !['integer', 'number', 'money'].includes(type));
+  return noNumber === undefined
+    ? { kind: known, x, y }
+    : `the chart draws "${noNumber.name}", which is ${noNumber.type}`;
 }
 
-function twice(what: string, named: readonly { readonly name: string }[]): string[] {
+function repeatedName(what: string, named: readonly { readonly name: string }[]): string[] {
   const names = named.map(({ name }) => name);
-  const again = names.find((name, index) => names.indexOf(name) !== index);
-  return again === undefined ? [] : [`two ${what}s are called "${again}"`];
+  const repeated = names.find((name, index) => names.indexOf(name) !== index);
+  return repeated === undefined ? [] : [`two ${what}s are called "${repeated}"`];
 }
 
-/** A file that is no report, and why; it stands in nobody's way. */
+/** A file that is not a valid report. It does not keep the others from running. */
 interface BrokenReport extends Pick<Report, 'name' | 'file' | 'origin'> {
   readonly problems: readonly string[];
 }
@@ -235,7 +238,7 @@ interface BrokenReport extends Pick<Report, 'name' | 'file' | 'origin'> {
 export interface Reports {
   readonly reports: readonly Report[];
   readonly broken: readonly BrokenReport[];
-  /** Names of the operator's own that stand in the place of a shipped one. */
+  /** Names of shipped reports that the operator's own replace. */
   readonly replaced: readonly string[];
 }
 
@@ -248,7 +251,7 @@ interface ReportFolders {
 const ending = '.sql';
 const namePattern = /^[a-z0-9][a-z0-9_-]*$/;
 
-/** Reads every report. Throws a FileError for a folder that is there and cannot be read. */
+/** Reads every report. Throws a FileError for a folder that exists but cannot be read. */
 export function loadReports({ shipped, own }: ReportFolders): Reports {
   const mine = resolve(own) === resolve(shipped) ? [] : readFolder(own, 'own');
   const names = new Set(mine.map(({ name }) => name));
@@ -285,7 +288,7 @@ function readReport(folder: string, base: string, origin: ReportOrigin): Report 
   }
   let text: string;
   try {
-    // Whoever can write to those of the program can change the program itself.
+    // Shipped reports need no check of their permissions: whoever can change them can change the program.
     const { bytes } = origin === 'own' ? readTrustedFile(file, 'it') : readRegularFile(file);
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (error) {
@@ -296,14 +299,14 @@ function readReport(folder: string, base: string, origin: ReportOrigin): Report 
   return problems.length > 0 ? { name, file, origin, problems } : { name, file, origin, ...header, sql };
 }
 
-/** The report of that name. Throws a UsageError that names the nearest, a FileError where its file is broken. */
+/** Returns the report of that name. Throws a UsageError that suggests the nearest name, or a FileError if its file is broken. */
 export function reportNamed({ reports, broken }: Reports, name: string): Report {
   const found = reports.find((each) => each.name === name);
   if (found !== undefined) return found;
-  const spoilt = broken.find((each) => each.name === name);
-  if (spoilt !== undefined) {
-    throw new FileError(`report ${name} cannot be run: ${spoilt.problems[0]}`, {
-      advice: `Correct ${spoilt.file}. \`admin-mirror doctor\` lists all that is wrong with reports.`,
+  const brokenReport = broken.find((each) => each.name === name);
+  if (brokenReport !== undefined) {
+    throw new FileError(`report ${name} cannot be run: ${brokenReport.problems[0]}`, {
+      advice: `Correct ${brokenReport.file}. \`admin-mirror doctor\` lists all problems of reports.`,
     });
   }
   const names = reports.map((each) => each.name);

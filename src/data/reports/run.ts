@@ -1,4 +1,4 @@
-/** Running a saved report: its rows, from one state of the mirror. */
+/** Runs a saved report on one state of the mirror. */
 import { checkAsOf } from '../selection.ts';
 import type { ParameterType, Report, ReportNeed, ReportParameter } from './reports.ts';
 import { OperatorError, suggestion, UsageError } from '../../model/errors.ts';
@@ -21,7 +21,7 @@ const forms: Readonly<Record<ParameterType, string>> = {
   flag: '0 or 1',
 };
 
-/** The value that is bound; undefined where the text is none of the type. Days and times are UTC. */
+/** Returns the value to bind; undefined if the text does not have the type. Days and times are UTC. */
 function valueOf(type: ParameterType, text: string, now: number): Value | undefined {
   const trimmed = text.trim();
   switch (type) {
@@ -57,17 +57,17 @@ function momentOf(text: string, now: number): number | undefined {
   }
 }
 
-/** What is wrong with the default of a parameter, in words for people. */
-export function defaultProblem({ name, type, default: standing }: ReportParameter): string | undefined {
-  if (standing === null || standing === undefined || valueOf(type, standing, dayMs * 20_000) !== undefined) {
-    return undefined;
-  }
-  return `the parameter ${name} has the default "${standing}", which is not ${forms[type]}`;
+/** Describes what is wrong with the default of a parameter; undefined if nothing is. */
+export function defaultProblem({ name, type, default: text }: ReportParameter): string | undefined {
+  // Any time will do as now: only the form is checked.
+  if (text === null || text === undefined || valueOf(type, text, dayMs * 20_000) !== undefined) return undefined;
+  return `the parameter ${name} has the default "${text}", which is not ${forms[type]}`;
 }
 
 /**
- * The values to bind, defaults included. Throws a UsageError for a name that the report does not know, a value of another type, and
- * a missing one. @param now in ms since 1970; what `today` and `30d ago` are counted from
+ * Returns the values to bind, including defaults. Throws a UsageError for an unknown name, a value of the wrong type, and a missing
+ * value.
+ * @param now the time that `today` and `30d ago` refer to, in ms since 1970
  */
 export function boundValues(
   report: Pick<Report, 'name' | 'parameters'>,
@@ -91,11 +91,11 @@ export function boundValues(
 
 function boundValue(
   report: Pick<Report, 'name'>,
-  { name, type, default: standing, meaning }: ReportParameter,
+  { name, type, default: defaultText, meaning }: ReportParameter,
   given: string | undefined,
   now: number,
 ): Value | null {
-  const text = given ?? standing;
+  const text = given ?? defaultText;
   if (text === undefined) {
     throw new UsageError(`report ${report.name} needs the parameter "${name}": ${meaning}`, {
       advice: `Give it with --param ${name}=…, ${forms[type]}.`,
@@ -109,7 +109,7 @@ function boundValue(
   });
 }
 
-/** The assumptions of the report in words, with the values in force. */
+/** Returns the assumptions of the report, with these values filled in. */
 export function assumptionsWith(report: Pick<Report, 'assumptions'>, values: BoundValues): string[] {
   return report.assumptions.map((words) => words.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name])));
 }
@@ -119,28 +119,28 @@ function missingNeeds(report: Pick<Report, 'needs'>, snapshot: Pick<Snapshot, 'r
   return report.needs.filter(({ table }) => !names.has(table));
 }
 
-/** Throws a UsageError that says which setting to switch on where the mirror lacks a table. */
+/** Throws a UsageError if the mirror lacks a table that the report needs, and names the setting that would add it. */
 function refuseMissing(report: Pick<Report, 'name' | 'needs'>, snapshot: Pick<Snapshot, 'relations'>): void {
   const missing = missingNeeds(report, snapshot);
-  const [stranger] = missing.filter(({ relation }) => relation === null);
-  if (stranger !== undefined) {
+  const unknown = missing.find(({ relation }) => relation === null);
+  if (unknown !== undefined) {
     const names = snapshot.relations().map(({ name }) => name);
-    throw new UsageError(`report ${report.name} reads ${stranger.table}, which the mirror does not have`, {
-      advice: suggestion(stranger.table, names),
+    throw new UsageError(`report ${report.name} reads ${unknown.table}, which the mirror does not have`, {
+      advice: suggestion(unknown.table, names),
     });
   }
   const relations = missing.flatMap(({ relation }) => relation ?? []);
   if (relations.length === 0) return;
   const names = relations.map(({ resource, relation }) => `${relation} of ${resource}`);
   throw new UsageError(`report ${report.name} needs ${listed.format(names)}, which the mirror does not hold yet`, {
-    advice: `${switchOn(relations)} Then run \`admin-mirror sync\`.`,
+    advice: `${includeAdvice(relations)} Then run \`admin-mirror sync\`.`,
   });
 }
 
 const listed = new Intl.ListFormat('en', { style: 'long', type: 'conjunction' });
 
-/** Which settings make the mirror hold them: a sentence for each resource. */
-export function switchOn(relations: readonly RelationTable[]): string {
+/** Advises which settings add these related records to the mirror, with one sentence for each resource. */
+export function includeAdvice(relations: readonly RelationTable[]): string {
   return [...new Set(relations.map(({ resource }) => resource))]
     .map((resource) => {
       const names = relations
@@ -153,16 +153,14 @@ export function switchOn(relations: readonly RelationTable[]): string {
     .join(' ');
 }
 
-/** What the operator should know of the related records that the report reads: not read any more, or without a key. */
+/** Warns of related records that are no longer read, that are empty, or that lack a key which the report reads. */
 function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string[] {
   const warnings: string[] = [];
   for (const { table, relation, keys } of report.needs) {
     if (relation === null) continue;
-    const { included, keys: seen } = readOf(snapshot, table);
+    const { included, keys: seen } = relationState(snapshot, table);
     if (!included) {
-      warnings.push(
-        `${table} is as it was when it was last read: resources.${relation.resource}.include is without it`,
-      );
+      warnings.push(`${table} is no longer updated: resources.${relation.resource}.include does not name it`);
     }
     if (seen.length === 0) {
       warnings.push(`${table} holds no record: the server has sent none so far`);
@@ -171,12 +169,16 @@ function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string
     const unseen = keys.filter((key) => !isSeen(snapshot, table, key, seen));
     if (unseen.length === 0) continue;
     const names = unseen.map((key) => `"${key}"`).join(', ');
-    warnings.push(`no record in ${table} has ${names}: what the report makes of it is empty or 0`);
+    warnings.push(`no record in ${table} has ${names}: what the report computes from it is empty or 0`);
   }
   return warnings;
 }
 
-function readOf(snapshot: Snapshot, table: string): { readonly included: boolean; readonly keys: readonly string[] } {
+/** Returns whether the related records are still read, and the keys seen so far. */
+function relationState(
+  snapshot: Snapshot,
+  table: string,
+): { readonly included: boolean; readonly keys: readonly string[] } {
   const rows = snapshot.query('SELECT included, keys FROM mirror_relations WHERE table_name = :table', { table });
   for (const [[included, keys] = []] of rows.batches(() => 1)) {
     return {
@@ -184,18 +186,18 @@ function readOf(snapshot: Snapshot, table: string): { readonly included: boolean
       keys: (JSON.parse(String(keys)) as (string | null)[]).filter((key) => key !== null),
     };
   }
-  // A blank mirror has the tables and no word of them.
+  // A blank mirror has the tables, but nothing is recorded about them.
   return { included: true, keys: [] };
 }
 
-/** Keys inside of others are not on record: they are looked for, up to the first. */
+/** Only outer keys are on record. An inner one is searched for, up to its first occurrence. */
 function isSeen(snapshot: Snapshot, table: string, key: string, seen: readonly string[]): boolean {
   const [outer = '', inner] = key.split('.');
   if (!seen.includes(outer)) return false;
   if (inner === undefined) return true;
   const sql = `SELECT 1 FROM "${table}" WHERE json_type(record, :path) IS NOT NULL LIMIT 1`;
   const path = `$."${key.replaceAll('.', '"."')}"`;
-  // To the end, of one row at most: a statement that is left open would hold the snapshot.
+  // Read to the end (one row at most), because an open statement would hold the snapshot.
   return [...snapshot.query(sql, { path }).batches(() => 2)].length > 0;
 }
 
@@ -205,7 +207,7 @@ export interface ReportRequest {
   readonly part: StatementPart;
 }
 
-/** Throws a UsageError where the mirror lacks a table, or does not know what was there at the requested time. */
+/** Throws a UsageError if the mirror lacks a table, or does not know the requested time. */
 export function reportRows(
   snapshot: Snapshot,
   { report, values, part }: ReportRequest,
@@ -224,9 +226,9 @@ function checkPart(
   onWarning: (warning: string) => void,
 ): void {
   const known = report.columns.map(({ name }) => name);
-  const stranger = columns?.find((name) => !known.includes(name));
-  if (stranger !== undefined) {
-    throw new UsageError(`report ${report.name} has no column "${stranger}"`, { advice: suggestion(stranger, known) });
+  const unknown = columns?.find((name) => !known.includes(name));
+  if (unknown !== undefined) {
+    throw new UsageError(`report ${report.name} has no column "${unknown}"`, { advice: suggestion(unknown, known) });
   }
   if (asOf === undefined) return;
   const timeless = report.needs.find(({ table }) => !isResourceName(table));
@@ -241,7 +243,7 @@ function checkPart(
   }
 }
 
-/** Something to look at SQL against where there is no mirror, or none with the tables for it. The caller releases it. */
+/** Opens an empty mirror to check SQL against, if there is none with the tables for it. The caller releases it. */
 export function blankSnapshot(): Snapshot {
   const database = new SqliteDatabase(':memory:');
   for (const statement of mirrorTables) database.exec(statement);
@@ -252,7 +254,7 @@ export function blankSnapshot(): Snapshot {
   return snapshotOf(database, 'a blank mirror');
 }
 
-/** Looks at the report without running it. @param blank a mirror with every table, for what `mirror` does not have */
+/** Checks the report without running it. @param blank an empty mirror with every table, for a report that `mirror` lacks tables for */
 export function checkReport(report: Report, mirror: Snapshot | undefined, blank: Snapshot) {
   const missing = mirror === undefined ? [] : missingNeeds(report, mirror);
   const off = missing.flatMap(({ relation }) => relation ?? []);
@@ -268,7 +270,7 @@ export function checkReport(report: Report, mirror: Snapshot | undefined, blank:
     return {
       problems: [
         ...without(facts.parameters, declared).map((name) => `the SQL has :${name}, which the header does not declare`),
-        ...without(declared, facts.parameters).map((name) => `the parameter ${name} is declared and nowhere used`),
+        ...without(declared, facts.parameters).map((name) => `the parameter ${name} is declared but never used`),
         ...columnProblems(
           report.columns.map(({ name }) => name),
           facts.columns,
@@ -288,13 +290,13 @@ function without(names: readonly string[], known: readonly string[]): string[] {
 
 function columnProblems(declared: readonly string[], present: readonly string[]): string[] {
   const lacking = without(declared, present).map(
-    (name) => `the column ${name} is declared, and the SQL does not give it`,
+    (name) => `the column ${name} is declared, but the SQL does not return it`,
   );
   const more = without(present, declared).map(
-    (name) => `the SQL gives the column ${name}, which the header does not declare`,
+    (name) => `the SQL returns the column ${name}, which the header does not declare`,
   );
   if (lacking.length > 0 || more.length > 0) return [...lacking, ...more];
   return declared.join() === present.join()
     ? []
-    : [`the columns come as ${present.join(', ')}, and are declared in another order`];
+    : [`the SQL returns the columns in the order ${present.join(', ')}, but the header declares another order`];
 }

@@ -10,11 +10,9 @@ import {
   type BrowsePage,
   type CommonValue,
   exportOf,
-  type Filter,
-  type Operator,
-  operators,
-  usualColumns,
+  shownColumns,
 } from '../../data/browse.ts';
+import { type Filter, type Operator, operators } from '../../data/browse-filter.ts';
 import { isPersonal } from '../../data/personal.ts';
 import type { SourceRequest } from '../../data/source.ts';
 import { seesPeople } from '../../model/actor.ts';
@@ -120,7 +118,7 @@ function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
     relation,
     table,
     browse,
-    columns: browse.columns.length > 0 ? browse.columns : usualColumns(relation),
+    columns: shownColumns(relation, browse),
     beside,
     isMasked,
     href: (changed, more = {}) => {

@@ -85,9 +85,9 @@ describe('the header of a report', () => {
     [/needs/, '-- needs: users.ordrs', /^line 9: users have no related records called "ordrs". Did you mean "orders"/],
     [/needs/, '-- needs: coupns.orders', /^line 9: there are no coupns/],
     [/needs/, '-- needs: users (status)', /^line 9: keys belong to related records/],
-    [/assumes/, '-- assumes: form {form}', /^line 10: \{form\} is none of the parameters$/],
+    [/assumes/, '-- assumes: form {form}', /^line 10: \{form\} is not a parameter$/],
     [/chart/, '-- chart: pie status users', /^line 11: a chart is written/],
-    [/chart/, '-- chart: bar status user', /^line 11: the chart names "user", which is none of the columns; users is$/],
+    [/chart/, '-- chart: bar status user', /^line 11: the chart names "user", which is not a column; users is$/],
     [/chart/, '-- chart: bar users status', /^line 11: the chart draws "status", which is text$/],
   ])('says what is wrong with a line: %s → %s', (from, to, problem) => {
     const problems = changed(from, to);

@@ -1,4 +1,4 @@
-/** Pages are made of templates that escape every value they are given, and stand in one frame; nothing else in this room makes markup. */
+/** Templates that escape every value, the parts of pages, and the frame around all pages. All markup of the console is made with them. */
 import { html as template, type SafeHtml } from '@remix-run/html-template';
 import type { ColumnType } from '../data/column-type.ts';
 import { maskedText } from '../data/personal.ts';
@@ -14,13 +14,13 @@ import { version } from '../model/program.ts';
 
 export type Html = SafeHtml;
 
-/** What may stand in a template. A truth value may not: it would be printed as a word. */
+/** A value in a template. Booleans are not allowed: they would be printed as words. */
 export type Part = Html | string | number | null | undefined | readonly Part[];
 
-/** Markup. Every other value is escaped, and shown so that it neither hides nor turns round what stands beside it. */
+/** Makes markup. Escapes all other values, and makes visible text harmless: it cannot hide or reverse what is beside it. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
-  const shown = shownPlaces(strings);
-  return markup(strings, ...parts.map((part, at) => (shown[at] === true ? harmlessPart(part) : part)));
+  const isVisible = visibleParts(strings);
+  return markup(strings, ...parts.map((part, at) => (isVisible[at] === true ? harmlessPart(part) : part)));
 }
 
 const markup = template as (strings: TemplateStringsArray, ...parts: Part[]) => Html;
@@ -30,24 +30,24 @@ function harmlessPart(part: Part): Part {
   return Array.isArray(part) ? part.map((each: Part) => harmlessPart(each)) : part;
 }
 
-const shownOf = new WeakMap<TemplateStringsArray, readonly boolean[]>();
+const visiblePartsOf = new WeakMap<TemplateStringsArray, readonly boolean[]>();
 
-/** Which values of the template are shown, rather than stand within a tag or in a field for text. */
-function shownPlaces(strings: TemplateStringsArray): readonly boolean[] {
-  const known = shownOf.get(strings);
+/** Finds the values of the template that are visible text, not inside a tag or a textarea. */
+function visibleParts(strings: TemplateStringsArray): readonly boolean[] {
+  const known = visiblePartsOf.get(strings);
   if (known !== undefined) return known;
   let text = '';
-  const places = strings.map((string) => {
+  const visible = strings.map((string) => {
     text += string;
     return text.lastIndexOf('<') <= text.lastIndexOf('>') && !/<textarea[^<>]*>$/.test(text);
   });
-  shownOf.set(strings, places);
-  return places;
+  visiblePartsOf.set(strings, visible);
+  return visible;
 }
 
 export const nothing = html``;
 
-/** A moment in UTC; a script shows it in the reader's zone, with UTC on hover. Null is a dash. */
+/** A time in UTC; null is a dash. The script shows it in the reader's time zone, and in UTC on hover. */
 export function timeTag(at: Timestamp | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const instant = parseInstant(at);
@@ -60,7 +60,7 @@ function instantTag(instant: number, words: string, more: Part = null): Html {
   return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC" ${more}>${words}</time>`;
 }
 
-/** How long ago something was, as a time that ages on the screen where scripts run. */
+/** How long ago something was. The script keeps the age up to date. */
 export function ageTag(at: Timestamp | string | null, now: number): Html {
   const instant = at === null ? undefined : parseInstant(at);
   if (instant === undefined) return html`<span class="none">never</span>`;
@@ -80,14 +80,14 @@ export function buttonForm(action: string, words: string, kind: 'quiet' | 'dange
   return postForm(action, html`<button class="${kind}">${words}</button>`);
 }
 
-/** A line of text in a form, under its label; nothing that was typed before is offered. */
+/** A text field of a form. The browser offers nothing that was typed before. */
 export function textField(label: Part, name: string, more: Part = null): Html {
   return html`<p>
     <label>${label} <input name="${name}" autocomplete="off" ${more} /></label>
   </p>`;
 }
 
-/** What is typed to stay on record. @param required where it must be, with what was typed in a form that was refused */
+/** A field for a reason that stays on record. @param required set if a reason is required, with the text of a refused form */
 export function reasonField(label: string, name: string, required?: { readonly typed: string | null }): Html {
   const value = required === undefined ? null : html`required value="${required.typed}"`;
   return textField(label, name, html`maxlength="500" ${value}`);
@@ -106,7 +106,7 @@ export function optionTag(value: string, chosen: string | null, words = value): 
   return html`<option value="${value}" ${value === chosen ? html`selected` : null}>${words}</option>`;
 }
 
-/** Names with what is known of each; what is not known is left out. */
+/** A list of names and values. Leaves out empty values. */
 export function factsTag(facts: readonly (readonly [name: string, value: Part])[]): Html {
   return html`<dl>
     ${facts.map(([name, value]) =>
@@ -118,10 +118,10 @@ export function factsTag(facts: readonly (readonly [name: string, value: Part])[
   </dl>`;
 }
 
-/** The heading of a column, and a cell of it; numbers stand to the right. */
+/** The heading of a column, and how to make a cell. Numbers are aligned to the right. */
 export type Column<Row> = readonly [head: Part, cell: (row: Row) => Part, side?: 'number' | undefined];
 
-/** A table with a caption for whoever does not see it; `empty` stands in its place where there is no row. */
+/** A table with a caption for screen readers; without rows, the text `empty`. */
 export function tableTag<Row>(
   caption: string,
   columns: readonly Column<Row>[],
@@ -151,7 +151,7 @@ export function tableTag<Row>(
   </div>`;
 }
 
-/** A box to tick for each value. @param meanings what is said of each, which then has a line of its own */
+/** A checkbox for each value. @param meanings explanations; a value with one gets its own line */
 export function choiceTags(
   field: string,
   values: readonly string[],
@@ -169,19 +169,19 @@ export function choiceTags(
   });
 }
 
-/** A message in which `commands` and names stand as code. */
+/** A message, with the parts in backquotes as code. */
 export function prose(text: string): Part {
   return text.split('`').map((part, at) => (at % 2 === 0 ? part : html`<code>${part}</code>`));
 }
 
-/** What a page says of something that is wrong, and what to do about it. */
+/** A box that says what is wrong and what to do. */
 export function problemTag(problem: string, advice?: string): Html {
   return html`<div class="problem" role="alert">
     <strong>${prose(problem)}</strong>${advice === undefined ? null : html`<p class="lines">${prose(advice)}</p>`}
   </div>`;
 }
 
-/** The same of what was refused, with the status of its page. */
+/** The same for an error, in words for a browser and without secrets. */
 export function refusalTag({ message, advice }: OperatorError, { redact }: Pick<ConsolePorts, 'redact'>): Html {
   return problemTag(inBrowser(redact(message)), advice === undefined ? undefined : inBrowser(redact(advice)));
 }
@@ -194,7 +194,7 @@ export function refusalStatus(error: OperatorError): number {
 const signs = { good: '✓', wait: '…', bad: '✗', plain: '·' } as const;
 type Mark = keyof typeof signs;
 
-/** How the states of runs, comparisons, rows, approvals, accounts and workers are marked; every other is bad. */
+/** The marks of the states of runs, comparisons, rows, approvals, accounts and workers. All other states are bad. */
 const marks: Readonly<Record<string, Mark>> = {
   ...marked('good', 'complete', 'equal', 'applied', 'approved', 'active', 'works'),
   ...marked('wait', 'running', 'incomplete', 'blocked', 'sending', 'acknowledged', 'not_submitted', 'waiting', 'waits'),
@@ -205,19 +205,19 @@ function marked(mark: Mark, ...states: readonly string[]): Readonly<Record<strin
   return Object.fromEntries(states.map((state) => [state, mark]));
 }
 
-/** A state, or words with a mark of their own; with a sign beside it: colour alone tells nothing to those who do not see it. */
+/** A state, or a text with the given mark. The sign beside it helps those who cannot see the colour. */
 export function stateTag(state: string, own?: Mark): Html {
   const mark = own ?? marks[state] ?? 'bad';
   const words = state === 'needs_human' ? 'needs a person' : own === undefined ? state.replaceAll('_', ' ') : state;
   return html`<span class="state ${mark}"><span aria-hidden="true">${signs[mark]} </span>${words}</span>`;
 }
 
-/** Characters of a cell in a table; the page of the record has all of them. */
-const mostShown = 120;
+/** How many characters of a cell a table shows. The page of the record shows all. */
+const maxShown = 120;
 
 /**
- * A cell of the mirror. What people and servers have written there may be anything: a text cannot turn the direction of what stands
- * beside it. @param isWhole not cut
+ * A cell of the mirror. It may hold any text, so it is isolated: it cannot change the text direction beside it.
+ * @param isWhole whether to show long texts whole
  */
 export function cellTag(cell: Cell, type: ColumnType | undefined, isWhole = false): Part {
   if (cell === null) return html`<span class="none">–</span>`;
@@ -229,24 +229,24 @@ export function cellTag(cell: Cell, type: ColumnType | undefined, isWhole = fals
   return html`<bdi>${isWhole ? cell : cutText(cell)}</bdi>`;
 }
 
-/** Amounts to the cent, and every digit of what has more. */
+/** Shows amounts to the cent, or with all digits if there are more. */
 function numberText(value: number, type: ColumnType | undefined): string {
   const cents = value.toFixed(2);
   return type === 'decimal' && Number(cents) === value ? cents : String(value);
 }
 
 function cutText(text: string): string {
-  const characters = harmless(text.length > 4 * mostShown ? text.slice(0, 4 * mostShown) : text);
-  return characters.length <= mostShown ? characters : `${characters.slice(0, mostShown).toWellFormed()}…`;
+  const start = harmless(text.length > 4 * maxShown ? text.slice(0, 4 * maxShown) : text);
+  return start.length <= maxShown ? start : `${start.slice(0, maxShown).toWellFormed()}…`;
 }
 
-/** Where the cells of such a column stand. */
+/** The alignment of a column of this type. */
 export function sideOf(type: ColumnType | undefined): 'number' | undefined {
   return type === 'integer' || type === 'decimal' || type === 'double' ? 'number' : undefined;
 }
 
-/** Messages that name a command or a flag of the command line, in words for somebody who has a browser. */
-const words: readonly (readonly [RegExp, string])[] = [
+/** Replaces commands and flags in messages by what they are called in the browser. */
+const browserTexts: readonly (readonly [RegExp, string])[] = [
   [/admin-mirror bulk resolve (\S+) --row (\d+) --applied --reason "…"\.?/g, 'on the page of row $2 of batch $1.'],
   [/`?admin-mirror bulk resume with --again --reason "…"`?/g, 'say why beside the button Go on'],
   [/runs `admin-mirror bulk approve (\S+?)`/g, 'approves it on the page of batch $1'],
@@ -266,7 +266,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/with `admin-mirror query --explain`/g, 'with “Show its plan” on the page SQL'],
   [/`admin-mirror schema`/g, 'The page SQL'],
   [/(bulk\.max_\w+) allows \((\S+?)\)/g, 'the limit of $2 ($1)'],
-  // What is left is for whoever has a terminal.
+  // All other commands exist only on the command line.
   [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],
   [
     /(?:To send it a second time on purpose|or send it again with):? --again --reason "…"\.?/g,
@@ -283,14 +283,14 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/it also needs the flag --allow-force/g, 'tick that under "More" beside the sheet, too'],
 ];
 
-/** The text as it reads in a browser. */
+/** Rewords a message of the command line for the browser. */
 export function inBrowser(text: string): string {
-  const said = words.reduce((so, [from, to]) => so.replaceAll(from, to), text);
-  return said.replaceAll(/(^|[.!?] )the page (of batch|People)/g, '$1The page $2');
+  const reworded = browserTexts.reduce((so, [from, to]) => so.replaceAll(from, to), text);
+  return reworded.replaceAll(/(^|[.!?] )the page (of batch|People)/g, '$1The page $2');
 }
 
-/** Pages that the head of every page leads to, in this order, where the caller may see them. */
-const places = [
+/** The main menu, in this order. A caller sees only the pages that their roles allow. */
+const menu = [
   ['/', 'Home'],
   ['/runs', 'Runs'],
   ['/data', 'Data'],
@@ -304,7 +304,7 @@ export interface Frame {
   readonly title: string;
   readonly body: Html;
   readonly refresh?: number | undefined;
-  /** The page leads there by itself. */
+  /** The page opens this address by itself. */
   readonly onward?: string;
   readonly visit: Visit;
   readonly routes: readonly Route[];
@@ -318,7 +318,7 @@ export interface Frame {
 export function documentOf({ title, body, refresh, onward, visit, routes, assets, server, isReadOnly }: Frame): string {
   const { caller, link } = visit;
   const roles = caller?.account.roles ?? null;
-  const shown = places.filter(([path]) =>
+  const entries = menu.filter(([path]) =>
     routes.some((route) => route.method === 'GET' && route.path === path && isAllowed(route.access, roles)),
   );
   const document = html`<html lang="en">
@@ -337,7 +337,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
       <a class="skip" href="#main">Skip to the content</a>
       <header>
         <a class="brand" href="${link('/')}">admin-mirror</a>
-        ${caller === null ? null : html`<nav aria-label="Main">${shown.map((place) => navTag(place, visit))}</nav>`}
+        ${caller === null ? null : html`<nav aria-label="Main">${entries.map((entry) => navTag(entry, visit))}</nav>`}
         ${caller === null ? null : whoTag(visit)}
       </header>
       <main id="main" tabindex="-1">
@@ -351,7 +351,7 @@ export function documentOf({ title, body, refresh, onward, visit, routes, assets
   return `<!doctype html>\n${document.valueOf()}`;
 }
 
-function navTag([path, name]: (typeof places)[number], { path: here, link }: Visit): Part {
+function navTag([path, name]: (typeof menu)[number], { path: here, link }: Visit): Part {
   const isHere = path === '/' ? here === '/' : here === path || here.startsWith(`${path}/`);
   return html`<a href="${link(path)}" ${isHere ? html`aria-current="page"` : null}>${name}</a>`;
 }
@@ -364,13 +364,13 @@ function whoTag({ caller, link }: Visit): Part {
 
 const types = { css: 'text/css; charset=utf-8', js: 'text/javascript; charset=utf-8', svg: 'image/svg+xml' } as const;
 
-/** Named by its content too, so that browsers may keep it for ever. */
+/** The path contains a hash of the content, so browsers may keep the file for ever. */
 function asset(name: string, kind: keyof typeof types) {
   const { bytes } = readRegularFile(fileURLToPath(new URL(`./assets/${name}.${kind}`, import.meta.url)));
   return { path: `/assets/${name}-${hash('sha256', bytes).slice(0, 12)}.${kind}`, type: types[kind], bytes };
 }
 
-/** Reads them from beside this file. */
+/** Reads the files beside this module. */
 export function loadAssets() {
   return { style: asset('console', 'css'), script: asset('console', 'js'), icon: asset('icon', 'svg') };
 }

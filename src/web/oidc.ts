@@ -1,4 +1,4 @@
-/** Signing in by OpenID Connect: a provider only says who somebody is; only an active account of ours signs in by it. */
+/** Signing in with OpenID Connect. The provider says who somebody is; the person still needs an active account of this program. */
 import { randomBytes } from 'node:crypto';
 import * as client from 'openid-client';
 import { fetch } from 'undici';
@@ -11,7 +11,7 @@ import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
-/** Who is asked for again, before an approval: only the same person, in the same session, confirms. */
+/** The person who must sign in at the provider again before an approval, in the same session. */
 interface Again {
   readonly account: string;
   readonly session: string;
@@ -26,18 +26,18 @@ interface Pending {
   readonly until: number;
 }
 
-/** What the pages use of it. */
+/** The OpenID provider, as the pages use it. */
 export type Oidc = NonNullable<ReturnType<typeof openOidc>>;
 
-/** It went wrong on the way to the provider and back; the page of signing in says so. */
+/** Signing in at the provider failed. The sign-in page shows why. */
 export class SignInFailed extends UsageError {}
 
 const limits = {
-  /** From the first page to the way back. */
+  /** How long a person may take at the provider. */
   pendingMs: 10 * minuteMs,
-  /** Between confirming and approving. */
+  /** How long a confirmation is good for an approval. */
   confirmedMs: 5 * minuteMs,
-  /** The oldest go first. */
+  /** How many sign-ins may be under way; the oldest are forgotten first. */
   pending: 1_000,
   requestSeconds: 10,
 } as const;
@@ -49,19 +49,19 @@ interface OidcPorts {
   readonly keepSecret: (word: string) => void;
 }
 
-/** The provider of the settings; null where there is none. Nothing is requested yet. Throws a UsageError. */
+/** Opens the provider of the settings; null if none is set. Sends no request yet. Throws a UsageError. */
 export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, releases: Releases) {
   const { issuer, clientId, claim } = settings.serve.oidc;
   if (issuer === undefined) return null;
   const server = new URL(issuer);
   if (server.protocol !== 'https:' && !isLoopback(server.hostname)) {
-    throw new UsageError('serve.oidc.issuer is not https: whoever listens could sign in as somebody else', {
-      advice: 'Give the https:// address of the provider.',
+    throw new UsageError('serve.oidc.issuer is not https: somebody who listens could sign in as another person', {
+      advice: 'Set the https:// address of the provider.',
     });
   }
   if (clientId === undefined) {
     throw new UsageError('serve.oidc.client_id is not set', {
-      advice: 'Register the console with the provider, and set the client id that it gives.',
+      advice: 'Register the console with the provider, and set the client id that it gives you.',
     });
   }
   const secret = secretOf(settings);
@@ -74,7 +74,7 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
   const confirmed = new Map<string, number>();
 
   let found: Promise<client.Configuration> | undefined;
-  /** Asked for at the first need, and again until it was given. */
+  /** Requests the configuration when it is first needed, and again after a failure. */
   function configuration(): Promise<client.Configuration> {
     found ??= client
       .discovery(
@@ -91,7 +91,7 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       )
       .catch((error: unknown) => {
         found = undefined;
-        throw new UnreachableError(`the provider of sign-ins at ${server.origin} does not respond as one`, {
+        throw new UnreachableError(`there is no working OpenID provider at ${server.origin}`, {
           advice: 'Sign in with your password, or try again later. `serve.oidc.issuer` says where the provider is.',
           cause: error,
         });
@@ -104,9 +104,9 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
   }
 
   return {
-    /** The provider, for the words on a button. */
+    /** The name of the provider, for buttons. */
     name: server.host,
-    /** Where the browser is sent, and what it keeps until it comes back. */
+    /** Begins a sign-in. Returns the address to open and the ticket that the browser must bring back. */
     begin: async ({ callback, next, again }: Pick<Pending, 'next' | 'again'> & { readonly callback: string }) => {
       const config = await configuration();
       const verifier = client.randomPKCECodeVerifier();
@@ -129,13 +129,13 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       pending.set(ticket, { state, nonce, verifier, next, again, until: now + limits.pendingMs });
       return { to: address.href, ticket };
     },
-    /** What the provider's claim says, and what was begun. Throws a SignInFailed for anything else that comes back, or an UnreachableError. */
+    /** Returns the name from the provider's claim, and what `begin` was called with. Throws a SignInFailed or an UnreachableError. */
     finish: async (ticket: string | null, callback: URL) => {
       const began = pending.get(ticket ?? '');
-      // Once: who comes back a second time with the same code gets nothing for it.
+      // A ticket works once, so the same code cannot be used a second time.
       pending.delete(ticket ?? '');
       if (began === undefined || began.until <= clock.now()) {
-        throw new SignInFailed('this sign-in was used, took too long, or began in another browser', {
+        throw new SignInFailed('this sign-in was already used, took too long, or was begun in another browser', {
           advice: 'Begin again.',
         });
       }
@@ -148,31 +148,31 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
       });
       const name = claims[claim];
       if (typeof name !== 'string' || name === '') {
-        throw new SignInFailed(`${server.host} does not say your ${claim}, by which accounts are found here`, {
+        throw new SignInFailed(`${server.host} did not send your ${claim}, which is needed to find your account`, {
           advice: 'An admin of the console can name another claim in serve.oidc.claim.',
         });
       }
       if (claim === 'email' && claims['email_verified'] !== true) {
-        throw new SignInFailed(`${server.host} does not vouch for your email address`, {
+        throw new SignInFailed(`${server.host} has not verified your email address`, {
           advice: 'Confirm the address there. An admin of the console can name another claim in serve.oidc.claim.',
         });
       }
       return { name, next: began.next, again: began.again };
     },
-    /** Somebody was asked again, and it was the same person. */
+    /** Records that the person of this session has signed in again. */
     confirm: ({ session }: Again): void => {
       for (const [each, until] of confirmed) if (until <= clock.now()) confirmed.delete(each);
       confirmed.set(session, clock.now() + limits.confirmedMs);
     },
     /** Whether the session was confirmed a moment ago. */
     isConfirmed,
-    /** The same, once: the next approval wants it again. */
+    /** The same, and uses the confirmation up: the next approval needs a new one. */
     takeConfirmation: (session: string): boolean => {
-      const is = isConfirmed(session);
+      const wasConfirmed = isConfirmed(session);
       confirmed.delete(session);
-      return is;
+      return wasConfirmed;
     },
-    /** Where somebody signs out of the provider, too; null where it has no such page. */
+    /** The page that signs out of the provider, too; null if it has none. */
     signOutAddress: async (): Promise<string | null> => {
       const config = await configuration();
       return config.serverMetadata().end_session_endpoint === undefined ? null : client.buildEndSessionUrl(config).href;
@@ -180,23 +180,23 @@ export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, rel
   };
 }
 
-/** What the provider says of the person: in the token, and where the claim is not there, on its page for that. */
+/** Returns the claims of the token, and of the provider's userinfo endpoint if there is one. */
 async function claimsOf(config: client.Configuration, callback: URL, { state, nonce, verifier, again }: Pending) {
   const tokens = await client.authorizationCodeGrant(config, callback, {
     expectedState: state,
     expectedNonce: nonce,
     pkceCodeVerifier: verifier,
     idTokenExpected: true,
-    // Signed in again just now; a minute is for clocks that differ.
+    // The person must have signed in just now. A minute allows for clocks that differ.
     ...(again === null ? {} : { maxAge: 60 }),
   });
   const claims = tokens.claims();
-  if (claims === undefined) throw new Error('it gave no token');
+  if (claims === undefined) throw new Error('it sent no token');
   if (config.serverMetadata().userinfo_endpoint === undefined) return { ...claims };
   return { ...(await client.fetchUserInfo(config, tokens.access_token, claims.sub)), ...claims };
 }
 
-/** In the words of the library and of the provider, which may say anything. */
+/** Returns the reason in the words of the library or the provider, which may be any text. */
 function reasonOf(error: unknown): string {
   if (error instanceof client.AuthorizationResponseError || error instanceof client.ResponseBodyError) {
     return error.error_description ?? error.error;
@@ -204,7 +204,7 @@ function reasonOf(error: unknown): string {
   return messageOf(error);
 }
 
-/** As it stands in the header that is sent: every sign but letters and digits is encoded. */
+/** Returns the secret as the request header contains it, with everything but letters and digits encoded. */
 function asSent(secret: string): string {
   return encodeURIComponent(secret)
     .replaceAll(/[-_.!~*'()]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)

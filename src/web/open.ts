@@ -1,4 +1,4 @@
-/** The console over the mirror and the journal of the settings, as the command `serve` and every test open it. */
+/** Opens the console over the mirror and the journal of the settings, for the command `serve` and for tests. */
 import type { ConsolePorts } from './route.ts';
 import { randomBytes } from 'node:crypto';
 import type { Sleep } from '../api/rate.ts';
@@ -16,24 +16,25 @@ import { commandRunner } from '../worker/command.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
 import { openOidc } from './oidc.ts';
-import { Planning, Uploads } from './planning.ts';
+import { Planning } from './planning.ts';
 import { Sendings } from './sendings.ts';
 import { type ConsoleAddress, listenFor } from './server.ts';
+import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
-  /** How commands of this program are started. */
+  /** How to start commands of this program. */
   readonly commands: Pick<Parameters<typeof commandRunner>[0], 'folder' | 'environment' | 'globalFlags'>;
   readonly address: ConsoleAddress;
   readonly actor: Actor;
-  /** Takes a secret that a file of the settings holds; `redact` knows it from then on. */
+  /** Makes `redact` remove this secret too. */
   readonly keepSecret: (word: string) => void;
-  /** How sending waits; in real time where it is left out. */
+  /** How sending waits; in real time by default. */
   readonly sleep?: Sleep;
-  /** All of the config file; none where it is left out. */
+  /** All servers of the config file; none by default. */
   readonly servers?: readonly ServerReading[];
 }
 
-/** Opens it, and listens. Throws a UsageError or a FileError. */
+/** Opens the console and starts to listen. Throws a UsageError or a FileError. */
 export async function openConsole(
   { settings, log, clock, signal }: Surroundings,
   { address, actor, redact, keepSecret, commands, sleep = realSleep, servers = [] }: ConsoleOptions,
@@ -51,7 +52,7 @@ export async function openConsole(
   const uploads = releases.add(await new Uploads(surroundings, planning).open());
   const sendings = releases.add(new Sendings(surroundings, sleep));
   const ports = {
-    consoleRuns: openByHand(surroundings, commands, releases),
+    consoleRuns: openConsoleRuns(surroundings, commands, releases),
     status: openWholeStatus(settings, clock),
     servers: statesOf(servers, clock),
     settings,
@@ -75,7 +76,7 @@ export async function openConsole(
   return { url, first };
 }
 
-/** Looking at a hundred servers takes a second: once a minute, for all readers, is enough. */
+/** Reads the states once a minute, for all readers: with a hundred servers, that takes a second. */
 function statesOf(servers: readonly ServerReading[], clock: Clock): ConsolePorts['servers'] {
   let last: { readonly at: number; readonly states: Promise<readonly ServerState[]> } | undefined;
   return () => {
@@ -87,34 +88,34 @@ function statesOf(servers: readonly ServerReading[], clock: Clock): ConsolePorts
   };
 }
 
-/** What still runs is waited for when it is released. */
-function openByHand(
+/** The release waits for the runs that have not ended. */
+function openConsoleRuns(
   { settings, clock, log, signal }: Surroundings,
   commands: ConsoleOptions['commands'],
   releases: Releases,
 ): ConsoleRuns {
-  // Below it on the stack: the store is closed after the last run is on record.
+  // Below the runs on the stack, so that the store is closed after the last run is recorded.
   const opened = releases.add(new Releases());
   const openStore = () => openWorkerStore(settings, clock, opened);
   return releases.add(new ConsoleRuns({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
 }
 
-/** The link by which the first admin is made, once. */
+/** The link that creates the first admin, once. */
 export class FirstAccount {
   /** `/first/…` */
   readonly path = `/first/${randomBytes(24).toString('base64url')}`;
   #isUsed = false;
 
-  /** Whether the path is that of the link, which may still be used. */
+  /** Whether this is the path of the link and the link can still be used. */
   isOpen(path: string): boolean {
     return !this.#isUsed && isSameWord(path, this.path);
   }
 
-  /** Does it with the link, which cannot be used meanwhile, nor any more unless it fails. */
-  async use<T>(doing: () => Promise<T>): Promise<T> {
+  /** Uses the link up. If `work` fails, the link can be used again. */
+  async use<T>(work: () => Promise<T>): Promise<T> {
     this.#isUsed = true;
     try {
-      return await doing();
+      return await work();
     } catch (error) {
       this.#isUsed = false;
       throw error;

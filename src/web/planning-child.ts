@@ -1,4 +1,4 @@
-/** The process that reads, checks and plans a large sheet for the console: it can change nothing. */
+/** The process that reads, checks and plans a large sheet for the console. It can change nothing. */
 import { Buffer } from 'node:buffer';
 import { serveJob } from '../data/job-child.ts';
 import type { Log } from '../model/log.ts';
@@ -16,9 +16,9 @@ serveJob(async function* (task, emit) {
     (fields, message) =>
       emit({ kind: 'log', level, fields, message });
   const log = { debug: logged('debug'), info: logged('info'), warn: logged('warn'), error: logged('error') };
-  // Of a shared store, the clock of this machine gives way to that of the database.
+  // With a shared store, the clock of the database counts, not that of this machine.
   const clock = aheadMs === 0 ? systemClock : { now: () => Date.now() + aheadMs };
-  // Nobody stops it from within: the process itself is ended.
+  // Never aborted: the console ends this process instead.
   const { signal } = new AbortController();
   const parts = planParts({ settings: receivedSettings(settings), log, clock, signal }, job);
   for await (const part of parts) yield Buffer.from(`${JSON.stringify(part)}\n`);

@@ -1,11 +1,10 @@
 /**
- * Sheets that people hand in, kept in a private folder beside the journal until they are planned, and the plans made of them. What
- * takes long is planned in a process of its own, which can change nothing: the console stores its rows in the name of the account.
- * Section "The console" of docs/architecture.md.
+ * Plans the sheets that people hand in, and the undoing of batches. Whatever takes long is planned in a separate process that can change
+ * nothing; the console stores the rows in the name of the account. Section "The console" of docs/architecture.md.
  */
 import { Buffer } from 'node:buffer';
-import { stat, readdir, rm } from 'node:fs/promises';
-import { extname, dirname, join } from 'node:path';
+import { stat } from 'node:fs/promises';
+import { extname } from 'node:path';
 import pLimit from 'p-limit';
 import { actionOf } from '../bulk/actions.ts';
 import type { Again } from '../bulk/approval.ts';
@@ -19,49 +18,43 @@ import { openJournal, openJournalForReading } from '../journal/open.ts';
 import type { Batch, NewBatch, NewIntent } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
-import { FileError, IncompleteError, UsageError, OperatorError } from '../model/errors.ts';
+import { FileError, IncompleteError, UsageError } from '../model/errors.ts';
 import { moduleBeside } from '../model/program.ts';
 import { moneyText } from '../model/money.ts';
 import { withReleases, Releases } from '../model/releases.ts';
+import { systemClock } from '../model/time.ts';
 import { type PassedSettings, passedSettings } from '../settings/passed.ts';
 import type { Surroundings } from '../settings/settings.ts';
-import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import type { Action } from '../bulk/action.ts';
-import { explainFileError, makeFolder } from '../model/files.ts';
-import { hourMs, systemClock } from '../model/time.ts';
 
 type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
 
-interface SheetJob {
+export interface SheetJob {
   readonly kind: 'sheet';
   readonly file: string;
-  /** As it was called where it came from. */
+  /** The name of the file that the person chose. */
   readonly name: string;
   readonly action: string;
-  /** Of an .xlsx; null for the first that can be seen. */
+  /** The sheet of an .xlsx file; null for the first visible one. */
   readonly sheet: string | null;
   readonly mark: DecimalMark;
   readonly again: Again;
   readonly allowForce: boolean;
 }
 
-/** What somebody must say before the sheet can be planned. */
-type PlanQuestion = Pick<MarkQuestion, 'row' | 'text' | 'count'> & {
+/** What the person must answer before the sheet can be planned. */
+export type PlanQuestion = Pick<MarkQuestion, 'row' | 'text' | 'count'> & {
   readonly readings: readonly { readonly mark: Exclude<DecimalMark, null>; readonly amount: string }[];
 };
 
-/** What the process is sent, once. */
+/** The one message to the planning process. */
 export interface PlanTask {
   readonly job: PlanJob;
   readonly settings: PassedSettings;
-  /** By how much the clock of the console is ahead of that of the machine, ms. */
+  /** How far the clock of the console is ahead of the machine's, ms. */
   readonly aheadMs: number;
 }
 
-/** The first part is a question, or the batch; then its rows follow. */
+/** The first part is a question or the batch; the rows of the batch follow. */
 type PlanPart =
   | { readonly question: PlanQuestion }
   | { readonly batch: NewBatch }
@@ -69,21 +62,21 @@ type PlanPart =
 
 export const planLimits = {
   rows: 100_000,
-  /** What is planned at once in the process of the console: starting another one would take longer. */
+  /** Up to these sizes, the console plans in its own process: starting another one would take longer. */
   hereBytes: 16 * 1024,
   hereRows: 500,
-  /** Rows that go from one process to the other at once. */
+  /** Rows in one message between the processes. */
   partRows: 200,
 } as const;
 
-/** Does the job, and stores nothing. Throws an OperatorError for what cannot be planned. */
+/** Plans the job, and stores nothing. Throws an OperatorError if it cannot be planned. */
 export async function* planParts(surroundings: Surroundings, job: PlanJob): AsyncGenerator<PlanPart> {
   const releases = new Releases();
   try {
     const journal = await openJournalForReading(surroundings.settings, surroundings.clock, releases);
-    // The console has made it.
-    if (journal === undefined) throw new FileError('the journal is gone', { advice: 'Put it back as it was.' });
-    const found = job.kind === 'undo' ? await undoOf(journal, job.batch) : await ofSheet(surroundings, job);
+    // The console created it when it started.
+    if (journal === undefined) throw new FileError('the journal is gone', { advice: 'Put the file back.' });
+    const found = job.kind === 'undo' ? await undoOf(journal, job.batch) : await plannableOf(surroundings, job);
     if ('question' in found) {
       yield found;
       return;
@@ -102,7 +95,7 @@ export async function* planParts(surroundings: Surroundings, job: PlanJob): Asyn
   }
 }
 
-async function ofSheet(
+async function plannableOf(
   { settings, signal }: Surroundings,
   job: SheetJob,
 ): Promise<Plannable | { readonly question: PlanQuestion }> {
@@ -123,23 +116,23 @@ async function ofSheet(
   return { action, rows, source: { file: { name, bytes: read.bytes, hash: read.hash }, undoOf: null, again } };
 }
 
-/** Plans what people hand in, one large sheet after the other: each takes its memory meanwhile. */
+/** Plans large sheets one after the other, since each one takes a lot of memory. */
 export class Planning {
   readonly #surroundings: Surroundings;
-  readonly #one = pLimit(1);
+  readonly #oneAtATime = pLimit(1);
 
   constructor(surroundings: Surroundings) {
     this.#surroundings = surroundings;
   }
 
-  /** Plans it, and stores the batch as the actor; or gives what has to be said first. Throws where it cannot be planned. */
+  /** Plans the job and stores the batch as the actor, or returns a question. Throws an OperatorError if it cannot be planned. */
   async plan(job: PlanJob, actor: Actor, signal: AbortSignal): Promise<Batch | { readonly question: PlanQuestion }> {
     if (await isSmall(job)) return this.#store(planParts({ ...this.#surroundings, signal }, job), actor);
-    return this.#one(() => this.#store(this.#aside(job, signal), actor));
+    return this.#oneAtATime(() => this.#store(this.#planInChild(job, signal), actor));
   }
 
-  /** The parts as a process gives them. */
-  async *#aside(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
+  /** Yields the parts that the planning process sends. */
+  async *#planInChild(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
     signal.throwIfAborted();
     const { settings, clock, log } = this.#surroundings;
     const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), lostProcess);
@@ -159,7 +152,7 @@ export class Planning {
       const { batch } = first;
       const { settings, clock } = this.#surroundings;
       return await withReleases(async (releases) =>
-        // Over a connection of its own: others wait for one that stores many rows.
+        // Uses a separate connection, because storing many rows would block the shared one.
         storePlan(await openJournal(settings, actor, clock, releases), { batch, rows: rowsIn(parts) }),
       );
     } finally {
@@ -170,14 +163,14 @@ export class Planning {
 
 async function isSmall(job: PlanJob): Promise<boolean> {
   if (job.kind === 'undo') return job.rows <= planLimits.hereRows;
-  // How much a packed one holds shows only once it is read.
+  // An .xlsx file is compressed: its real size shows only when it is read.
   return extname(job.file) !== '.xlsx' && (await stat(job.file)).size <= planLimits.hereBytes;
 }
 
 function lostProcess(how: string): IncompleteError {
   return new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
     advice:
-      'Nothing was planned. If it was the system that ended it, memory was short: split the sheet into smaller files.',
+      'Nothing was planned. If the operating system ended it, it was short of memory: split the sheet into smaller files.',
   });
 }
 
@@ -198,145 +191,5 @@ async function* partsIn(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<PlanP
       from = end + 1;
     }
     if (from < chunk.length) begun.push(chunk.subarray(from));
-  }
-}
-
-/** What somebody has said of a sheet. */
-export interface SheetWords extends Pick<SheetJob, 'sheet' | 'again' | 'allowForce'> {
-  readonly action: Action;
-}
-
-export interface KeptSheet extends SheetWords {
-  readonly id: string;
-  /** As it was called where it came from. */
-  readonly name: string;
-  /** The account that sent it. */
-  readonly account: string;
-  readonly question: PlanQuestion;
-}
-
-const uploadLimits = {
-  /** Sheets that wait for a word, of all people; the oldest makes room. */
-  kept: 20,
-  keptMs: hourMs,
-} as const;
-
-type Kept = KeptSheet & { readonly file: string; readonly at: number };
-
-const shownName = 120;
-
-export class Uploads {
-  readonly #surroundings: Surroundings;
-  readonly #folder: string;
-  readonly #kept = new Map<string, Kept>();
-  readonly #planning: Planning;
-
-  constructor(surroundings: Surroundings, planning: Planning) {
-    this.#surroundings = surroundings;
-    this.#planning = planning;
-    this.#folder = join(dirname(surroundings.settings.store.journal), 'uploads');
-  }
-
-  /** Removes what a console that was killed has left. */
-  async open(): Promise<this> {
-    makeFolder(this.#folder);
-    for (const name of await readdir(this.#folder)) {
-      const file = join(this.#folder, name);
-      const found = await stat(file).catch(() => null);
-      if (found !== null && found.mtimeMs < Date.now() - uploadLimits.keptMs) await rm(file, { force: true });
-    }
-    return this;
-  }
-
-  async close(): Promise<void> {
-    for (const { id } of this.#kept.values()) await this.#forget(id);
-  }
-
-  /** Writes the bytes into a file, which whoever wanted it removes. */
-  async keep(bytes: AsyncIterable<Uint8Array>, name: string): Promise<{ readonly id: string; readonly file: string }> {
-    const ending = extname(name).toLowerCase();
-    const id = randomBytes(12).toString('hex');
-    const file = join(this.#folder, `${id}${/^\.[a-z]{1,8}$/.test(ending) ? ending : ''}`);
-    const { signal } = this.#surroundings;
-    try {
-      await pipeline(Readable.from(bytes), createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
-    } catch (error) {
-      await rm(file, { force: true });
-      throw explainFileError(error, 'keep the sheet in', this.#folder) ?? error;
-    }
-    return { id, file };
-  }
-
-  /** Plans the sheet: gives the batch, or the kept sheet where amounts can be read in two ways. Throws a UsageError. */
-  async take(
-    bytes: AsyncIterable<Uint8Array>,
-    name: string,
-    words: SheetWords,
-    actor: Actor,
-    signal: AbortSignal,
-  ): Promise<Batch | KeptSheet> {
-    const { id, file } = await this.keep(bytes, name);
-    let keeps = false;
-    try {
-      const planned = await this.#plan({ ...words, id, file, name: name.slice(0, shownName) }, null, actor, signal);
-      keeps = 'question' in planned;
-      return planned;
-    } finally {
-      if (!keeps) await rm(file, { force: true });
-    }
-  }
-
-  /** The sheet of that account which waits; undefined where there is none any more. */
-  kept(id: string, account: string): KeptSheet | undefined {
-    const found = this.#kept.get(id);
-    return found?.account === account ? found : undefined;
-  }
-
-  /** Plans the sheet that waits, with that mark; with none it is forgotten. */
-  async decide({ id }: KeptSheet, mark: DecimalMark, actor: Actor, signal: AbortSignal): Promise<Batch | null> {
-    const found = this.#kept.get(id);
-    if (found === undefined) return null;
-    try {
-      const planned = mark === null ? null : await this.#plan(found, mark, actor, signal);
-      return planned === null || 'question' in planned ? null : planned;
-    } finally {
-      await this.#forget(id);
-    }
-  }
-
-  async #forget(id: string): Promise<void> {
-    const found = this.#kept.get(id);
-    this.#kept.delete(id);
-    if (found !== undefined) await rm(found.file, { force: true });
-  }
-
-  async #plan(
-    sheet: SheetWords & Pick<Kept, 'id' | 'file' | 'name'>,
-    mark: DecimalMark,
-    actor: Actor,
-    signal: AbortSignal,
-  ): Promise<Batch | KeptSheet> {
-    const { action, file, name, again, allowForce } = sheet;
-    const choices = { action: action.name, sheet: sheet.sheet, mark, again, allowForce };
-    const job = { kind: 'sheet', file, name, ...choices } as const;
-    const planned = await this.#planning.plan(job, actor, signal).catch((error: unknown) => {
-      // Whoever sent it knows it by its own name.
-      if (!(error instanceof OperatorError) || !error.message.includes(file)) throw error;
-      throw new UsageError(error.message.replaceAll(file, name), { advice: error.advice, cause: error });
-    });
-    if (!('question' in planned)) return planned;
-    const { question } = planned;
-    const kept = { ...sheet, question, account: actor.account ?? '', at: this.#surroundings.clock.now() };
-    await this.#makeRoom();
-    this.#kept.set(sheet.id, kept);
-    return kept;
-  }
-
-  async #makeRoom(): Promise<void> {
-    const oldest = [...this.#kept.values()];
-    const late = this.#surroundings.clock.now() - uploadLimits.keptMs;
-    const tooMany = Math.max(0, oldest.length + 1 - uploadLimits.kept);
-    const gone = oldest.filter(({ at }, place) => at < late || place < tooMany);
-    for (const { id } of gone) await this.#forget(id);
   }
 }

@@ -1,4 +1,4 @@
-/** What a route of the console is: its path, who may use it, and what it gives. The table of all of them is routes.ts. */
+/** The types of the console's routes: path, access, and reply. routes.ts has the table of all routes. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Readers } from '../data/reading-process.ts';
 import type { Journal } from '../journal/port.ts';
@@ -13,38 +13,39 @@ import type { ServerState, WholeStatus } from '../worker/open-status.ts';
 import type { FirstAccount } from './open.ts';
 import type { Html } from './html.ts';
 import type { Oidc } from './oidc.ts';
-import type { Planning, Uploads } from './planning.ts';
+import type { Planning } from './planning.ts';
 import type { Sendings } from './sendings.ts';
+import type { Uploads } from './uploads.ts';
 
-/** What the pages work with: everything is opened once, by the command `serve`. */
+/** What the pages work with. The command `serve` opens everything once. */
 export interface ConsolePorts extends Surroundings {
-  /** The text without the key and other secrets. */
+  /** Removes the key and other secrets from the text. */
   readonly redact: (text: string) => string;
   /** The profile and the address of the server, for the foot of every page. */
   readonly serverName: string;
-  /** The account of the system that the console runs under. */
+  /** The operating-system account under which the console runs. */
   readonly actor: Actor;
   readonly people: People;
   readonly sessions: Sessions;
   readonly journal: Journal;
   /** Syncs and comparisons that people start. */
   readonly consoleRuns: ConsoleRuns;
-  /** The state of everything for the first page, read once for all who ask within a second. */
+  /** The state of everything, for the first page. All requests within a second share one reading. */
   readonly status: () => Promise<WholeStatus>;
-  /** Of every server of the config file, the worst first. */
+  /** The state of every server of the config file, the worst first. */
   readonly servers: () => Promise<readonly ServerState[]>;
-  /** Of the mirror. */
+  /** Read the mirror. */
   readonly readers: Readers;
   readonly planning: Planning;
   readonly uploads: Uploads;
   readonly sendings: Sendings;
-  /** How the first admin is made; null where there is one. */
+  /** The link that creates the first admin; null if there is an admin. */
   readonly first: FirstAccount | null;
-  /** Null where nobody signs in by another service. */
+  /** Null if OpenID Connect is not set up. */
   readonly oidc: Oidc | null;
 }
 
-/** Whoever is signed in. */
+/** The signed-in person who sends the request. */
 export interface Caller {
   readonly account: Account;
   readonly session: Session;
@@ -55,27 +56,27 @@ export interface Visit {
   readonly path: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
-  /** The fields of a form; empty where none was sent. */
+  /** The fields of the form; empty if there is no form. */
   readonly form: URLSearchParams;
-  /** Null of whoever is not signed in. */
+  /** Null if nobody is signed in. */
   readonly caller: Caller | null;
-  /** The address of the console as the browser has it, without a path. */
+  /** The address of the console as the browser knows it, without a path. */
   readonly origin: string;
-  /** What the browser kept on its way to a provider of sign-ins; null where there is none. */
+  /** The ticket that the browser kept while the person was at the OpenID provider; null if there is none. */
   readonly ticket: string | null;
-  /** Where the request came from, for the record. */
+  /** The IP address of the browser, for the record. */
   readonly address: string;
-  /** Why a form was refused, where its page is shown again; the reason stands on top of it. */
+  /** Why the form was refused, if its page is shown again. The reason appears on top of the page. */
   readonly refusal: OperatorError | null;
   /** Whether the caller has the role. */
   readonly may: (role: Role) => boolean;
-  /** Whether the caller may use the route with this method and path of the table; it may be left out as it changes something. */
+  /** Whether the caller may use this route of the table. A read-only console lacks the routes that change something. */
   readonly offers: (method: Route['method'], path: string) => boolean;
-  /** The path as a browser asks for it: behind a proxy there may be a folder before it. */
+  /** Turns a path into the address for the browser, which a proxy may have put into a folder. */
   readonly link: (path: string, query?: Readonly<Record<string, string | number | null | undefined>>) => string;
-  /** Aborted when the browser has gone, or the console stops. */
+  /** Aborted when the browser has gone or the console stops. */
   readonly signal: AbortSignal;
-  /** The files of a form, one after the other; the next is read when the one before was taken. */
+  /** The files of the form. The next file is read only after the previous one was consumed. */
   readonly uploads: () => AsyncIterable<Upload>;
 }
 
@@ -83,7 +84,7 @@ export interface Upload {
   readonly field: string;
   readonly name: string;
   readonly bytes: AsyncIterable<Uint8Array>;
-  /** The fields that stood before the file in the form. */
+  /** The fields before the file in the form. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
@@ -93,24 +94,24 @@ export type Reply =
       readonly title: string;
       readonly body: Html;
       readonly status?: number;
-      /** Without scripts, the page is requested again after so many seconds. */
+      /** Without scripts, the browser loads the page again after this many seconds. */
       readonly refresh?: number;
     }
   | { readonly kind: 'redirect'; readonly to: string; readonly cookie?: SessionCookie; readonly ticket?: string }
-  /** A page that leads on by itself: after a redirect from a provider, the browser would send no session. */
+  /** A page that opens the next one by itself. A redirect would still come from the provider, and the browser would send no session. */
   | { readonly kind: 'onward'; readonly to: string; readonly cookie?: SessionCookie }
   | { readonly kind: 'file'; readonly name: string; readonly type: string; readonly chunks: AsyncIterable<Uint8Array> }
-  /** A picture: shown in the page rather than kept. */
+  /** A picture, shown in the page. */
   | { readonly kind: 'picture'; readonly svg: string }
-  /** One line of JSON after the other, each as an event of the stream. */
+  /** Server-sent events, each with one line of JSON. */
   | { readonly kind: 'events'; readonly events: AsyncIterable<unknown> };
 
-/** The token that is to be kept by the browser; null ends it. */
+/** The token for the browser to keep; null ends the session. */
 interface SessionCookie {
   readonly token: string | null;
 }
 
-/** `anybody`: also who is not signed in; `signed-in`: whatever the roles; else whoever has one of these. */
+/** `anybody`: even without signing in; `signed-in`: with any roles or none; otherwise with one of these roles. */
 export type Access = 'anybody' | 'signed-in' | readonly Role[];
 
 export type Handle = (visit: Visit, ports: ConsolePorts) => Reply | Promise<Reply>;
@@ -121,11 +122,11 @@ export interface Route {
   readonly path: string;
   readonly access: Access;
   readonly handle: Handle;
-  /** The page that is shown again, with the reason, where an OperatorError refuses the request. */
+  /** If an OperatorError refuses the request, this page is shown with the reason. */
   readonly refused?: Handle;
-  /** Takes files; their bytes are read as they come. */
+  /** Takes files, whose bytes are read as they arrive. */
   readonly takesFiles?: true;
-  /** Left out where the console is read-only; every POST but signing in and out. */
+  /** A read-only console lacks this route. */
   readonly changes?: true;
 }
 
@@ -136,14 +137,14 @@ export function isAllowed(access: Access, roles: readonly Role[] | null): boolea
   return access === 'signed-in' || access.some((role) => roles.includes(role));
 }
 
-/** There is nothing at that address. */
+/** Nothing exists at that address. */
 export class NotFoundError extends UsageError {}
 
 export function notFound(what = 'there is no such page'): NotFoundError {
   return new NotFoundError(what, { advice: 'It may have been removed, or the address has a mistake.' });
 }
 
-/** The day in the field; undefined where it is empty. Throws a UsageError: what is not of the day asked for looks as if it were. */
+/** Returns the day in the field; undefined if it is empty. Throws a UsageError: ignoring a mistake would show the wrong day. */
 export function dayIn(query: URLSearchParams, field: string): Day | undefined {
   const text = query.get(field)?.trim() ?? '';
   const day = parseDay(text);
@@ -151,19 +152,19 @@ export function dayIn(query: URLSearchParams, field: string): Day | undefined {
   throw new UsageError(`"${text}" is not a day`, { advice: 'Write it as 2026-03-11.' });
 }
 
-/** A page. */
 export function page(title: string, body: Html, more: { status?: number; refresh?: number } = {}): Reply {
   return { kind: 'page', title, body, ...more };
 }
 
-/** What is news each second, for a page that follows something; null where that is over. */
-export async function* everySecond(signal: AbortSignal, news: () => Promise<object | null>): AsyncGenerator {
-  let shown = '';
+/** Calls `read` each second and yields what has changed. When `read` returns null, yields `{ done: true }` and ends. */
+export async function* everySecond(signal: AbortSignal, read: () => Promise<object | null>): AsyncGenerator {
+  let last = '';
   while (!signal.aborted) {
-    const event = (await news()) ?? { done: true };
-    if (JSON.stringify(event) !== shown) yield event;
+    const event = (await read()) ?? { done: true };
+    const text = JSON.stringify(event);
+    if (text !== last) yield event;
     if ('done' in event && event.done === true) return;
-    shown = JSON.stringify(event);
+    last = text;
     await wait(secondMs, undefined, { signal }).catch(() => {});
   }
 }
@@ -172,13 +173,13 @@ export function redirect(to: string): Reply {
   return { kind: 'redirect', to };
 }
 
-/** Whoever is signed in, where the table of routes lets nobody else pass. */
+/** Returns the signed-in person. Only for routes that need one. */
 export function callerOf({ caller }: Pick<Visit, 'caller'>): Caller {
   if (caller === null) throw new Error('the route is for people who are signed in');
   return caller;
 }
 
-/** Who acts where somebody does something on a page. */
+/** Returns the person who acts on a page, for the record. */
 export function actorOf(visit: Pick<Visit, 'caller'>, { actor }: ConsolePorts): Actor {
   return { ...actor, account: callerOf(visit).account.name };
 }

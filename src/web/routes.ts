@@ -1,4 +1,4 @@
-/** Every route of the console with who may use it: there is no page and no button beside this table. */
+/** Every route of the console, with who may use it. No page and no button exists outside of this table. */
 import { type Role, roles, seesPeople } from '../model/actor.ts';
 import { auditPage, chainPage } from './pages/audit.ts';
 import { dataPage, downloadData, relationPage } from './pages/data.ts';
@@ -28,30 +28,30 @@ import { newRunPage, runsPage, startRun } from './pages/runs.ts';
 import type { Access, Handle, Route } from './route.ts';
 
 const auditors: readonly Role[] = ['approver', 'operator', 'admin'];
-/** A statement sees everything, people's data too; of saved reports, others see what is masked. */
+/** A statement sees everything, including data about people. Other roles see saved reports, with masks. */
 const analysts: readonly Role[] = ['analyst', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const makers: readonly Role[] = ['maker'];
-/** Comparing reads the server and changes nothing. */
+/** Comparing only reads the server. */
 const comparers: readonly Role[] = ['maker', 'operator', 'admin'];
 const approvers: readonly Role[] = ['approver'];
-/** Whoever may see what a batch does to whom. */
+/** These roles may see what a batch does to whom. */
 const batchRoles: readonly Role[] = ['maker', 'approver', 'operator', 'admin'];
 const admins: readonly Role[] = ['admin'];
-/** Whoever may see people's data. */
+/** These roles may see data about people. */
 const trusted: readonly Role[] = roles.filter((role) => seesPeople([role]));
 
-/** What looks at something; with the page to show where that is refused. */
+/** A page that only shows something. @param refused the page to show if the request is refused */
 function get(path: string, access: Access, handle: Handle, refused?: Handle): Route {
   return { method: 'GET', path, access, handle, ...(refused !== undefined && { refused }) };
 }
 
-/** A form; left in where the console is read-only. */
+/** A form that a read-only console keeps. */
 function post(...route: Parameters<typeof get>): Route {
   return { ...get(...route), method: 'POST' };
 }
 
-/** A form that changes something. */
+/** A form that changes something, which a read-only console lacks. */
 function change(...route: Parameters<typeof get>): Route {
   return { ...post(...route), changes: true };
 }

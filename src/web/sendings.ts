@@ -1,4 +1,4 @@
-/** Batches that the console sends, whatever becomes of the browser, until it stops. src/bulk decides what may go out. */
+/** The batches that the console is sending. Sending goes on without the browser, until the console stops. src/bulk has the rules. */
 import type { Sleep } from '../api/rate.ts';
 import type { Action } from '../bulk/action.ts';
 import type { Again } from '../bulk/approval.ts';
@@ -17,15 +17,15 @@ import type { Surroundings } from '../settings/settings.ts';
 interface Running {
   readonly actor: Actor;
   readonly stop: AbortController;
-  /** Rows were claimed, and the first may be on its way. */
+  /** Resolves when the rows are claimed; the first may be on its way. */
   readonly begun: Promise<void>;
-  /** Resolves when it has ended, however it did. */
+  /** Resolves when the sending has ended, in whatever way. */
   readonly ended: Promise<void>;
-  /** Why it waits now, in words; null where it does not. */
+  /** Why the sending waits; null if it does not. */
   waits: string | null;
 }
 
-/** What is to be sent, in whose name and by what consent. */
+/** What to send, in whose name, with what consent. */
 interface Order {
   readonly batch: Batch;
   readonly action: Action;
@@ -37,49 +37,49 @@ export class Sendings {
   readonly #surroundings: Surroundings;
   readonly #sleep: Sleep;
   readonly #running = new Map<string, Running>();
-  readonly #ends = new Map<string, OperatorError>();
+  readonly #problems = new Map<string, OperatorError>();
 
   constructor(surroundings: Surroundings, sleep: Sleep) {
     this.#surroundings = surroundings;
     this.#sleep = sleep;
   }
 
-  /** The batch as it is being sent here; undefined where it is not. */
+  /** Returns the sending of the batch; undefined if this console is not sending it. */
   running(batch: string): (Pick<Running, 'actor' | 'waits'> & { readonly isStopping: boolean }) | undefined {
     const found = this.#running.get(batch);
     return found === undefined ? undefined : { ...found, isStopping: found.stop.signal.aborted };
   }
 
-  /** Why the last sending of it from here ended early; undefined where it did not, or the console was started since. */
+  /** Why the last sending from here ended early; undefined if it did not, or the console was restarted since. */
   lastProblem(batch: string): OperatorError | undefined {
-    return this.#ends.get(batch);
+    return this.#problems.get(batch);
   }
 
-  /** Sends a batch that nobody has sent yet. Resolves once its rows are claimed. Throws an OperatorError where it may not go out. */
+  /** Sends a new batch. Resolves once its rows are claimed. Throws an OperatorError if it may not be sent. */
   async send(batch: Batch, action: Action, typed: string, again: Again, actor: Actor): Promise<void> {
     this.#checkFree(batch.batch);
     const approved = await this.#opened(actor, this.#surroundings.signal, async (ports) => {
-      // The file was taken by the console, and is gone: what is sent is the plan.
+      // No file to compare with: the console deleted the sheet after planning, and sends the plan.
       await checkSendable(ports, batch, { file: null, again, acceptJournal: null });
       const question = await consentQuestion(ports.journal, batch, action, ports.client.address);
       if (isSameTotal(typed, question.typed)) return `by typing ${question.typed}`;
-      throw new UsageError(`that is not the total; nothing was sent`, {
+      throw new UsageError('that is not the total; nothing was sent', {
         advice: `To ${question.doing}, type ${question.typed}.`,
       });
     });
     const { begun, ended } = this.#begin({ batch, action, actor, consent: { again, approved } });
     await Promise.race([begun, ended]);
-    const problem = this.#running.has(batch.batch) ? undefined : this.#ends.get(batch.batch);
+    const problem = this.#running.has(batch.batch) ? undefined : this.#problems.get(batch.batch);
     if (problem instanceof UsageError || problem instanceof LockHeldError) throw problem;
   }
 
-  /** Settles what is open, and sends what is left of a batch that was sent before. Throws where that is under way. */
+  /** Continues a batch: settles the open rows, then sends the rest. Throws a LockHeldError if the batch is already being sent. */
   async resume(batch: Batch, action: Action, again: Again, actor: Actor): Promise<void> {
     this.#checkFree(batch.batch);
     if (batch.state === 'planned') throw new UsageError(`batch ${batch.batch} was never sent`);
     await this.#opened(actor, this.#surroundings.signal, async ({ journal, client }) => {
       if ((await journal.lockOwner(batch.batch)) !== undefined) {
-        // Says who it is.
+        // Throws an error that names the owner of the lock.
         await journal.acquireLock(batch.batch);
         await journal.releaseLock(batch.batch);
       }
@@ -88,12 +88,12 @@ export class Sendings {
     this.#begin({ batch, action, actor, consent: { again, approved: null } });
   }
 
-  /** Ends it after the rows that are under way. */
+  /** Stops the sending after the rows that are under way. */
   stop(batch: string): void {
     this.#running.get(batch)?.stop.abort();
   }
 
-  /** Stops all of them, and waits until each is safe. */
+  /** Stops all sendings, and waits until they have ended. */
   async close(): Promise<void> {
     const all = [...this.#running.values()];
     for (const { stop } of all) stop.abort();
@@ -102,7 +102,7 @@ export class Sendings {
 
   #checkFree(batch: string): void {
     if (!this.#running.has(batch)) return;
-    throw new LockHeldError(`batch ${batch} is being sent already; this has sent nothing`, {
+    throw new LockHeldError(`batch ${batch} is already being sent; nothing more was sent`, {
       advice: 'The page of the batch shows how far it is.',
     });
   }
@@ -113,7 +113,7 @@ export class Sendings {
     );
   }
 
-  /** Two requests may have come as far as this at once: the second is refused here, and in other processes by the lock. */
+  /** Checks once more, since two requests may get this far at once. The lock refuses those of other processes. */
   #begin(order: Order): Running {
     const { actor } = order;
     const { batch } = order.batch;
@@ -123,7 +123,7 @@ export class Sendings {
     const signal = AbortSignal.any([stop.signal, this.#surroundings.signal]);
     const ended = this.#run(order, signal, begin);
     const running: Running = { actor, stop, begun, ended, waits: null };
-    this.#ends.delete(batch);
+    this.#problems.delete(batch);
     this.#running.set(batch, running);
     return running;
   }
@@ -142,12 +142,12 @@ export class Sendings {
         const found = await batchOf(journal, batch);
         const sending = { ...ports, sleep: this.#sleep, progress };
         const { stop, report, error } = await sendBatch(sending, found, action, options, { ...rules, ...consent });
-        log.info({ batch, state: report.state, ...report.counts }, 'ended');
+        log.info({ batch, state: report.state, ...report.counts }, 'the sending has ended');
         return signal.aborted && stop === null ? null : error;
       });
-      if (problem !== null) this.#ends.set(batch, problem);
+      if (problem !== null) this.#problems.set(batch, problem);
     } catch (error) {
-      if (error instanceof OperatorError) this.#ends.set(batch, error);
+      if (error instanceof OperatorError) this.#problems.set(batch, error);
       else log.error({ batch, stack: stackOf(error) }, 'a sending failed');
     } finally {
       this.#running.delete(batch);

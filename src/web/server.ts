@@ -1,6 +1,6 @@
 /**
- * The console over HTTP: who may ask, what they may ask for, and how a page gets to them. What stands on a page is in
- * pages/; who may see it is in the table of routes. Section "The console" of docs/architecture.md.
+ * The console over HTTP: checks each request, finds its route and caller, and sends the reply. The pages are in pages/; routes.ts says
+ * who may see them. Section "The console" of docs/architecture.md.
  */
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -30,39 +30,39 @@ import {
 } from './route.ts';
 import { routes as allRoutes } from './routes.ts';
 
-/** Where the console listens and by which name browsers know it. */
+/** Where the console listens, and the address that browsers use. */
 export interface ConsoleAddress {
   readonly host: string;
   readonly port: number;
-  /** PEM files; without them it speaks plain HTTP. */
+  /** PEM files; null for plain HTTP. */
   readonly tls: { readonly certificate: string; readonly key: string } | null;
-  /** The address under which a proxy shows it, which may have a path; null where there is none. */
+  /** The address of the proxy in front of the console, possibly with a path; null if there is no proxy. */
   readonly behindProxy: URL | null;
   readonly isReadOnly: boolean;
 }
 
 export const limits = {
-  /** Of a form without files. */
+  /** For a form without files. */
   formBytes: 256 * 1024,
-  /** Of a sheet. */
+  /** For a sheet. */
   fileBytes: 50 * 1024 * 1024,
   requestMs: 5 * minuteMs,
   headersMs: 10 * secondMs,
   connections: 256,
-  /** Requests of one address a minute; a page and its pictures are a handful. */
+  /** From one address. A page with its pictures needs a handful. */
   requestsPerMinute: 600,
   signInsPerMinute: 10,
 } as const;
 
 const htmlType = 'text/html; charset=utf-8';
 
-/** Sent along when the browser comes back from a provider, which is another site; it is worth nothing after that. */
+/** The only cookie that the browser sends when it comes back from the provider, which is another site. It works once. */
 const ticketCookie = '__Host-admin-mirror-oidc';
 
-/** By its prefix a browser takes it only over a secure connection, from this host, for all paths. */
+/** Because of the prefix, a browser accepts it only over a secure connection, from this host, for all paths. */
 const sessionCookie = '__Host-admin-mirror';
 
-/** Starts to listen. Throws a UsageError for an address that is not safe, and a FileError for what cannot be read. */
+/** Starts to listen. Throws a UsageError if the address is not safe, and a FileError if a file cannot be read. */
 export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
   checkAddress(address);
   const app = newApp(address);
@@ -90,9 +90,9 @@ export async function listenFor(address: ConsoleAddress, ports: ConsolePorts) {
       handler: (request, reply) => replies.handle(route, request, reply),
     });
   }
-  // A form that was refused is shown under its own address: whoever comes back to that gets the page that the form stands on.
-  const shown = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
-  for (const { method, path } of routes) if (method === 'POST' && !shown.has(path)) app.get(path, replies.formPage);
+  // A refused form is shown under its own address. If that is loaded later, the browser is sent to the page that has the form.
+  const pagePaths = new Set(routes.flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
+  for (const { method, path } of routes) if (method === 'POST' && !pagePaths.has(path)) app.get(path, replies.formPage);
   app.setNotFoundHandler((request, reply) => {
     const isMalformed = request.url === malformedPath;
     return replies.fail(request, reply, isMalformed ? new Refused(400, 'the address is malformed') : notFound());
@@ -107,15 +107,15 @@ function newApp(address: ConsoleAddress): FastifyInstance {
     requestTimeout: limits.requestMs,
     connectionTimeout: limits.requestMs,
     keepAliveTimeout: 5 * secondMs,
-    // One, which has added the last address; whatever stands before that, whoever asks may have written.
+    // Trusts one proxy, which added the last address. The client may have written all addresses before that.
     trustProxy: address.behindProxy === null ? false : (_: string, hop: number) => hop === 0,
     forceCloseConnections: true,
     exposeHeadRoutes: true,
-    // What fastify and Node would respond to by themselves comes to us: every error is a page with the headers of all pages.
+    // We handle what Fastify and Node would respond to by themselves, so that every error is a page with the usual headers.
     return503OnClosing: false,
-    // As long as an address can be.
+    // No shorter than the longest possible address.
     routerOptions: { maxParamLength: 16 * 1024 },
-    rewriteUrl: ({ url = '/' }: IncomingMessage) => (isWritten(url) ? url : malformedPath),
+    rewriteUrl: ({ url = '/' }: IncomingMessage) => (isDecodable(url) ? url : malformedPath),
     clientErrorHandler: refuseBytes,
     [address.tls === null ? 'http' : 'https']: {
       requireHostHeader: false,
@@ -124,15 +124,15 @@ function newApp(address: ConsoleAddress): FastifyInstance {
   } as object) as FastifyInstance;
   limitConnections(app.server, limits.connections);
   app.server.headersTimeout = limits.headersMs;
-  // Nobody who shows a page expects anything of us before it; what is expected is left aside, and the request handled.
+  // No browser sends an Expect header. If there is one, ignores it and handles the request.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response));
   return app;
 }
 
-/** Bounds what is taken, and says to browsers what a page may do. */
+/** Limits requests, and tells browsers what a page may do. */
 async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<void> {
   await app.register(cookie);
-  // Of JSON and plain text no page makes anything.
+  // No page sends JSON or plain text.
   app.removeAllContentTypeParsers();
   await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
   await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
@@ -150,7 +150,7 @@ async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<v
         frameAncestors: ["'none'"],
       },
     },
-    // Only what is reached by https may promise to stay so.
+    // The promise to stay with https makes sense only over https.
     strictTransportSecurity: isSecure(address) ? { maxAge: 31_536_000 } : false,
     referrerPolicy: { policy: 'same-origin' },
     xFrameOptions: { action: 'deny' },
@@ -162,7 +162,7 @@ async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<v
   );
 }
 
-/** What the routes and errors reply, to whoever asks. */
+/** The handlers that turn routes and errors into replies. */
 function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonly Route[]) {
   const assets = loadAssets();
   const base = address.behindProxy?.pathname.replace(/\/$/, '') ?? '';
@@ -181,12 +181,12 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
       }
       return send(reply, visit, forbiddenPage(visit));
     }
-    const made = await replyOf(route, visit);
-    if (made.kind !== 'events') return send(reply, visit, made);
-    return send(reply, visit, { ...made, events: whileAllowed(route, request, made.events) });
+    const result = await replyOf(route, visit);
+    if (result.kind !== 'events') return send(reply, visit, result);
+    return send(reply, visit, { ...result, events: whileAllowed(route, request, result.events) });
   }
 
-  /** The session may end, or the role be taken away, while a page follows something. */
+  /** Ends the events when the session ends or the role is taken away. */
   async function* whileAllowed({ access }: Route, request: FastifyRequest, events: AsyncIterable<unknown>) {
     for await (const event of events) {
       if (!isAllowed(access, (await callerOf(request))?.account.roles ?? null)) return;
@@ -194,16 +194,16 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
     }
   }
 
-  /** What the route gives; where that is refused, the page to put it right on, with the reason on top. */
+  /** Returns the reply of the route. If the request is refused, returns the page of the form, with the reason on top. */
   async function replyOf(route: Route, visit: Visit): Promise<Reply> {
     try {
       return await route.handle(visit, ports);
     } catch (error) {
-      const isPutRight = error instanceof OperatorError && !(error instanceof NotFoundError);
-      if (route.refused === undefined || !isPutRight) throw error;
+      const isRefusal = error instanceof OperatorError && !(error instanceof NotFoundError);
+      if (route.refused === undefined || !isRefusal) throw error;
       const shown = await route.refused({ ...visit, refusal: error }, ports);
       if (shown.kind !== 'page') return shown;
-      // Under the address of the form there is no page that could be loaded anew by itself.
+      // Without `refresh`: loading the address of a form again would not show this page.
       const body = html`${refusalTag(error, ports)} ${shown.body}`;
       return page(shown.title, body, { status: shown.status ?? refusalStatus(error) });
     }
@@ -215,7 +215,7 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
   }
 
   function visitOf(request: FastifyRequest, reply: FastifyReply, caller: Caller | null): Visit {
-    // Whatever the address begins with: of `//elsewhere` a browser would take a part for a host.
+    // Split by hand: a URL parser takes a part of `//elsewhere` for the host.
     const [path = '', ...rest] = request.url.split('?');
     const gone = new AbortController();
     reply.raw.once('close', () => gone.abort(new Refused(400, 'the browser has gone')));
@@ -246,47 +246,47 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
     return documentOf({ ...page, visit, routes, assets, server: serverName, isReadOnly: address.isReadOnly });
   }
 
-  function send(reply: FastifyReply, visit: Visit, made: Reply): FastifyReply {
+  function send(reply: FastifyReply, visit: Visit, result: Reply): FastifyReply {
     reply.header('Cache-Control', 'no-store');
-    switch (made.kind) {
+    switch (result.kind) {
       case 'page': {
-        const { title, body, status = 200, refresh } = made;
+        const { title, body, status = 200, refresh } = result;
         return reply.code(status).type(htmlType).send(documentFor(visit, { title, body, refresh }));
       }
       case 'redirect': {
-        if (made.cookie !== undefined) setSession(reply, made.cookie.token);
-        if (made.ticket !== undefined) {
-          reply.setCookie(ticketCookie, made.ticket, { path: '/', httpOnly: true, secure: true, sameSite: 'lax' });
+        if (result.cookie !== undefined) setSession(reply, result.cookie.token);
+        if (result.ticket !== undefined) {
+          reply.setCookie(ticketCookie, result.ticket, { path: '/', httpOnly: true, secure: true, sameSite: 'lax' });
         }
-        // The browser asks for the page by GET, so that going back or reloading sends nothing twice.
-        return reply.redirect(headerText(made.to), 303);
+        // 303 makes the browser load the page with GET, so that going back or reloading sends nothing twice.
+        return reply.redirect(headerText(result.to), 303);
       }
       case 'onward': {
-        if (made.cookie !== undefined) setSession(reply, made.cookie.token);
+        if (result.cookie !== undefined) setSession(reply, result.cookie.token);
         reply.clearCookie(ticketCookie, { path: '/', secure: true });
-        const body = html`<p><a href="${made.to}">Go on</a></p>`;
-        return reply.type(htmlType).send(documentFor(visit, { title: 'You are signed in', body, onward: made.to }));
+        const body = html`<p><a href="${result.to}">Go on</a></p>`;
+        return reply.type(htmlType).send(documentFor(visit, { title: 'You are signed in', body, onward: result.to }));
       }
       case 'file': {
-        const name = encodeURIComponent(made.name);
+        const name = encodeURIComponent(result.name);
         return reply
-          .type(made.type)
+          .type(result.type)
           .header('Content-Disposition', `attachment; filename*=UTF-8''${name}`)
-          .send(Readable.from(made.chunks, { objectMode: false }));
+          .send(Readable.from(result.chunks, { objectMode: false }));
       }
       case 'picture':
-        return reply.type('image/svg+xml').send(made.svg);
+        return reply.type('image/svg+xml').send(result.svg);
       case 'events':
         return reply
           .type('text/event-stream')
           .header('X-Accel-Buffering', 'no')
-          .send(Readable.from(eventLines(made.events), { objectMode: false }));
+          .send(Readable.from(eventLines(result.events), { objectMode: false }));
     }
   }
 
   async function fail(request: FastifyRequest, reply: FastifyReply, error: unknown): Promise<FastifyReply> {
     const { status, body, title } = failureOf(request, error, ports);
-    // Where it is the accounts that cannot be read, the page comes all the same; strangers are not even looked up.
+    // If the accounts cannot be read, the page is shown without a caller. Refused requests are not looked up at all.
     const caller = error instanceof Refused ? null : await callerOf(request).catch(() => null);
     return send(reply, visitOf(request, reply, caller), page(title, body, { status }));
   }
@@ -294,7 +294,7 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
   return { assets, handle, formPage, fail };
 }
 
-/** The request is none that a page of ours has made, or it comes too late. */
+/** The request does not come from one of our pages, or the console is stopping. */
 class Refused extends Error {
   override readonly name = 'Refused';
   readonly statusCode: number;
@@ -305,10 +305,10 @@ class Refused extends Error {
   }
 }
 
-/** In the place of an address that cannot be decoded. */
+/** Stands for an address that cannot be decoded. */
 const malformedPath = '/malformed';
 
-function isWritten(url: string): boolean {
+function isDecodable(url: string): boolean {
   try {
     decodeURIComponent(url.split('?')[0] ?? '');
     return url.startsWith('/');
@@ -317,7 +317,7 @@ function isWritten(url: string): boolean {
   }
 }
 
-/** Of what is no request at all, or too large a head of one: it never becomes one that a route could handle. */
+/** Responds to bytes that are not a request, or have too large a head. They never reach a route. */
 function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
   if (socket.destroyed || !socket.writable || code === 'ECONNRESET') return void socket.destroy();
   const [status, problem] =
@@ -326,7 +326,7 @@ function refuseBytes({ code }: NodeJS.ErrnoException, socket: Socket): void {
       : code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? ['408 Request Timeout', 'the request took too long']
         : ['400 Bad Request', 'the request is malformed'];
-  const body = `<!doctype html>\n<html lang="en"><title>This request is refused</title><p>${problem}</p></html>\n`;
+  const body = `<!doctype html>\n<html lang="en"><title>This request was refused</title><p>${problem}</p></html>\n`;
   const head = { ...bareHeaders, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
   const lines = Object.entries(head).map(([name, value]) => `${name}: ${value}`);
   socket.end(`HTTP/1.1 ${[status, ...lines, '', body].join('\r\n')}`);
@@ -340,7 +340,7 @@ const bareHeaders = {
   'Cache-Control': 'no-store',
 };
 
-/** What is told of an error: an operator's words and advice; of a bug that it is one, and where to look. */
+/** Describes an error for its page: message and advice of an OperatorError; for a bug, that it is one, and where to look. */
 function failureOf({ id }: FastifyRequest, thrown: unknown, ports: ConsolePorts) {
   const { log, redact } = ports;
   const error = systemError(thrown) ?? thrown;
@@ -352,7 +352,7 @@ function failureOf({ id }: FastifyRequest, thrown: unknown, ports: ConsolePorts)
   }
   const { statusCode: status = 500, message } = error as { readonly statusCode?: number; readonly message?: string };
   if (error instanceof Refused || (status >= 400 && status < 500)) {
-    return { status, title: 'This request is refused', body: problemTag(String(message)) };
+    return { status, title: 'This request was refused', body: problemTag(String(message)) };
   }
   log.error({ request: id, stack: redact(stackOf(error)) }, 'a page failed');
   const body = problemTag('This is a bug in admin-mirror.', `Its log has more, under the request ${id}.`);
@@ -363,7 +363,7 @@ function forbiddenPage({ caller, path, link }: Visit): Reply {
   if (caller === null) {
     const problem = problemTag(
       'You are not signed in.',
-      'Your session may have ended. Nothing was done; do it again then.',
+      'Your session may have ended. Nothing was done. Sign in, then do it again.',
     );
     return page('Sign in first', html`${problem} ${anchor(link('/sign-in', { next: path }), 'Sign in')}`, {
       status: 401,
@@ -374,7 +374,7 @@ function forbiddenPage({ caller, path, link }: Visit): Reply {
   return page('You may not see this', problemTag(why, advice), { status: 403 });
 }
 
-/** An address as a header can hold it: whoever asks may have written anything into it. */
+/** Encodes an address for a header, since the client may have written anything into it. */
 function headerText(address: string): string {
   return address.replaceAll(/[^\x21-\x7e]/gu, encodeURIComponent);
 }
@@ -386,7 +386,7 @@ function setSession(reply: FastifyReply, token: string | null): void {
 }
 
 async function* eventLines(events: AsyncIterable<unknown>): AsyncGenerator<string> {
-  // How soon a browser comes back whose connection was lost, in ms.
+  // How soon a browser connects again after it lost the connection, ms.
   yield 'retry: 1000\n\n';
   for await (const event of events) yield `data: ${JSON.stringify(event)}\n\n`;
 }
@@ -399,15 +399,15 @@ async function* uploadsOf(request: FastifyRequest): AsyncGenerator<Upload> {
         field !== undefined && !Array.isArray(field) && field.type === 'field' ? [[name, String(field.value)]] : [],
       ),
     );
-    // Of no name at all where no file was chosen.
+    // Empty if no file was chosen.
     const name = (part.filename as string | undefined) ?? '';
     yield { field: part.fieldname, name, bytes: wholeFile(part.file, name), fields };
-    // One that nobody took would keep the next, and the reply, from ever coming.
+    // A file that nobody reads would block the next one, and the reply, for ever.
     part.file.resume();
   }
 }
 
-/** What the reader of forms throws of bytes that are no form is nobody's bug here. */
+/** Turns errors of the form parser into refusals: a malformed form is not a bug of ours. */
 async function* readOf<T>(read: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* read;
@@ -417,7 +417,7 @@ async function* readOf<T>(read: AsyncIterable<T>): AsyncGenerator<T> {
   }
 }
 
-/** The stream just ends where a file is too large; half a sheet must never be taken for one. */
+/** Yields the file. Throws if it is too large: the stream just ends then, and nobody must take half a sheet for a whole one. */
 async function* wholeFile(file: MultipartFile['file'], name: string): AsyncGenerator<Uint8Array> {
   yield* readOf(file as AsyncIterable<Uint8Array>);
   if (!file.truncated) return;
@@ -437,13 +437,13 @@ function isSecure({ tls, behindProxy }: ConsoleAddress): boolean {
   return tls !== null || behindProxy?.protocol === 'https:';
 }
 
-/** Throws a UsageError where passwords would go over a network in the clear. */
+/** Throws a UsageError if passwords would cross a network unencrypted. */
 function checkAddress(address: ConsoleAddress): void {
   if (isLoopback(address.host) || isSecure(address)) return;
   throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
     advice:
-      'Listen on 127.0.0.1, give a certificate with serve.tls_certificate and serve.tls_key, or say with ' +
-      '--behind-proxy https://… under which address a proxy with TLS shows the console.',
+      'Listen on 127.0.0.1; or set a certificate with serve.tls_certificate and serve.tls_key; or put a proxy with TLS in front, ' +
+      'and give its address with --behind-proxy https://….',
   });
 }
 
@@ -459,8 +459,8 @@ function pemOf({ certificate, key }: { readonly certificate: string; readonly ke
 }
 
 /**
- * Why the request is not one of a browser that shows our pages; null where it is. A page of elsewhere whose name was made to
- * mean this machine sends that name as its host; a form of another site is told by what browsers say of its origin.
+ * Returns why the request cannot come from one of our pages; null if it can. The host reveals a foreign page whose name points to this
+ * machine (DNS rebinding); the origin that browsers send reveals a form of another site.
  */
 function strangerProblem(request: FastifyRequest, address: ConsoleAddress): string | null {
   const host = URL.parse(`http://${request.headers.host ?? ''}`);
@@ -470,14 +470,14 @@ function strangerProblem(request: FastifyRequest, address: ConsoleAddress): stri
   const origin = URL.parse(request.headers.origin ?? '');
   const isOurs =
     site === undefined ? origin?.host === (address.behindProxy?.host ?? host.host) : site === 'same-origin';
-  return isOurs ? null : 'forms are taken from the pages of this console alone';
+  return isOurs ? null : 'this console accepts forms only from its own pages';
 }
 
 function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): boolean {
   if (behindProxy !== null && name === behindProxy.hostname) return true;
   if (name === host || name === `[${host}]`) return true;
   if (isLoopback(host) || behindProxy !== null) return isLoopback(name);
-  // By its certificate the console proves its name to the browser.
+  // With TLS, the certificate has proved the name to the browser.
   return tls !== null;
 }
 

@@ -314,7 +314,7 @@ describe('store copy', () => {
     const opened = new SqliteDatabase(used.file);
     opened.exec("UPDATE journal_intents SET parameters = '{}' WHERE row = 5");
     opened.close();
-    await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(/was altered past this program.*row 5/);
+    await expect(moveStore(source, target, actor, systemClock)).rejects.toThrow(/was changed by other means.*row 5/);
     await used.inUse();
   });
 

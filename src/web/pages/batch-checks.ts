@@ -20,7 +20,7 @@ import {
 } from '../html.ts';
 import { type ConsolePorts, page, type Reply, type Upload, type Visit } from '../route.ts';
 import { begin } from './runs.ts';
-import type { SheetWords } from '../planning.ts';
+import type { SheetChoices } from '../uploads.ts';
 
 const mostShown = 100;
 
@@ -29,7 +29,7 @@ export async function rehearse(
   visit: Visit,
   ports: ConsolePorts,
   { bytes, name }: Upload,
-  { action, sheet, again, allowForce }: SheetWords,
+  { action, sheet, again, allowForce }: SheetChoices,
 ): Promise<Reply> {
   const { file } = await ports.uploads.keep(bytes, name);
   const remove = (): Promise<void> => rm(file, { force: true });

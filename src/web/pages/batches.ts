@@ -27,7 +27,8 @@ import {
   tableTag,
   timeTag,
 } from '../html.ts';
-import { planLimits, type KeptSheet } from '../planning.ts';
+import { planLimits } from '../planning.ts';
+import type { KeptSheet } from '../uploads.ts';
 import {
   actorOf,
   callerOf,

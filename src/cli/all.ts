@@ -1,12 +1,12 @@
-/** `--all`: a command for every server of the config file, each in a process of its own, some of them at once. */
+/** `--all`: runs a command for every server of the config file, each in a process of its own, several at once. */
 import { type Command, Option } from 'commander';
 import pLimit from 'p-limit';
 import { counted, onOneLine } from '../model/text.ts';
-import { InterruptedError, worstOf } from '../model/errors.ts';
+import { worstOf } from '../model/errors.ts';
 import { limitMark } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts';
-import type { CliContext } from './context.ts';
+import { type CliContext, interruptionOf } from './context.ts';
 import { toCount } from './flag-values.ts';
 import { openLog } from './logger.ts';
 import { paint, printJson, printLine, serverLabel } from './output.ts';
@@ -20,20 +20,23 @@ export const usualAtOnce = 4;
 
 export function addAllFlags(command: Command): Command {
   return command
-    .option('--all', 'do it for every server of the config file')
+    .option('--all', 'run it for every server of the config file')
     .addOption(
-      new Option('--at-once <n>', `servers of --all at once, at most (default: ${usualAtOnce})`).argParser(toCount),
+      new Option('--at-once <n>', `with --all: how many servers at the same time (default: ${usualAtOnce})`).argParser(
+        toCount,
+      ),
     );
 }
 
 interface ServerEnd extends CommandEnd {
-  /** null: the server outside of the profiles. */
+  /** null for the server outside of the profiles. */
   readonly profile: string | null;
 }
 
 /**
- * Runs this command for every server of the config file, and prints a line for each as it ends; the exit code is the worst. Those
- * with the same address and key run one after the other. @param words what the line says of the report of one
+ * Runs this command for every server of the config file, and prints a line for each when it ends. The exit code is the worst one.
+ * Servers with the same address and key run one after the other.
+ * @param words summarises the report of one server
  */
 export async function runForAll(
   context: CliContext,
@@ -61,12 +64,12 @@ export async function runForAll(
   const status = statusOf(codes, signal.aborted);
   if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
   else printLine(context, `${counted(ends.length, 'server')}: ${sumOf(ends, signal.aborted)}`);
-  const { reason } = signal as { readonly reason: unknown };
-  if (signal.aborted && reason instanceof InterruptedError) throw reason;
+  const interruption = interruptionOf(signal);
+  if (interruption !== undefined) throw interruption;
   context.exit(worstOf(codes));
 }
 
-/** Begins work when it may: so much at once, and of those with the same address and key one at a time. */
+/** Limits how many pieces of work run at once: `atOnce` in total, and one for each address and key. */
 export function turnsOf(atOnce: number) {
   const all = pLimit(atOnce);
   const ofKeys = new Map<string, ReturnType<typeof pLimit>>();
@@ -79,17 +82,17 @@ export function turnsOf(atOnce: number) {
   };
 }
 
-/** The same command for one server: the process brings its output as JSON. */
+/** Returns the arguments for one server. `commandRunner` adds --json. */
 function argvForOne(argv: readonly string[]): string[] {
-  const isOfAll = (word: string, before: string | undefined) =>
+  const isDropped = (word: string, before: string | undefined) =>
     word === '--all' || word === '--json' || word.startsWith('--at-once') || before === '--at-once';
-  return argv.filter((word, at) => !isOfAll(word, argv[at - 1]));
+  return argv.filter((word, at) => !isDropped(word, argv[at - 1]));
 }
 
-/** Every process writes to the log of this one, or to the file that the settings name for its profile. */
+/** Opens the log of this process. The processes of the servers write to it, or to the log file of their profile. */
 async function logOfAll(context: CliContext): ReturnType<typeof openLog> {
   const { rest } = context.reading();
-  // For a person, the line of each server says enough.
+  // On a terminal, the line of each server says enough.
   const level = context.stderr.isTTY && !context.verbose() ? 'warn' : rest.log.level;
   const settings = { ...rest, profile: undefined, log: { level, file: undefined } };
   return openLog({ ...context, settings: () => settings });
@@ -112,7 +115,7 @@ function wordOf({ exitCode }: CommandEnd, isStopped: boolean): string {
 function lineOf(context: CliContext, end: ServerEnd, width: number, words: (report: unknown) => string): string {
   const word = wordOf(end, context.signal.aborted);
   const shown = paint(context, end.exitCode === 0 ? 'green' : 'red', word.padEnd(11));
-  // Of what has failed, only why.
+  // If it failed, show only why.
   const isReported = end.report !== null && (end.problem === null || word === 'partial');
   const details = [isReported ? words(end.report) : '', end.problem ?? ''].filter((text) => text !== '');
   return `${serverLabel(end.profile).padEnd(width)}  ${shown}  ${onOneLine(details.join('; '))}`.trimEnd();

@@ -1,8 +1,9 @@
 /** What every command gets: settings, streams, the signal that stops it, and the global flags. */
+import { once } from 'node:events';
 import { Option } from 'commander';
 import type { Sleep } from '../api/rate.ts';
 import { type Actor, actorOf } from '../model/actor.ts';
-import { type ExitCode, UsageError } from '../model/errors.ts';
+import { type ExitCode, InterruptedError, UsageError } from '../model/errors.ts';
 import {
   type FlagValue,
   readAllSettings,
@@ -173,6 +174,18 @@ export function createContext(
       for (let act = ends.pop(); act !== undefined; act = ends.pop()) act(error);
     },
   };
+}
+
+/** Returns the interruption that aborted the signal, if that was the reason. */
+export function interruptionOf(signal: AbortSignal): InterruptedError | undefined {
+  const reason: unknown = signal.reason;
+  return reason instanceof InterruptedError ? reason : undefined;
+}
+
+/** Waits until the command is stopped. Returns the interruption. */
+export async function waitForStop({ signal }: Pick<CliContext, 'signal'>): Promise<InterruptedError | undefined> {
+  if (!signal.aborted) await once(signal, 'abort');
+  return interruptionOf(signal);
 }
 
 /** Makes sure that no secret of the settings appears in anything the command prints, or in a crash. */

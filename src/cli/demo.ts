@@ -1,4 +1,4 @@
-/** `demo`: the main job from beginning to end, against the sandbox, by the very commands that an operator would type. */
+/** `demo`: shows the main job from beginning to end against the sandbox, with the commands that an operator would type. */
 import type { Command } from 'commander';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -16,7 +16,7 @@ import { readSettings, settingsFrom } from '../settings/settings.ts';
 
 const size = { users: 1_000, packages: 40, emails: 3_000, coupons: 60, seed: 7 } as const;
 
-const config = `# The settings of the demo. Address and key are those of a server that is gone by now.
+const config = `# The settings of the demo. Its server is gone, so there is no address and no key here.
 store:
   mirror: data/demo/mirror.db
   journal: data/demo/journal.db
@@ -36,7 +36,7 @@ jobs:
     require: complete
 `;
 
-/** One of the demo's own commands failed; what failed has been said by it. */
+/** One of the demo's commands failed, and printed why. */
 class DemoStoppedError extends OperatorError {
   override readonly name = 'DemoStoppedError';
   override readonly exitCode: ExitCode;
@@ -56,7 +56,7 @@ export function define(program: Command, context: CliContext): void {
 
 async function demo(context: CliContext): Promise<void> {
   const folder = join(context.folder, 'data', 'demo');
-  // Each demo starts from nothing; only its own folder is touched.
+  // Each demo starts from nothing. It touches only its own folder.
   rmSync(folder, { recursive: true, force: true });
   makeFolder(folder);
   heading(context, 'A server to work with');
@@ -115,12 +115,12 @@ async function showMirror(
   const first = readFileSync(join(folder, 'users.csv'), 'utf8').split('\n').slice(0, 4);
   printLines(context, [`\nThe first lines of ${join(place, 'users.csv')}:`, ...first.map((line) => `  ${line}`)]);
 
-  heading(context, 'Each night, by itself');
+  heading(context, 'Every night, automatically');
   await shell('schedule', '--list');
 }
 
 const amounts = ['5.00', '5.00', '7.50', '5.00', '12.00', '5.00', '2.50', '5.00', '5.00', '30.00', '5.00', '5.00'];
-/** As it is typed in half of Europe: no computer should guess what it means. */
+/** As people type it in half of Europe. The program must not guess what it means. */
 const ambiguous = '12,00';
 
 async function showBulk(
@@ -129,7 +129,7 @@ async function showBulk(
   { control }: Sandbox,
   folder: string,
 ): Promise<void> {
-  // One story: what is said of a batch stands between its commands, and errors are part of it.
+  // Everything goes to one stream, because the notes and errors of the commands are part of the story.
   const together = { ...context, stderr: context.stdout };
   const shell = (endsWith: 0 | 2 | 8, ...words: string[]) =>
     runShown(together, { ...environment, ADMIN_MIRROR_LOG_LEVEL: 'error' }, endsWith, words);
@@ -158,15 +158,15 @@ async function showBulk(
   await shell(8, 'bulk', 'run', 'balance', file, '--yes');
 
   say(
-    '\nEnds with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
+    '\nIt ended with 8: one outcome is not known, and nothing was sent a second time. A little later, the server is done.',
   );
   control.commitLate();
   const name = await newestBatch(context, environment);
   await shell(0, 'bulk', 'resume', name);
 
   await shell(0, 'bulk', 'results', name, '-o', results);
-  say(`\nHow that row was settled, in ${results}/applied.csv: by the mark that its transaction carries.`);
-  // Without the byte order mark before the first of them.
+  say(`\n${results}/applied.csv says how that row was settled: by the mark that its transaction carries.`);
+  // `trim` also removes the byte order mark.
   const lines = readFileSync(join(folder, 'credit-results/applied.csv'), 'utf8').trim().split('\n');
   say(`  ${lines[0]}\n  ${lines.find((line) => line.includes(String(unlucky['email'])))}`);
 
@@ -192,11 +192,11 @@ function changeServer({ control }: Sandbox): string {
   return '5 users sign up, a balance becomes 99.5, a language becomes French, a user is deleted, a coupon is deleted.';
 }
 
-/** The sandbox's address and key, and the demo's own files. */
+/** Returns the environment with the sandbox's address and key, and the demo's own files. */
 function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): CliContext['environment'] {
   const configFile = join(folder, 'admin-mirror.yaml');
   writeFileSync(configFile, config);
-  // A server, a key or files that the shell is set up for are not the demo's.
+  // Settings in the user's environment must not reach the demo.
   const own = new Set<string>(settingTable.map(({ env }) => env));
   return {
     ...Object.fromEntries(Object.entries(context.environment).filter(([name]) => !own.has(name))),
@@ -210,7 +210,7 @@ function environmentOf(context: CliContext, sandbox: Sandbox, folder: string): C
   };
 }
 
-/** Runs a command as if it had been typed, which is to end with that code. */
+/** Runs a command as if it had been typed. Throws a DemoStoppedError if it ends with another exit code. */
 async function runShown(
   context: CliContext,
   environment: CliContext['environment'],
@@ -231,12 +231,12 @@ function heading(context: CliContext, text: string): void {
 function farewell(context: CliContext, place: string): void {
   heading(context, 'Done. What to try next');
   printLines(context, [
-    'The console shows all of this in a browser. It prints a link, by which you make your account:',
+    'The console shows all of this in a browser. It prints a link where you create your account:',
     `  npx admin-mirror serve --config ${place}/admin-mirror.yaml`,
     `The mirror is ${place}/mirror.db. Open it with any SQLite tool, or query it here:`,
     `  npx admin-mirror query "SELECT * FROM mirror_freshness" --db ${place}/mirror.db`,
     `  npx admin-mirror schema users --db ${place}/mirror.db`,
-    'A server to play with, that misbehaves as real ones do, in a second terminal:',
+    'A server to play with, which misbehaves as real ones do, in a second terminal:',
     '  npx admin-mirror sandbox --chaos rough',
     'Your own server:',
     '  export ADMIN_MIRROR_BASE_URL=https://… ADMIN_MIRROR_API_KEY_FILE=…',

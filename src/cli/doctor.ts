@@ -1,4 +1,4 @@
-/** `doctor`: looks at everything that a first run needs, and finds every problem in one go. */
+/** `doctor`: checks everything that a first run needs, and reports all problems at once. */
 import type { Command } from 'commander';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -38,12 +38,12 @@ export function define(program: Command, context: CliContext): void {
   const command = program
     .command('doctor')
     .description(
-      'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts, log and disk; say what is ' +
-        'wrong and where to set it. Sends no alert and no ping, and changes nothing but, with --probe, what the mirror has ' +
-        'on record of the server.\n' +
+      'Check settings, key, proxy, certificates, server, mirror, journal, approvers, reports, jobs, alerts, log and disk. Show what ' +
+        'is wrong and where to set it. Sends no alert and no ping. Changes nothing, except that --probe records in the mirror ' +
+        'what the server can do.\n' +
         'Ends with 0, or with the code of the first failed check: 2 settings or files, 3 key, 4 server.',
     )
-    .option('--probe', 'measure again what the server can do, and put it on record in the mirror');
+    .option('--probe', 'measure again what the server can do, and record it in the mirror');
   addAllFlags(command).action(async (flags: Flags) => {
     if (flags.all) return runForAll(context, flags, failureWords);
     const { checks, capabilities } = await examine(context, flags.probe ?? false);
@@ -92,7 +92,7 @@ async function examineServer(context: CliContext, settings: Settings, probe: boo
   return { checks: [...checks, ...(probe ? await recordMeasured(settings, measured) : [])], capabilities };
 }
 
-/** What is wrong with the key or the certificates has a check of its own. */
+/** Returns undefined if reading fails: another check reports what is wrong with the key or the certificates. */
 function orNone<T>(read: () => T): T | undefined {
   try {
     return read();
@@ -115,7 +115,7 @@ function filesOf(settings: Settings): FileToCheck[] {
     madeBy: '`bulk plan`',
     open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
   };
-  // What is shared has a check of its own.
+  // A shared store has a check of its own.
   return store.shared === undefined ? [mirror, journal] : [mirror];
 }
 
@@ -134,13 +134,13 @@ function documentOf(context: CliContext, checks: readonly Check[]) {
 function linesOf(context: CliContext, checks: readonly Check[]): string[] {
   const lines = checkLines(context, checks, context.stdout);
   const count = (state: Check['state']) => checks.filter((each) => each.state === state).length;
-  const problems = count('fail');
-  const of = `${problems} of ${counted(checks.length, 'check')} ${problems === 1 ? 'is' : 'are'}`;
+  const verdict =
+    count('fail') === 0 ? 'nothing is wrong' : `${count('fail')} of ${counted(checks.length, 'check')} failed`;
   const rest = count('warn') > 0 ? `, ${count('warn')} to look at` : '';
-  return [...lines, '', `${problems === 0 ? 'nothing is' : of} wrong${rest}`];
+  return [...lines, '', `${verdict}${rest}`];
 }
 
-/** What is on record of each list; nothing where there is no mirror that can be read. */
+/** Returns what the mirror has on record about each list; null for each if there is no readable mirror. */
 function capabilitiesOnRecord(
   settings: Settings,
   releases: Releases,
@@ -148,17 +148,17 @@ function capabilitiesOnRecord(
   try {
     return openCapabilities(settings, releases);
   } catch (error) {
-    // What is wrong with the file has a check of its own.
+    // Another check reports what is wrong with the file.
     if (error instanceof FileError) return () => null;
     throw error;
   }
 }
 
-/** Puts on record what was measured, where there is a mirror to keep it, and says so. */
+/** Records the measurements in the mirror, if there is one, and reports that. */
 async function recordMeasured(settings: Settings, measured: ReadonlyMap<ResourceName, Capabilities>): Promise<Check[]> {
   const name = 'capabilities';
   if (!existsSync(settings.store.mirror)) {
-    return [ok(name, 'measured, and kept nowhere: there is no mirror yet; the first sync measures them itself')];
+    return [ok(name, 'measured, but not recorded: there is no mirror yet; the first sync measures them itself')];
   }
   return withReleases(async (releases) => {
     try {
@@ -167,13 +167,13 @@ async function recordMeasured(settings: Settings, measured: ReadonlyMap<Resource
       const note =
         again.length === 0
           ? ''
-          : `; date ranges work otherwise than before, so the next sync reads all ${again.join(', ')}`;
-      return [ok(name, `measured, and put on record for ${[...measured.keys()].join(', ')}${note}`)];
+          : `; date ranges work differently than before, so the next sync reads all ${again.join(', ')}`;
+      return [ok(name, `measured, and recorded for ${[...measured.keys()].join(', ')}${note}`)];
     } catch (error) {
-      // What is wrong with the file has a check of its own.
+      // Another check reports what is wrong with the file.
       if (error instanceof FileError)
-        return [skipped(name, 'measured, and not put on record: the mirror must be right first')];
-      if (error instanceof LockHeldError) return [warn(name, `not put on record: ${error.message}`, error.advice)];
+        return [skipped(name, 'measured, but not recorded: the mirror must be right first')];
+      if (error instanceof LockHeldError) return [warn(name, `not recorded: ${error.message}`, error.advice)];
       return [failed(name, error)];
     }
   });

@@ -1,4 +1,4 @@
-/** `init`: prompts for the server and the key, tries them, measures the server, writes the config file. */
+/** `init`: asks for the server and the key, tries them, measures the server and writes the config file. */
 import { type Command, Option } from 'commander';
 import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { type CliContext, flagValues } from './context.ts';
 import { type Check, checkLines } from './doctor/check.ts';
-import { pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
+import { errorText, pasteable, printJson, printNote, printResult, printWarning } from './output.ts';
 import { canAsk } from './prompts.ts';
 import { OperatorError, UsageError } from '../model/errors.ts';
 import { signingKey } from './bulk/receipt.ts';
@@ -39,25 +39,25 @@ import {
 import { sync } from './sync.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 
-/** With every setting and what it means. What `init` makes of it is another file, so that an upgrade never meets an edit. */
+/** Explains every setting. `init` writes a copy of it, so that an upgrade never overwrites the user's edits. */
 const example = new URL('../../config/admin-mirror.example.yaml', import.meta.url);
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('init')
     .description(
-      'Ask for the address of the server and for its key, try them, measure what the server can do, and write the config ' +
-        'file; then offer the first sync. With --profile, that profile is added to the file.\n' +
-        'Without a terminal: --yes, --base-url and where the key comes from. Nothing is written that did not work.',
+      'Ask for the address of the server and its key, try them, measure what the server can do, and write the config ' +
+        'file; then offer the first sync. With --profile, add that profile to the file.\n' +
+        'Without a terminal, give --yes, --base-url and the source of the key. Writes nothing if the server cannot be used.',
     )
-    .addOption(keyOption('--key-file <file>', 'the file that holds the key; where it is not there, it is written'))
+    .addOption(keyOption('--key-file <file>', 'the file with the key; created if it does not exist'))
     .addOption(keyOption('--key-env', 'the key stays in the variable ADMIN_MIRROR_API_KEY'))
-    .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd gives to the service'))
-    .option('--yes', 'no prompts; the key of a new file is read from standard input')
+    .addOption(keyOption('--key-credential <name>', 'the key is a credential that systemd passes to the service'))
+    .option('--yes', 'do not ask; read the key for a new file from standard input')
     .option('--replace', 'replace another server that the config file names')
-    .option('--no-try', 'write it without trying the server')
-    .option('--sync', 'read everything for the first time when that is done')
-    .option('--no-sync', 'do not offer it')
+    .option('--no-try', 'write the file without trying the server')
+    .option('--sync', 'run the first sync afterwards')
+    .option('--no-sync', 'do not offer the first sync')
     .action((flags: InitFlags) => init(context, flags));
 }
 
@@ -70,15 +70,15 @@ function keyOption(flag: string, meaning: string): Option {
 
 interface Target {
   readonly profile: string | undefined;
-  /** The part of the file that is the profile's; undefined where that is all of it. */
+  /** The section of the profile in the file; undefined for the file as a whole. */
   readonly section: string | undefined;
-  /** As the settings name it. */
+  /** The name of the file, as in the settings. */
   readonly config: string;
   readonly path: string;
   readonly text: string;
-  /** The server that stands there already. */
+  /** The server that this part of the file already names. */
   readonly other: string | undefined;
-  /** The server outside of any profile, which the file names already. */
+  /** The server that the file already names outside of any profile. */
   readonly common: string | undefined;
 }
 
@@ -106,14 +106,14 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
   const keyId = settings === undefined ? null : signingKeyOf(context, settings);
   const report = { ...reportOf(target, input, checks, true), receipt_key: keyId };
   printResult(context, report, endLines(target, input));
-  const wanted = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
-  if (!wanted) {
+  const syncsNow = flags.sync ?? (await questions?.yes('Read everything from the server now?', true)) ?? false;
+  if (!syncsNow) {
     const next = pasteable({ reading: () => readingNow(context) }, 'Next: admin-mirror sync, then admin-mirror status');
     if (!context.quiet()) context.stderr.write(`${next}\n`);
     return;
   }
   if (settings === undefined) {
-    throw new UsageError('the first sync was not begun: other settings stand in its way', {
+    throw new UsageError('the first sync was not started, because of a problem with other settings', {
       advice: 'Run `admin-mirror doctor`, then `admin-mirror sync`.',
     });
   }
@@ -123,7 +123,7 @@ async function init(context: CliContext, flags: InitFlags): Promise<void> {
 function targetOf(context: CliContext): Target {
   const reading = context.reading();
   const named = valueOf(reading, 'profile');
-  // One that stands in the file says which is meant by default, not which is to be made.
+  // A profile in the config file is only the default for other commands, not the one to add.
   const profile = /^(flag|environment|\.env) /.test(named.origin) ? String(named.value) : undefined;
   if (profile !== undefined && !profileName.test(profile)) {
     throw new UsageError(`a profile cannot be called "${profile}"`, {
@@ -166,11 +166,11 @@ function addressIn(values: readonly FileValue[] = []): string | undefined {
   return typeof address === 'string' ? address : undefined;
 }
 
-/** undefined with --yes. Throws a UsageError where nobody is there to answer. */
+/** Returns undefined with --yes. Throws a UsageError if there is no terminal. */
 async function questionsOf(context: CliContext, flags: InitFlags): Promise<Questions | undefined> {
   if (flags.yes === true) return undefined;
   if (!canAsk(context)) {
-    throw new UsageError('init prompts for the server and its key, and there is no terminal here', {
+    throw new UsageError('init asks for the server and its key, but there is no terminal', {
       advice: 'Add --yes, --base-url URL and one of --key-file FILE, --key-env, --key-credential NAME.',
     });
   }
@@ -181,8 +181,8 @@ async function trial(context: CliContext, flags: InitFlags, { baseUrl, key }: In
   if (key !== undefined) context.keepSecret(key.reveal());
   if (flags.try === false) return [];
   if (key === undefined) {
-    throw new UsageError('the key is not known here, so that the server cannot be tried', {
-      advice: 'Set ADMIN_MIRROR_API_KEY for it, or write the config file all the same with --no-try.',
+    throw new UsageError('the key is not known here, so the server cannot be tried', {
+      advice: 'Set ADMIN_MIRROR_API_KEY, or write the config file without trying the server: --no-try.',
     });
   }
   printNote(context, `Trying ${baseUrl} …`);
@@ -201,7 +201,7 @@ async function allowReplacing(
   if (other === undefined || other.replace(/\/+$/, '') === baseUrl || flags.replace === true) return;
   const where = profile === undefined ? config : `the profile ${profile} of ${config}`;
   if (questions !== undefined) {
-    if (await questions.yes(`${where} names the server ${other}. Put ${baseUrl} in its place?`, false)) return;
+    if (await questions.yes(`${where} names the server ${other}. Replace it with ${baseUrl}?`, false)) return;
     throw new UsageError(`${config} was left as it is; nothing was written`);
   }
   throw new UsageError(`${where} names another server, ${other}; nothing was written`, {
@@ -209,26 +209,26 @@ async function allowReplacing(
   });
 }
 
-/** Writes key and config, both or neither. Gives the settings as the next command will find them, where they are sound. */
+/** Writes key and config, both or neither. Returns the settings as the next command will read them, if they are valid. */
 async function write(context: CliContext, target: Target, input: InitInput): Promise<Settings | undefined> {
   const { baseUrl, source, key, isNew } = input;
   const { insecureHttp } = context.reading().rest.api;
   const { section, path } = target;
   const text = withServer(target.text, { profile: section, baseUrl, keyFile: keyFileOf(source), insecureHttp });
-  const takeBack =
+  const undo =
     isNew && source.kind === 'file' && key !== undefined ? writeKey(context.folder, source.file, key) : () => {};
   try {
     makeFolder(dirname(path));
-    // A service of another user may have to read it; nobody else may write it, or it would not be taken.
+    // A service of another user may have to read it. Others must not write to it, or it would be refused.
     await writeDurableFile(path, Readable.from([Buffer.from(text)]), context.signal, 0o644);
   } catch (error) {
-    takeBack();
+    undo();
     throw error;
   }
   return settingsNow(context, input);
 }
 
-/** What the next command reads: the address stands in the file now, and needs no flag. */
+/** Reads the settings as the next command will: the address is in the file now and needs no flag. */
 function readingNow(context: CliContext): SettingsReading {
   const flags = flagValues(context.flags()).filter((each) => each.key !== 'api.base_url');
   return readSettings({ flags, environment: context.environment, folder: context.folder });
@@ -236,25 +236,28 @@ function readingNow(context: CliContext): SettingsReading {
 
 function settingsNow(context: CliContext, { baseUrl, key }: InitInput): Settings | undefined {
   const reading = readingNow(context);
-  for (const { message, advice } of reading.problems) printWarning(context, `${message}. ${advice ?? ''}`.trim());
+  for (const problem of reading.problems) printWarning(context, errorText(problem));
   if (reading.settings === undefined) return undefined;
   const { value, origin } = valueOf(reading, 'api.base_url');
   const settings = settingsFrom(reading);
   if (settings.api.baseUrl !== baseUrl) {
-    printWarning(context, `the server in force is ${String(value)} (${origin}), which outranks what was written`);
+    printWarning(
+      context,
+      `commands use the server ${String(value)} (${origin}), which overrides the file just written`,
+    );
     return undefined;
   }
   return { ...settings, api: { ...settings.api, key: key ?? settings.api.key } };
 }
 
-/** The id of the key that receipts are signed with, which is made where there is none; null where it cannot be. */
+/** Returns the id of the key that signs receipts, and creates the key if there is none; null if it cannot. */
 function signingKeyOf(context: CliContext, { store }: Settings): string | null {
   try {
     return signingKey(context, store.journal).id;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    // The server is set up all the same, and the first receipt says it again.
-    printWarning(context, `${error.message}. ${error.advice ?? ''}`.trim());
+    // The server is set up anyway, and the first receipt reports it again.
+    printWarning(context, errorText(error));
     return null;
   }
 }
@@ -285,7 +288,7 @@ function endLines({ config, profile, common }: Target, { source, isNew }: InitIn
 }
 
 function keyLine(source: InitInput['source'], profile: string | undefined, isNew: boolean): string {
-  if (source.kind === 'environment') return `the key is not kept: set ${keyVariable(profile)} where the commands run`;
+  if (source.kind === 'environment') return `the key is not stored: set ${keyVariable(profile)} where the commands run`;
   if (source.kind === 'credential') return `the service needs LoadCredential=${source.name}:/path/to/the/key`;
-  return isNew ? `written: ${source.file}, for its owner alone` : `the key is read from ${source.file}`;
+  return isNew ? `written: ${source.file}; only its owner can read it` : `the key is read from ${source.file}`;
 }

@@ -91,6 +91,11 @@ export function printError(context: CliContext, error: unknown): void {
   print(`${label} ${bugText(error)}`);
 }
 
+/** Returns the message and the advice of an error as one text. */
+export function errorText({ message, advice }: Pick<OperatorError, 'message' | 'advice'>): string {
+  return `${message}. ${advice ?? ''}`.trim();
+}
+
 /** Returns the message for an error that is a bug. */
 export function bugText(error: unknown): string {
   return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;

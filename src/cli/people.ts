@@ -1,4 +1,4 @@
-/** `people`: accounts, their roles and passwords. */
+/** `people`: manages accounts, their roles and passwords. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { namedColumns, tableText } from '../data/text-table.ts';
 import { type Account, type Role, roles, actorText } from '../model/actor.ts';
@@ -28,8 +28,8 @@ export function define(program: Command, context: CliContext): void {
   const people = program
     .command('people')
     .description(
-      'Accounts of the people who look at batches, approve them and sign in. They are kept in the journal, and each change ' +
-        'is a step of its chain. Without any account, everything works as before.',
+      'Manage the accounts of people who check and approve batches and sign in to the console. They are kept in the journal, ' +
+        'and each change is a step of its chain. If you need neither approvals nor the console, you need no accounts.',
     )
     .addHelpText(
       'after',
@@ -46,21 +46,23 @@ Examples:
   people
     .command('add')
     .description(
-      'Add an account. Its password is asked for on the terminal, or is the one line of standard input; it has at least ' +
-        '12 characters.',
+      'Add an account. Its password, of at least 12 characters, is asked for on the terminal, or read as one line from ' +
+        'standard input.',
     )
-    .argument('<name>', 'letters a to z, digits, and . _ - @ +; large and small letters are the same')
+    .argument('<name>', 'letters a to z, digits, and . _ - @ +; upper and lower case are the same')
     .addOption(
-      new Option('--role <roles>', 'what the person may do; several with commas between')
+      new Option('--role <roles>', 'what the person may do; several separated by commas')
         .choices(roles)
         .argParser(toRoles)
         .makeOptionMandatory(),
     )
     .addOption(
-      new Option('--os-user <names>', 'what the system calls the person on the command line').argParser(toOsUsers),
+      new Option('--os-user <names>', 'the system accounts that the person uses on the command line').argParser(
+        toOsUsers,
+      ),
     )
-    .option('--no-os-user', 'the person uses no account of the system; an approver needs one of the two')
-    .option('--no-password', 'set none yet; `people password` does')
+    .option('--no-os-user', 'the person uses no system account; an approver needs this flag or --os-user')
+    .option('--no-password', 'set no password yet; `people password` sets it later')
     .action((name: string, flags: AddFlags) => add(context, name, flags));
   people
     .command('list')
@@ -68,7 +70,7 @@ Examples:
     .action(() => list(context));
   people
     .command('disable')
-    .description('Disable an account: nobody can sign in to it. What was done by it stays on record.')
+    .description('Disable an account: nobody can sign in to it. What it did stays on record.')
     .argument('<name>', 'the account')
     .action((name: string) => change(context, (all) => all.setState(accountName(name), 'disabled')));
   people
@@ -80,12 +82,12 @@ Examples:
     .command('role')
     .description('Give roles to an account, or take roles from it.')
     .argument('<name>', 'the account')
-    .addOption(new Option('--add <roles>', 'several with commas between').choices(roles).argParser(toRoles))
-    .addOption(new Option('--remove <roles>', 'the same').choices(roles).argParser(toRoles))
+    .addOption(new Option('--add <roles>', 'roles to give, separated by commas').choices(roles).argParser(toRoles))
+    .addOption(new Option('--remove <roles>', 'roles to take, separated by commas').choices(roles).argParser(toRoles))
     .action((name: string, flags: RoleFlags) => changeRoles(context, name, flags));
   people
     .command('os-user')
-    .description('Say which accounts of the system a person uses: all of them; they replace those named before.')
+    .description('Set the system accounts that a person uses. Name all of them: they replace those named before.')
     .argument('<name>', 'the account')
     .argument('[users...]', 'what `id -un` prints for the person, or the number that `id -u` prints', toOsUsers)
     .option('--none', 'the person uses none')
@@ -95,7 +97,7 @@ Examples:
   people
     .command('password')
     .description(
-      'Set the password of an account. It is asked for twice on the terminal, or is the one line of standard input.',
+      'Set the password of an account. It is asked for twice on the terminal, or read as one line from standard input.',
     )
     .argument('<name>', 'the account')
     .action((given: string) => {
@@ -113,7 +115,7 @@ async function add(context: CliContext, given: string, flags: AddFlags): Promise
   if (account.passwordAt === null) {
     printNote(
       context,
-      `Next: \`admin-mirror people password ${name}\`, typed by ${name}. Until then nobody can sign in.`,
+      `Next, ${name} sets the password: \`admin-mirror people password ${name}\`. Until then nobody can sign in to the account.`,
     );
   }
 }
@@ -125,7 +127,7 @@ async function list(context: CliContext): Promise<void> {
     const listed = accounts.map((each) => ({ ...documentOf(each), blocked_until: each.blockedUntil }));
     return printJson(context, { accounts: listed });
   }
-  if (accounts.length === 0) return printNote(context, 'There are no accounts; `admin-mirror people add` makes one.');
+  if (accounts.length === 0) return printNote(context, 'There are no accounts. `admin-mirror people add` adds one.');
   printLines(
     context,
     tableText(
@@ -138,7 +140,7 @@ async function list(context: CliContext): Promise<void> {
 
 function rowOf(account: ListedAccount): string[] {
   const { name, roles, state, osUsers, passwordAt, blockedUntil, changedAt, changedBy } = account;
-  const wait = blockedUntil === null ? '' : `, wrong passwords: waits until ${minuteOf(blockedUntil)}`;
+  const wait = blockedUntil === null ? '' : `, locked until ${minuteOf(blockedUntil)} after wrong passwords`;
   const system = osUsers === null ? '?' : osUsers.join(', ') || 'none';
   const password = passwordAt === null ? 'none' : `of ${passwordAt.slice(0, 10)}`;
   return [name, roles.join(', '), `${state}${wait}`, system, password, minuteOf(changedAt), actorText(changedBy)];
@@ -146,17 +148,17 @@ function rowOf(account: ListedAccount): string[] {
 
 async function changeRoles(context: CliContext, name: string, { add = [], remove = [] }: RoleFlags): Promise<void> {
   if (add.length + remove.length === 0) {
-    throw new UsageError('it was not said which roles', { advice: 'Add --add ROLES, --remove ROLES or both.' });
+    throw new UsageError('no roles were named', { advice: 'Give --add ROLES, --remove ROLES or both.' });
   }
   const both = add.find((role) => remove.includes(role));
-  if (both !== undefined) throw new UsageError(`${both} cannot be given and taken at once`);
+  if (both !== undefined) throw new UsageError(`${both} cannot be both added and removed`);
   await change(context, (people) => people.changeRoles(accountName(name), { add, remove }));
 }
 
 async function setOsUsers(context: CliContext, name: string, users: readonly string[], none: boolean): Promise<void> {
   if (none === users.length > 0) {
-    const problem = none ? '--none says that there are no names' : 'it was not said which accounts of the system';
-    throw new UsageError(problem, { advice: 'Name them behind the account, or add --none.' });
+    const problem = none ? '--none means that there are no system accounts' : 'no system accounts were named';
+    throw new UsageError(problem, { advice: 'Name them after the account, or give --none.' });
   }
   await change(context, (people) => people.setOsUsers(accountName(name), users));
 }
@@ -174,7 +176,7 @@ function print(context: CliContext, account: Account): void {
 }
 
 function linesOf({ name, roles, state, osUsers, passwordAt }: Account): string[] {
-  const system = osUsers === null ? 'not said' : osUsers.join(', ') || 'none';
+  const system = osUsers === null ? 'not set' : osUsers.join(', ') || 'none';
   return [
     `account   ${name}, ${state}`,
     `roles     ${roles.join(', ') || 'none'}`,
@@ -189,7 +191,7 @@ function documentOf({ name, roles, state, osUsers, passwordAt, ...more }: Accoun
   return { name, roles, state, os_users: osUsers, password_at: passwordAt, ...created, ...changed };
 }
 
-/** A flag's text, after that of the same flag before it. */
+/** Parses the text of a flag with roles, and adds them to those of the same flag given earlier. */
 function toRoles(text: string, before: readonly Role[] = []): readonly Role[] {
   const given = wordsIn(text).map((name) => {
     const role = roles.find((each) => each === name.toLowerCase());
@@ -200,7 +202,7 @@ function toRoles(text: string, before: readonly Role[] = []): readonly Role[] {
   return [...before, ...given];
 }
 
-/** `--no-os-user` may stand before it; of the two, the later counts. */
+/** The same for --os-user. It overrides an earlier `--no-os-user`. */
 function toOsUsers(text: string, before: readonly string[] | false = []): readonly string[] {
   return [...(before === false ? [] : before), ...wordsIn(text).map(osUserName)];
 }

@@ -1,10 +1,10 @@
 /** Runs a command line: loads the command that it names, and turns every failure into one message and an exit code. */
 import { Command, CommanderError, Option } from 'commander';
 import { systemError } from '../model/files.ts';
-import { type ExitCode, InterruptedError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
+import { type ExitCode, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
-import { type CliContext, type CliWorld, createContext } from './context.ts';
+import { type CliContext, type CliWorld, createContext, interruptionOf } from './context.ts';
 import { printError } from './output.ts';
 import { version } from '../model/program.ts';
 
@@ -154,10 +154,8 @@ function failed(context: ReturnType<typeof createContext>, error: unknown): Exit
 function explain(context: CliContext, error: unknown): unknown {
   if (error instanceof CommanderError) return usageError(error, '');
   if (error instanceof OperatorError) return error;
-  const reason: unknown = context.signal.reason;
   // Whatever an interrupted part throws, the interruption is the reason.
-  if (context.signal.aborted && reason instanceof InterruptedError) return reason;
-  return systemError(error) ?? error;
+  return interruptionOf(context.signal) ?? systemError(error) ?? error;
 }
 
 /**

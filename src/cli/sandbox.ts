@@ -1,12 +1,11 @@
-/** `sandbox`: the Administration API on this machine, with seed data, until it is stopped. */
+/** `sandbox`: serves the Administration API on this machine, with seed data, until it is stopped. */
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { type Command, Option } from 'commander';
 import { grouped } from '../model/text.ts';
-import { InterruptedError, UsageError } from '../model/errors.ts';
-import type { CliContext } from './context.ts';
+import { UsageError } from '../model/errors.ts';
+import { type CliContext, interruptionOf, waitForStop } from './context.ts';
 import { toMoment, toWholeNumber } from './flag-values.ts';
 import { alignedLines, paint, printLine, printLines, printNote, printResult } from './output.ts';
 import { type Chaos, chaosMeanings, chaosNames, readBehaviour, type Switch, switches } from '../sandbox/behaviour.ts';
@@ -42,21 +41,21 @@ export function define(program: Command, context: CliContext): void {
         'Its switches, records and clock can also be read and set while it runs: docs/sandbox.md.',
     )
     .option('--port <number>', 'port on 127.0.0.1; 0 takes any free one', toWholeNumber, 0)
-    .option('--key <text>', 'key that it takes (default: made from the seed)')
+    .option('--key <text>', 'the key that it accepts (default: made from the seed)')
     .option(
       '--control-key-file <path>',
-      'write the key of the control routes, which is another at each start, into this file',
+      'write the key of the control routes, which is new at each start, to this file',
     )
     .option('--users <number>', 'users to generate', toWholeNumber, 1_000)
     .option('--packages <number>', 'packages to generate', toWholeNumber, 40)
     .option('--emails <number>', 'emails to generate', toWholeNumber, 3_000)
     .option('--coupons <number>', 'coupons to generate', toWholeNumber, 60)
-    .option('--seed <number>', 'another seed makes other data; the same seed the same', toWholeNumber, 7)
+    .option('--seed <number>', 'the same seed always gives the same data', toWholeNumber, 7)
     .option('--file <path>', 'keep the data in this file, and use what is already in it (default: in memory)')
     .addOption(new Option('--chaos <preset>', 'how badly it behaves').choices(chaosNames).default('calm'))
     .option('--now <time>', 'the time at which its clock starts (default: the time of this machine)', toMoment())
-    .option('--behaviour <name=value>', 'set one switch on top of the preset; can be given again', switchValue)
-    .option('--switches', 'list every switch with its default, and end')
+    .option('--behaviour <name=value>', 'set one switch on top of the preset; may be given several times', switchValue)
+    .option('--switches', 'list every switch with its default, and exit')
     .addHelpText('after', `\nPresets of --chaos:\n${presets}\n\nEvery switch: admin-mirror sandbox --switches`)
     .action((flags: Flags) => (flags.switches === true ? printSwitches(context) : serve(context, flags)));
 }
@@ -81,17 +80,17 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
       await writeDurableFile(resolve(context.folder, controlKeyFile), Readable.from(line), context.signal);
     }
     announce(context, sandbox, controlKey, flags);
-    if (!context.signal.aborted) await once(context.signal, 'abort');
+    await waitForStop(context);
   } finally {
     await sandbox.close();
   }
-  const reason: unknown = context.signal.reason;
-  if (reason instanceof InterruptedError) context.exit(reason.exitCode);
+  const interruption = interruptionOf(context.signal);
+  if (interruption !== undefined) context.exit(interruption.exitCode);
 }
 
 function announce(context: CliContext, sandbox: Sandbox, controlKey: string, flags: Flags): void {
   if (context.json()) {
-    // One line, so that a program can wait for it and read it.
+    // On one line, so that a program can wait for it and read it.
     const { url, key } = sandbox;
     printLine(context, JSON.stringify({ url, key, control_key: controlKey, pid: process.pid }));
     return;
@@ -106,7 +105,7 @@ function announce(context: CliContext, sandbox: Sandbox, controlKey: string, fla
     `  export ADMIN_MIRROR_BASE_URL=${sandbox.url} ADMIN_MIRROR_API_KEY=${sandbox.key}`,
     '  npx admin-mirror sync',
     '',
-    `Its control routes (docs/sandbox.md) want another key: ${controlKey}`,
-    'It stops with Ctrl+C.',
+    `Its control routes (docs/sandbox.md) need another key: ${controlKey}`,
+    'Press Ctrl+C to stop it.',
   ]);
 }

@@ -1,15 +1,14 @@
-/** `serve`: the console in a browser, until it is stopped. */
-import { once } from 'node:events';
+/** `serve`: serves the console until it is stopped. */
 import type { Command } from 'commander';
 import { actorOf } from '../model/actor.ts';
-import { InterruptedError, UsageError } from '../model/errors.ts';
+import { UsageError } from '../model/errors.ts';
 import { keepHeapSmall } from '../model/memory.ts';
 import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
-import type { CliContext } from './context.ts';
+import { type CliContext, waitForStop } from './context.ts';
 import { passedFlags } from './flag-values.ts';
 import { openLog } from './logger.ts';
 import { printResult } from './output.ts';
@@ -24,17 +23,17 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('serve')
     .description(
-      'Serve the console: the mirror, runs, reports, batches, approvals and accounts in a browser. Everything keeps the ' +
-        'rules, locks and records of the command line. It stops with Ctrl+C or SIGTERM.',
+      'Serve the console: the mirror, runs, reports, batches, approvals and accounts in a browser. It has the same rules, ' +
+        'locks and records as the command line. Ctrl+C or SIGTERM stops it.',
     )
     .option('--listen <address>', 'where to listen, such as 127.0.0.1:8080')
-    .option('--behind-proxy <url>', 'the address under which a proxy with TLS shows the console')
+    .option('--behind-proxy <url>', 'the public address of the console, if it is behind a proxy with TLS')
     .option('--read-only', 'show everything and change nothing')
     .action((flags: Flags) => serve(context, flags));
 }
 
 async function serve(context: CliContext, flags: Flags): Promise<void> {
-  // 190 MB with a million users and twenty readers, where it would be 382.
+  // Takes 190 MB instead of 382 with a million users and twenty readers.
   keepHeapSmall(20);
   const { openConsole } = await import('../web/open.ts');
   const settings = context.settings();
@@ -48,10 +47,9 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const options = { address, actor, redact, keepSecret, commands, servers };
   const { url, first } = await openConsole(surroundings, options, context.releases);
   announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);
-  if (!context.signal.aborted) await once(context.signal, 'abort');
-  // To be stopped is how it ends.
-  const { reason } = context.signal as { readonly reason: unknown };
-  if (reason instanceof InterruptedError && reason.exitCode === 130) context.exit(130);
+  const interruption = await waitForStop(context);
+  // SIGTERM is the normal end of a service, so it ends with 0.
+  if (interruption?.exitCode === 130) context.exit(130);
 }
 
 function addressOf(
@@ -73,23 +71,23 @@ function addressOf(
 }
 
 function nowhere(): never {
-  throw new UsageError('serve.listen is off', { advice: 'Say with --listen where the console listens.' });
+  throw new UsageError('serve.listen is off', { advice: 'Give the address to listen on with --listen.' });
 }
 
-/** A flag that stands for a setting, read by the rule of the setting. */
+/** Parses a flag by the rules of its setting. */
 function flagValue<K extends 'serve.listen' | 'serve.behind_proxy'>(key: K, flag: string, text: string | undefined) {
   if (text === undefined) return undefined;
   const read = readValue(key, text);
-  if (read === undefined) throw new UsageError(`${flag} is ${JSON.stringify(text)}: not an address`);
+  if (read === undefined) throw new UsageError(`${flag} is ${JSON.stringify(text)}, which is not an address`);
   return read.value;
 }
 
 function announce(context: CliContext, url: string, first: FirstAccount | null): void {
   const link = first === null ? null : `${url}${first.path}`;
-  const hint = 'There is no admin yet. Make the first account here; the link works once:';
+  const hint = 'There is no admin yet. Create the first account here (the link works once):';
   printResult(context, { url, first_account: link, pid: process.pid }, [
     `The console is at ${url}/`,
     ...(link === null ? [] : [hint, `  ${link}`]),
-    'It stops with Ctrl+C.',
+    'Press Ctrl+C to stop it.',
   ]);
 }

@@ -132,7 +132,7 @@ describe('--all', () => {
     'is refused with %s, which is of one server',
     async (flag) => {
       const { code, stderr } = await run('sync', '--all', flag, 'https://x.example.com');
-      expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} is of one server`)]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} is for one server`)]);
     },
   );
 

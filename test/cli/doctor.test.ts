@@ -53,7 +53,7 @@ describe('doctor', () => {
     expect(of('key on the server')).toMatch(/^ok: accepted/);
     expect(of('users list')).toMatch(/^ok: pages of 1000, sorts kept, date ranges in YYYY-MM-DD/);
     for (const resource of ['packages', 'emails', 'coupons']) expect(of(`${resource} list`)).toMatch(/^ok: pages of/);
-    expect(of('mirror')).toMatch(/^ok: .*mirror\.db: not there yet/);
+    expect(of('mirror')).toMatch(/^ok: .*mirror\.db: does not exist yet/);
     expect(JSON.stringify(answer)).not.toContain(sandbox.key);
   });
 
@@ -126,7 +126,7 @@ describe('doctor', () => {
     });
     const failing = await doctor(folder, { ...server(), ADMIN_MIRROR_BASE_URL: proxy.url });
     expect(failing.of('users list')).toMatch(
-      /^warn: pages of 1000, .*a page as it was measured fails now: .*500.*; measured 2.*doctor --probe/,
+      /^warn: pages of 1000, .*a page like the one measured fails now: .*500.*; measured 2.*doctor --probe/,
     );
     expect(failing.of('emails list')).toMatch(/^ok/);
     expect(requests).toBe(3);
@@ -211,7 +211,7 @@ describe('doctor', () => {
     mkdirSync(join(folder, 'config'));
     writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'bulk:\n  approval:\n    balance:\n      approvers: 2\n');
     const found = async () => (await doctor(folder, {})).of('approval');
-    expect(await found()).toMatch(/^warn: balance: by up to 2 of 0 approvers, so that some batches can never be sent/);
+    expect(await found()).toMatch(/^warn: balance: by up to 2 of 0 approvers, so some batches can never be sent/);
     const { people } = await newPeople(undefined, join(folder, 'data/journal.db'));
     for (const name of ['anna', 'bert', 'carl']) await people.add(newAccount(name, { roles: ['approver'] }));
     for (const name of ['anna', 'bert', 'carl']) {
@@ -225,7 +225,7 @@ describe('doctor', () => {
     expect(await found()).toMatch(/^ok/);
     await people.changeRoles('dora', { add: ['maker'], remove: [] });
     expect(await found()).toMatch(
-      /^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* be two people/,
+      /^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* act as two/,
     );
     await people.changeRoles('dora', { add: [], remove: ['maker'] });
     expect(await found()).toMatch(/^ok/);
@@ -290,7 +290,7 @@ describe('what the mirror has on record of the server', () => {
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(0);
     expect(of('users list')).toMatch(/^ok: pages of 50 \(1000 were requested\), .*measured now\)$/);
-    expect(of('capabilities')).toBe('ok: measured, and put on record for users, packages, emails, coupons');
+    expect(of('capabilities')).toBe('ok: measured, and recorded for users, packages, emails, coupons');
     const after = await statusOf(folder);
     expect(after.resources.users.capabilities?.page_size).toBe(50);
     const times = [before, after].map(({ resources }) => resources.users.capabilities?.measured_at ?? '');
@@ -305,7 +305,7 @@ describe('what the mirror has on record of the server', () => {
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     sandbox.control.setBehaviour({ date_ranges: 'ignored' });
     const { of } = await doctor(folder, server(), ['--probe']);
-    expect(of('capabilities')).toMatch(/date ranges work otherwise .* reads all users, packages, emails, coupons$/);
+    expect(of('capabilities')).toMatch(/date ranges work differently .* reads all users, packages, emails, coupons$/);
     expect((await statusOf(folder)).fresh_as_of).toBeNull();
   });
 
@@ -317,7 +317,7 @@ describe('what the mirror has on record of the server', () => {
     store.acquireLock('sync', 'another run');
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(0);
-    expect(of('capabilities')).toMatch(/^warn: not put on record: another sync holds the lock/);
+    expect(of('capabilities')).toMatch(/^warn: not recorded: another sync holds the lock/);
     store.releaseLock('sync', 'another run');
     expect((await statusOf(folder)).resources).toEqual(before.resources);
   });
@@ -326,8 +326,8 @@ describe('what the mirror has on record of the server', () => {
     const folder = temporaryFolder();
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(0);
-    expect(of('capabilities')).toMatch(/^ok: measured, and kept nowhere: there is no mirror yet/);
-    expect(of('mirror')).toMatch(/not there yet/);
+    expect(of('capabilities')).toMatch(/^ok: measured, but not recorded: there is no mirror yet/);
+    expect(of('mirror')).toMatch(/does not exist yet/);
     expect(readdirSync(folder)).toEqual([]);
   });
 

@@ -33,7 +33,7 @@ describe('the format of an export', () => {
     const folder = temporaryFolder();
     expect(await invoke(['export', 'users', '-o', name, '--db', mirror()], { folder })).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/no format is written as "\.\w+" .*\n.*\.csv, .*--format/),
+      stderr: expect.stringMatching(/"\.\w+" is not the ending of any format .*\n.*\.csv, .*--format/),
     });
     expect(readdirSync(folder)).toEqual([]);
   });

@@ -97,7 +97,7 @@ describe('init without a terminal', () => {
   test('says what is missing, and that there is no terminal', async () => {
     const alone = await invoke(['init']);
     expect(alone.code).toBe(2);
-    expect(alone.stderr).toMatch(/there is no terminal here[^]*--yes, --base-url URL and one of --key-file/);
+    expect(alone.stderr).toMatch(/there is no terminal[^]*--yes, --base-url URL and one of --key-file/);
     expect((await invoke(['init', '--yes'])).stderr).toMatch(/no base address was given[^]*--base-url/);
     expect((await invoke(given())).stderr).toMatch(/no key was given[^]*--key-file FILE/);
     const noKey = await invoke([...given(), '--key-file', 'k']);
@@ -221,7 +221,7 @@ describe('init without a terminal', () => {
   test('says where something outranks what was written', async () => {
     const environment = { ADMIN_MIRROR_BASE_URL: 'https://other.example.com', ADMIN_MIRROR_API_KEY: sandbox.key };
     const { stderr } = await invoke(given(), { environment });
-    expect(stderr).toContain('https://other.example.com (environment ADMIN_MIRROR_BASE_URL), which outranks');
+    expect(stderr).toContain('https://other.example.com (environment ADMIN_MIRROR_BASE_URL), which overrides');
   });
 });
 
@@ -250,7 +250,7 @@ describe('init on a terminal', () => {
     expect(code).toBe(0);
     expect(stderr).toContain('the key was refused (401)');
     expect(stderr).toMatch(/users list .*pages of 1000/);
-    expect(stdout).toContain('written: secrets/api-key, for its owner alone');
+    expect(stdout).toContain('written: secrets/api-key; only its owner can read it');
     expect(configIn(folder).api).toMatchObject({ base_url: sandbox.url, key_file: 'secrets/api-key' });
     expect(stderr + stdout).not.toContain(sandbox.key);
   });

@@ -62,14 +62,14 @@ describe('doctor', () => {
       'run: report, report: top-balance, output: b.csv',
       /fail +job nightly +there is no report "top-balance"[^\n]*\n.*top-balances/,
     ],
-    ['run: export, what: users, output: data/u.txt', /fail +job nightly +no format is written as ".txt"/],
+    ['run: export, what: users, output: data/u.txt', /fail +job nightly +".txt" is not the ending of any format/],
     [
       'run: export, what: users, output: config/admin-mirror.yaml/u.csv',
       /fail +job nightly +.*config\/admin-mirror\.yaml is not a folder/,
     ],
     [
       'run: export, what: users, output: data/new/u.csv',
-      /ok +job nightly +.*data\/new: made when it is needed\n[^]*job nightly disk +.* free/,
+      /ok +job nightly +.*data\/new: created when it is needed\n[^]*job nightly disk +.* free/,
     ],
     ['run: verify', /warn +jobs +1 job: nightly\n +None of them is a sync/],
   ])('looks at jobs: %s', async (more, found) => {
@@ -78,7 +78,7 @@ describe('doctor', () => {
 
   test('says that nobody gets alerts, and which address or program could not be reached', async () => {
     const { doctor, folder } = folderWith(job('run: sync'));
-    expect(await doctor()).toMatch(/warn +alerts +nobody hears when a job fails/);
+    expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
     const gone = `http://127.0.0.1:${await freePort()}/secret`;
     const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: gone, ADMIN_MIRROR_ALERTS_COMMAND: 'no-such-program' });
     expect(told).toMatch(/fail +webhook +127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)\n +Check alerts\.webhook/);
@@ -98,9 +98,9 @@ describe('doctor', () => {
       ADMIN_MIRROR_ALERTS_PING: receiver.url,
       ADMIN_MIRROR_CA_FILE: caFile,
     });
-    expect(found).toMatch(/ok +webhook +localhost:\d+ takes connections/);
+    expect(found).toMatch(/ok +webhook +localhost:\d+ accepts connections/);
     expect(found).toMatch(/ok +webhook certificate +valid until 21/);
-    expect(found).toMatch(/ok +ping +127\.0\.0\.1:\d+ takes connections/);
+    expect(found).toMatch(/ok +ping +127\.0\.0\.1:\d+ accepts connections/);
     expect(receiver.taken).toEqual([]);
   });
 

@@ -77,6 +77,6 @@ test('Standard input without an end is refused, and fills no memory', async () =
     cwd: temporaryFolder(),
   });
   const { code, stderr } = await finished(child);
-  expect(stderr).toContain('standard input has more than 16 MiB');
+  expect(stderr).toContain('standard input is longer than 16 MiB');
   expect(code).toBe(2);
 });

@@ -129,10 +129,10 @@ describe('people', () => {
     [['add', 'anna', '--role', 'maker'], 'short\n', 'the password is shorter than 12 characters'],
     [['add', 'anna', '--role', 'maker'], 'I am Anna and so on', 'has the name of the account in it'],
     [['add', 'anna', '--role', 'maker', '--password', password], '', "unknown option '--password'"],
-    [['role', 'anna'], '', 'it was not said which roles'],
-    [['role', 'anna', '--add', 'maker', '--remove', 'maker'], '', 'cannot be given and taken at once'],
-    [['os-user', 'anna'], '', 'it was not said which accounts of the system'],
-    [['os-user', 'anna', 'anna', '--none'], '', '--none says that there are no names'],
+    [['role', 'anna'], '', 'no roles were named'],
+    [['role', 'anna', '--add', 'maker', '--remove', 'maker'], '', 'cannot be both added and removed'],
+    [['os-user', 'anna'], '', 'no system accounts were named'],
+    [['os-user', 'anna', 'anna', '--none'], '', '--none means that there are no system accounts'],
     [['password', 'anna'], password, 'There are no accounts yet'],
   ])('are told what is wrong with %j', async (argv, input, words) => {
     const folder = temporaryFolder();

@@ -1,16 +1,16 @@
-/** One thing that the doctor looked at. */
+/** The checks of `doctor`, and how they are printed. */
 import { type ExitCode, OperatorError } from '../../model/errors.ts';
 import type { CliContext } from '../context.ts';
 import { paint, pasteable } from '../output.ts';
 
 export interface Check {
   readonly name: string;
-  /** `skipped`: it could not be looked at, because of another check that says why. */
+  /** `skipped`: it could not be checked; another check says why. */
   readonly state: 'ok' | 'warn' | 'fail' | 'skipped';
   readonly finding: string;
   /** What to do about it, and where. */
   readonly advice?: string | undefined;
-  /** What the command ends with because of it; only with `fail`. */
+  /** The exit code for it; only with `fail`. */
   readonly exitCode?: ExitCode;
 }
 
@@ -26,16 +26,16 @@ export function skipped(name: string, finding: string): Check {
   return { name, state: 'skipped', finding };
 }
 
-/** An OperatorError as a failed check; throws on anything else, which is a bug. */
+/** Turns an OperatorError into a failed check. Throws anything else, which is a bug. */
 export function failed(name: string, error: unknown): Check {
   if (!(error instanceof OperatorError)) throw error;
   return { name, state: 'fail', finding: error.message, advice: error.advice, exitCode: error.exitCode };
 }
 
-/** What the look finds; an OperatorError is a failed check. */
-export async function checking(name: string, look: () => Check[] | Promise<Check[]>): Promise<Check[]> {
+/** Returns what `check` finds, or a failed check if it throws an OperatorError. */
+export async function checking(name: string, check: () => Check[] | Promise<Check[]>): Promise<Check[]> {
   try {
-    return await look();
+    return await check();
   } catch (error) {
     return [failed(name, error)];
   }
@@ -43,7 +43,7 @@ export async function checking(name: string, look: () => Check[] | Promise<Check
 
 const styles = { ok: 'green', warn: 'yellow', fail: 'red', skipped: 'dim' } as const;
 
-/** A line a check, and what to do about it below. */
+/** Returns a line for each check, and below it what to do. */
 export function checkLines(context: CliContext, checks: readonly Check[], stream: NodeJS.WriteStream): string[] {
   const width = Math.max(...checks.map((each) => each.name.length));
   return checks.flatMap(({ name, state, finding, advice }) => [

@@ -1,4 +1,4 @@
-/** The doctor on the mirror and the journal: there, ours, private, writable, with room to grow. Changes nothing. */
+/** Checks of this machine: settings, key, files, shared store, reports and approvers. Changes nothing. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { type Check, checking, failed, ok, warn } from './check.ts';
@@ -20,16 +20,16 @@ import { withReleases } from '../../model/releases.ts';
 import { clockDifference, systemClock } from '../../model/time.ts';
 import { openPeopleForReading } from '../../people/open.ts';
 
-/** Below this much free space a first sync of a middle-sized server may not fit. */
+/** With less free space, the first sync of a medium-sized server may not fit. */
 const littleRoomBytes = 512 * 1024 * 1024;
 
-/** Below this nothing can be written at all: SQLite puts pages and an index of them beside each file. */
+/** With less, nothing can be written at all: SQLite keeps a WAL file and its index beside each database. */
 const noRoomBytes = 256 * 1024;
 
 export interface FileToCheck {
   readonly kind: FileKind;
   readonly path: string;
-  /** What makes it: `sync`. */
+  /** The command that creates it: `sync`. */
   readonly madeBy: string;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
   readonly open: () => Promise<unknown>;
@@ -50,11 +50,11 @@ export function checkFile(file: FileToCheck): Promise<Check[]> {
 async function checkExisting({ kind, path, open }: FileToCheck): Promise<Check[]> {
   const { size, mode } = statSync(path);
   accessSync(path, constants.R_OK | constants.W_OK);
-  // WAL files are made beside it.
+  // SQLite creates the WAL files beside it.
   accessSync(dirname(path), constants.W_OK);
   if (size > 0) {
     await open();
-    // What opens may be damaged further in, which is found when it is too late to put back a good copy.
+    // A file that opens may still be damaged. Find it now, while there are good backups.
     checkFileSoundness(kind, path);
   }
   return [
@@ -74,21 +74,21 @@ function sharedBy(mode: number): string {
 
 function checkFuture({ kind, path, madeBy }: FileToCheck): Check[] {
   const folder = folderAbove(path, path, kind.places);
-  return [ok(kind.name, `${path}: not there yet; the first ${madeBy} makes it`), checkRoom(kind, folder, 0)];
+  return [ok(kind.name, `${path}: does not exist yet; the first ${madeBy} creates it`), checkRoom(kind, folder, 0)];
 }
 
-/** A folder that something is to be written into: it can be made and written, and its disk has room. */
+/** Checks that the folder exists or can be created, is writable, and has room on its disk. */
 export function checkFolder({ name, folder, places }: { name: string; folder: string; places: string }): Check[] {
   try {
     const found = folderAbove(join(folder, 'any'), folder, places);
-    const words = found === folder ? folder : `${folder}: made when it is needed`;
-    return [ok(name, words), checkRoom({ name, places }, found, 0)];
+    const finding = found === folder ? folder : `${folder}: created when it is needed`;
+    return [ok(name, finding), checkRoom({ name, places }, found, 0)];
   } catch (error) {
     return [failed(name, explainFileError(error, 'write to', folder) ?? error)];
   }
 }
 
-/** The store that several machines share: there, safe, ours, and its password in no other hands. */
+/** Checks the store that several machines share: reachable, ours, with a clock that agrees and a private password file. */
 export function checkSharedStore(settings: Settings): Promise<Check[]> {
   const name = 'shared store';
   return checking(name, async () => {
@@ -104,15 +104,15 @@ export function checkSharedStore(settings: Settings): Promise<Check[]> {
     const difference = clockDifference(found.aheadMs);
     return [
       found.isMade || found.canBeMade
-        ? ok(name, found.isMade ? where : `${where}: nothing there yet; the first \`bulk plan\` makes it`)
-        : warn(name, `${where}: it has no such schema, and the user may make none`, grantAdvice),
+        ? ok(name, found.isMade ? where : `${where}: nothing there yet; the first \`bulk plan\` creates it`)
+        : warn(name, `${where}: there is no such schema, and the user may not create it`, grantAdvice),
       ...(difference === null
         ? []
         : [
             warn(
               name,
               `the database's clock is ${difference} this machine's`,
-              "Check which of the two is wrong: jobs, batches and sign-ins go by the database's.",
+              "Check which of the two is wrong: jobs, batches and sign-ins use the database's clock.",
             ),
           ]),
       ...(file !== undefined && (statSync(file).mode & 0o077) !== 0
@@ -122,12 +122,12 @@ export function checkSharedStore(settings: Settings): Promise<Check[]> {
   });
 }
 
-const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or make the schema for that user.';
+const grantAdvice = 'Run there: GRANT CREATE ON DATABASE … TO …, or create the schema for that user.';
 
-/** A full copy of the file is what a rebuild may need for a while. */
+/** A rebuild may need room for a full copy of the file. */
 function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: string, size: number): Check {
   const free = freeSpace(folder);
-  if (free === undefined) return ok(`${name} disk`, 'its system does not say how much is free');
+  if (free === undefined) return ok(`${name} disk`, 'the file system does not say how much is free');
   if (hasNoInodes(folder)) {
     const advice = 'Remove files there, of any size: `df -i` counts them.';
     return failed(`${name} disk`, new FileError(`no room for one more file in ${folder}`, { advice }));
@@ -139,18 +139,18 @@ function checkRoom({ name, places }: Pick<FileKind, 'name' | 'places'>, folder: 
   return warn(`${name} disk`, little, advice);
 }
 
-/** The folder of the path, or the nearest above it that is there; something can be made in it. @param what is to be made */
+/** Returns the folder of the path, or the nearest existing one above it. Throws if it is not writable. @param what will be created */
 function folderAbove(path: string, what: string, places: string): string {
   const folder = dirname(path);
   if (!existsSync(folder) && folder !== path) return folderAbove(folder, what, places);
   if (!statSync(folder).isDirectory()) {
-    throw new FileError(`${what} cannot be made: ${folder} is not a folder`, { advice: `Name another: ${places}.` });
+    throw new FileError(`${what} cannot be created: ${folder} is not a folder`, { advice: `Name another: ${places}.` });
   }
   accessSync(folder, constants.W_OK);
   return folder;
 }
 
-/** The config file and every setting in it or elsewhere that is wrong. */
+/** Checks the config file and all settings. */
 export function checkSettings(reading: SettingsReading, folder: string): Check[] {
   const { value } = valueOf(reading, 'config');
   const profile = valueOf(reading, 'profile');
@@ -158,7 +158,7 @@ export function checkSettings(reading: SettingsReading, folder: string): Check[]
   const there = value !== null && existsSync(resolve(folder, String(value)));
   const problems = reading.problems.map((problem) => failed('settings', problem));
   return [
-    // One that was named and is not there is among the problems.
+    // A named file that does not exist is among the problems.
     ...(value === null ? [none] : there ? [ok('config file', String(value))] : []),
     ...(reading.rest.profile === undefined ? [] : [ok('profile', `${String(profile.value)} (${profile.origin})`)]),
     ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
@@ -166,11 +166,11 @@ export function checkSettings(reading: SettingsReading, folder: string): Check[]
   ];
 }
 
-/** The address of the server, the key, and the proxy and the certificates of one's own, where there are any. */
+/** Checks the address of the server, the key, and the proxy and certificates if there are any. */
 export async function checkAccess(reading: SettingsReading, settings: Settings): Promise<Check[]> {
   const address = valueOf(reading, 'api.base_url');
   const { api, network } = settings;
-  // One that was refused is among the problems of the settings.
+  // A refused address is among the problems of the settings.
   const isRefused = address.value !== null && api.baseUrl === undefined;
   return [
     ...(await checking('base address', () =>
@@ -193,11 +193,11 @@ export async function checkAccess(reading: SettingsReading, settings: Settings):
 
 function checkProxy(reading: SettingsReading, { proxy, noProxy }: Settings['network']): Check[] {
   if (proxy === undefined) return [];
-  const without = noProxy === undefined ? '' : `, but for ${noProxy}`;
+  const without = noProxy === undefined ? '' : `, except for ${noProxy}`;
   return [ok('proxy', `${proxy.host} for https addresses${without} (${valueOf(reading, 'network.proxy').origin})`)];
 }
 
-/** A failed check for each that is broken, and one line on all others. Runs none of them. */
+/** Returns a failed check for each broken report, and one line about all others. Runs none of them. */
 export function checkReports(settings: Settings): Promise<Check[]> {
   const name = 'reports';
   return checking(name, async () => {
@@ -220,7 +220,7 @@ export function checkReports(settings: Settings): Promise<Check[]> {
   });
 }
 
-/** undefined where there is none that can be read; that has a check of its own. */
+/** Returns undefined if there is no readable mirror, which another check reports. */
 async function mirrorOf(settings: Settings): Promise<Snapshot | undefined> {
   if (!existsSync(settings.store.mirror)) return undefined;
   try {
@@ -238,7 +238,7 @@ function summary(all: number, spoilt: number, idle: readonly { readonly off: rea
   return `${all - spoilt - idle.length} of ${all} can be run; for ${idle.length} more: ${includeAdvice([...tables.values()])}`;
 }
 
-/** Whether there are enough people for the policy, and none who could be two of them. Throws nothing but bugs. */
+/** Checks that there are enough approvers for the policies, and that nobody could act as two people. Throws only bugs. */
 export function checkApproval(settings: Settings): Promise<Check[]> {
   const policies = Object.entries(settings.bulk.approval);
   return checking('approval', async () => {
@@ -247,22 +247,22 @@ export function checkApproval(settings: Settings): Promise<Check[]> {
       async (releases) => (await openPeopleForReading(settings, systemClock, releases))?.accounts() ?? [],
     );
     const able = accounts.filter((each) => hasRole(each, 'approver') && each.passwordAt !== null).length;
-    const wanted = Math.max(...policies.map(([, { approvers }]) => approvers));
-    const finding = `${policies.map(([name]) => name).join(', ')}: by up to ${wanted} of ${counted(able, 'approver')}`;
-    if (able < wanted) {
+    const needed = Math.max(...policies.map(([, { approvers }]) => approvers));
+    const finding = `${policies.map(([name]) => name).join(', ')}: by up to ${needed} of ${counted(able, 'approver')}`;
+    if (able < needed) {
       const advice = 'Add approvers with `admin-mirror people add`, and give each a password.';
-      return [warn('approval', `${finding}, so that some batches can never be sent`, advice)];
+      return [warn('approval', `${finding}, so some batches can never be sent`, advice)];
     }
-    // Whoever sets passwords can sign in as somebody else: no rule tells such an approval from one of another person.
-    const mighty = accounts.filter(
+    // Whoever sets passwords can sign in as somebody else, and no rule can tell such an approval from a real one.
+    const mayActAsTwo = accounts.filter(
       (each) => hasRole(each, 'admin') && (hasRole(each, 'maker') || hasRole(each, 'approver')),
     );
-    if (mighty.length === 0) return [ok('approval', finding)];
-    const names = mighty.map(({ name }) => name).join(', ');
+    if (mayActAsTwo.length === 0) return [ok('approval', finding)];
+    const names = mayActAsTwo.map(({ name }) => name).join(', ');
     return [
       warn(
         'approval',
-        `${finding}; ${names} may make or approve batches and, as admin, set the password of others, and so be two people`,
+        `${finding}; ${names} may make or approve batches and, as admin, set the passwords of others: one person could act as two`,
         'Give the role admin to somebody without the roles maker and approver: `admin-mirror people role`. ' +
           '`admin-mirror audit` shows each account that was added and each password that was set, with who did it.',
       ),

@@ -1,4 +1,4 @@
-/** The doctor on what the nights need: jobs, where they write, the log, and who is told. Runs no job, sends nothing. */
+/** Checks what the nightly jobs need: the jobs, where they write, the log and the alerts. Runs no job, sends nothing. */
 import { constants } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { Socket } from 'node:net';
@@ -21,7 +21,7 @@ import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
 import { openReports } from '../../data/open.ts';
 
-/** Every check; each has the name of the job or setting that it is about. */
+/** Runs every check. Each is named after its job or setting. */
 export async function checkNights(context: CliContext, settings: Settings, network: Network): Promise<Check[]> {
   const { folder, environment } = context;
   const { alerts, log, backup, jobs } = settings;
@@ -37,14 +37,14 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
     ...alerted.flat(),
     ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
     ...(jobs.length > 0 && alerts.webhook === undefined && alerts.command === undefined
-      ? [warn('alerts', 'nobody hears when a job fails', 'Set alerts.webhook or alerts.command.')]
+      ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')]
       : []),
   ];
 }
 
 const logPlaces = '--log-file, ADMIN_MIRROR_LOG_FILE or log.file';
 
-/** Connects, and looks; writes nothing. */
+/** Connects and reads; writes nothing. */
 function checkPublishing({ signal }: CliContext, settings: Settings): Promise<Check[]> {
   return checking('publish', async () => {
     if (settings.publish.url === undefined) return [];
@@ -62,8 +62,8 @@ async function checkJobs(jobs: readonly Job[], settings: Settings, folder: strin
   const known = { tables: dictionary().map(({ name }) => name), reports: reports.map(({ name }) => name) };
   const found = jobs.flatMap((job) => checkJob(job, known, folder));
   const hasSync = jobs.some(({ run }) => run === 'sync');
-  const words = `${counted(jobs.length, 'job')}: ${jobs.map(({ name }) => name).join(', ')}`;
-  const all = hasSync ? ok('jobs', words) : warn('jobs', words, 'None of them is a sync: the mirror grows old.');
+  const list = `${counted(jobs.length, 'job')}: ${jobs.map(({ name }) => name).join(', ')}`;
+  const all = hasSync ? ok('jobs', list) : warn('jobs', list, 'None of them is a sync, so the mirror gets old.');
   return [all, ...found];
 }
 
@@ -77,7 +77,7 @@ function checkJob(
   const [command, what] = commandLine;
   const output = after('--output') ?? after('--chart') ?? (command === 'snapshot' ? what : undefined);
   try {
-    if (command === 'export' && what !== undefined && !what.startsWith('-')) checkWhat(what, known);
+    if (command === 'export' && what !== undefined && !what.startsWith('-')) checkSource(what, known);
     if (command === 'export' && output !== undefined && !commandLine.includes('--all')) {
       checkEnding(output, commandLine);
     }
@@ -90,11 +90,11 @@ function checkJob(
   return checkFolder({ name: title, folder: resolve(folder, target), places: 'the settings of the job' });
 }
 
-function checkWhat(what: string, { tables, reports }: Parameters<typeof checkJob>[1]): void {
+function checkSource(what: string, { tables, reports }: Parameters<typeof checkJob>[1]): void {
   const report = /^report:(.*)$/.exec(what)?.[1];
   const names = report === undefined ? tables : reports;
   const name = report ?? what;
-  // A table of related records, or a view of one's own, is there or not in the mirror alone.
+  // Only the mirror knows whether a table of related records, or a view of the user's, exists.
   if (names.includes(name) || (report === undefined && /_/.test(name))) return;
   throw new UsageError(`there is no ${report === undefined ? 'table' : 'report'} "${name}" to export`, {
     advice: suggestion(name, names),
@@ -105,12 +105,12 @@ function checkEnding(output: string, commandLine: readonly string[]): void {
   const { ending, format } = formatOfName(output);
   if (ending === undefined || format !== undefined) return;
   if (commandLine.includes('--format') || commandLine.includes('--chart')) return;
-  throw new UsageError(`no format is written as "${ending}" (${output})`, {
-    advice: 'Name another output in the job, or add its format.',
+  throw new UsageError(`"${ending}" is not the ending of any format (${output})`, {
+    advice: 'Change the output of the job, or add a format.',
   });
 }
 
-/** The program is there; it is not run. */
+/** Checks that the program exists, without running it. */
 function checkCommand(command: readonly string[] | undefined, folder: string, path: string): Check[] {
   const [program] = command ?? [];
   if (program === undefined) return [];
@@ -118,15 +118,15 @@ function checkCommand(command: readonly string[] | undefined, folder: string, pa
     ? [isAbsolute(program) ? program : join(folder, program)]
     : path.split(delimiter).map((each) => join(each, program));
   if (places.some((place) => mayAccess(place, constants.X_OK))) return [ok('alert command', program)];
-  const error = new UsageError(`the program ${program} is not there, or cannot be run`, {
+  const error = new UsageError(`the program ${program} does not exist or cannot be run`, {
     advice: 'Correct alerts.command or ADMIN_MIRROR_ALERTS_COMMAND.',
   });
   return [failed('alert command', error)];
 }
 
-const patienceMs = 8 * secondMs;
+const connectTimeoutMs = 8 * secondMs;
 
-/** A connection and no more: a request would be an alert that means nothing, or a ping that means too much. */
+/** Only connects: a request would be a false alert, or a ping that says that a run succeeded. */
 async function checkAddress(name: string, address: SecretAddress | undefined, network: Network): Promise<Check[]> {
   if (address === undefined) return [];
   const href = address.reveal();
@@ -137,10 +137,10 @@ async function checkAddress(name: string, address: SecretAddress | undefined, ne
   try {
     socket = await connected(new URL(href), network);
     const certificate = socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined;
-    return [ok(name, `${address.host} takes connections`), ...checkCertificate(`${name} certificate`, certificate)];
+    return [ok(name, `${address.host} accepts connections`), ...checkCertificate(`${name} certificate`, certificate)];
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'no connection';
-    const advice = `Check alerts.${name}: nobody hears of problems otherwise.`;
+    const advice = `Check alerts.${name}: until it works, nobody is told about problems.`;
     return [failed(name, new UnreachableError(`${address.host} cannot be reached (${code})`, { advice }))];
   } finally {
     socket?.destroy();
@@ -149,7 +149,7 @@ async function checkAddress(name: string, address: SecretAddress | undefined, ne
 
 function connected({ protocol, hostname, port }: URL, { ca }: Network): Promise<Socket> {
   const trusted = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] };
-  const connect = buildConnector({ timeout: patienceMs, ...trusted });
+  const connect = buildConnector({ timeout: connectTimeoutMs, ...trusted });
   return new Promise((done, reject) => {
     connect({ protocol, hostname, port }, (error, socket) => (error === null ? done(socket) : reject(error)));
   });

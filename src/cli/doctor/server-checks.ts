@@ -1,4 +1,4 @@
-/** The doctor on the server: reachable, this API, the key accepted, clocks that agree. One request, sent once. */
+/** Checks of the server: reachable, this API, accepts the key, a clock that agrees, and what its lists can do. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableResponse } from '../../api/envelope.ts';
@@ -25,12 +25,12 @@ import type { Secret } from '../../model/secret.ts';
 import { clockDifference, dayMs, systemClock, timestampOf } from '../../model/time.ts';
 import { version } from '../../model/program.ts';
 
-/** Enough for any user with everything attached to it. */
+/** Enough for any user with all related records. */
 const maxBodyBytes = 4 * 1024 * 1024;
 
 interface ServerToCheck {
   readonly baseUrl: string;
-  /** undefined: whether the server is there can still be checked. */
+  /** Without a key, only the connection can be checked. */
   readonly key: Secret | undefined;
   readonly timeoutMs: number;
   readonly network: Network;
@@ -43,7 +43,7 @@ interface ServerChecks {
   readonly usable: boolean;
 }
 
-/** Requests the user that owns the key. Throws only where the signal was aborted. */
+/** Requests the user that owns the key, once. Throws only if the signal is aborted. */
 async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   const http = openHttp({
     baseUrl: server.baseUrl,
@@ -57,7 +57,7 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
   const { method, path } = operationOf('users.auth');
   const name: RequestName = { request: `${method} ${http.address}${path}`, redact: http.redact };
   let certificate: PeerCertificate | undefined;
-  // The only way to the connection: undici announces it, whether it goes through a proxy or not.
+  // The only access to the socket: undici announces each connection, through a proxy or not.
   const onConnected = (message: unknown): void => {
     const { socket } = message as { readonly socket: unknown };
     if (socket instanceof TLSSocket) certificate = socket.getPeerCertificate();
@@ -84,10 +84,10 @@ async function checkServer(server: ServerToCheck): Promise<ServerChecks> {
 function judgeServer(response: HttpResponse, server: ServerToCheck, name: RequestName): ServerChecks {
   const reached = ok('server', `${server.baseUrl} responds in ${Math.round(response.milliseconds)} ms`);
   const key = checkResponse(response, server, name);
-  // Without a key that was accepted, a limit or a clock may be those of something in front of the server.
+  // If the key was not accepted, the limit and the clock may be those of something in front of the server.
   const about = key.state === 'fail' ? [] : [...checkClock(response), ...checkRate(response)];
-  const there = key.exitCode === 4 ? { ...key, name: 'server' } : key;
-  const first = there.name === 'server' ? [there, skipped('key on the server', 'not requested')] : [reached, there];
+  const isServerFault = key.exitCode === 4;
+  const first = isServerFault ? [{ ...key, name: 'server' }, skipped(key.name, 'not requested')] : [reached, key];
   return { checks: [...first, ...about], usable: server.key !== undefined && key.state !== 'fail' };
 }
 
@@ -95,8 +95,8 @@ function checkResponse(response: HttpResponse, server: ServerToCheck, name: Requ
   const check = 'key on the server';
   const { status } = response;
   if (server.key === undefined && (status === 401 || status === 403)) return skipped(check, 'there is no key to try');
-  // The key may be allowed to list and not to see its own user.
-  if (status === 403) return warn(check, refusalOf(response, name).message, 'Listing is tried all the same.');
+  // The key may be allowed to list, but not to see its own user.
+  if (status === 403) return warn(check, refusalOf(response, name).message, 'Lists are tried anyway.');
   if (status < 200 || status >= 300) return failed(check, refusalOf(response, name));
   try {
     return ok(check, `accepted${ownerOf(bodyOf(response))}`);
@@ -107,19 +107,19 @@ function checkResponse(response: HttpResponse, server: ServerToCheck, name: Requ
   }
 }
 
-/** Who renews by hand needs a fortnight; who renews by a program renews a month before. */
+/** Programs renew a month before; a person who renews by hand needs two weeks. */
 const renewalDays = 14;
 
-/** The last day on which the other side can prove who it is. */
+/** Checks until when the certificate is valid. */
 export function checkCertificate(name: string, certificate: PeerCertificate | undefined): Check[] {
   const until = Date.parse(certificate?.valid_to ?? '');
   if (Number.isNaN(until)) return [];
   const left = Math.floor((until - systemClock.now()) / dayMs);
-  const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'day')} more`;
-  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or have whoever runs the server do it.')];
+  const found = `valid until ${new Date(until).toISOString().slice(0, 10)}, ${counted(left, 'more day')}`;
+  return [left > renewalDays ? ok(name, found) : warn(name, found, 'Renew it, or ask whoever runs the server to.')];
 }
 
-/** What the response looks like is not documented: a user, or one inside `data` or `user`. */
+/** Names the owner of the key. The shape of the response is not documented: a user, or one inside `data` or `user`. */
 function ownerOf(body: unknown): string {
   if (typeof body !== 'object' || body === null) return '';
   const inner = 'data' in body ? body.data : 'user' in body ? body.user : body;
@@ -133,7 +133,7 @@ function checkClock(response: HttpResponse): Check[] {
   const difference = clockDifference(theirs - systemClock.now());
   if (difference === null) return [ok('clock', 'the two clocks agree')];
   const words = `the server's clock is ${difference} this machine's`;
-  return [warn('clock', words, "Check which of the two is wrong; sync goes by the server's.")];
+  return [warn('clock', words, "Check which of the two is wrong. Sync uses the server's clock.")];
 }
 
 function checkRate(response: HttpResponse): Check[] {
@@ -146,7 +146,7 @@ function checkRate(response: HttpResponse): Check[] {
 
 interface ListChecks {
   readonly checks: readonly Check[];
-  /** What the lists can do, those on record and those measured now. */
+  /** What the lists can do, whether on record or measured now. */
   readonly capabilities: Readonly<Partial<Record<ResourceName, CapabilityStatus>>>;
   readonly measured: ReadonlyMap<ResourceName, Capabilities>;
 }
@@ -154,12 +154,12 @@ interface ListChecks {
 interface ListsToCheck {
   readonly client: Client;
   readonly pageSize: number;
-  /** What is on record of the list; null where it is to be measured. */
+  /** Returns what is on record about the list; null to measure it. */
   readonly stored: (resource: ResourceName) => CapabilityStatus | null;
   readonly signal: AbortSignal;
 }
 
-/** Whether the server is there, takes the key and gives its lists. @param stored what is on record of each list, if that is to be used */
+/** Checks that the server responds, accepts the key and returns its lists. @param stored what is on record; omit it to measure */
 export async function tryServer(
   context: CliContext,
   settings: Settings,
@@ -176,7 +176,7 @@ export async function tryServer(
   return { ...lists, checks: [...checks, ...lists.checks], usable };
 }
 
-/** Looks at every list. A key that may not see one is a warning, one that may see none is refused. */
+/** Checks every list. It is a warning if the key may not see a list, and a failure if it may see none. */
 async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   const checks: Check[] = [];
   const refusals: Check[] = [];
@@ -184,7 +184,7 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   const measured = new Map<ResourceName, Capabilities>();
   for (const resource of resourceNames) {
     try {
-      // One after the other: what the first has shown need not be measured again.
+      // One after the other, because the first measurement saves requests for the others.
       const status = (await storedOne(lists, resource)) ?? (await measureOne(lists, resource, measured));
       capabilities[resource] = status;
       checks.push(judgeList(resource, status, lists.pageSize, measured.has(resource)));
@@ -200,7 +200,7 @@ async function checkLists(lists: ListsToCheck): Promise<ListChecks> {
   return { checks: [...reported, ...checks], capabilities, measured };
 }
 
-/** What is on record, once the list gave a page as a sync requests it; where only that fails, the notes say so. */
+/** Returns what is on record, after requesting a page as a sync does. If only that request fails, adds a note. */
 async function storedOne(
   { client, stored, signal }: ListsToCheck,
   resource: ResourceName,
@@ -211,7 +211,7 @@ async function storedOne(
   const sorts = resourceOf(resource).walkOrder.map((key) => ({ key, direction: 'asc' as const }));
   const date = ranges === null ? {} : { date: dateRange(eraStart, eraEnd, ranges === 'YYYY-MM-DD' ? 'iso' : 'dmy') };
   try {
-    // The keys come from the descriptor of this very resource.
+    // The sort keys come from the descriptor of the same resource.
     await client.list(resource, { paginate, sorts, ...date } as ListOptions, signal, { attempts: 2 });
     return status;
   } catch (error) {
@@ -221,7 +221,7 @@ async function storedOne(
   }
 }
 
-const failsNow = 'a page as it was measured fails now';
+const failsNow = 'a page like the one measured fails now';
 
 async function measureOne(
   { client, pageSize, signal }: ListsToCheck,
@@ -242,7 +242,7 @@ function judgeList(resource: ResourceName, status: CapabilityStatus, requested: 
   const found = `${capabilityWords(status, requested)} ${remarks}`;
   if (why.includes(failsNow)) return warn(name, found, 'Run `doctor --probe`, or `sync`: both measure the list again.');
   if (status.sorts !== 'ignored' && status.ranges !== null) return ok(name, found);
-  // Nothing is wrong with an empty list.
+  // An empty list is fine.
   if (why.includes('no record')) return ok(name, `${sizeWords(status, requested)} ${remarks}`);
-  return warn(name, found, 'The mirror stays right; `sync` needs more requests.');
+  return warn(name, found, 'The mirror stays right, but `sync` needs more requests.');
 }

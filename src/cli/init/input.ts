@@ -1,8 +1,9 @@
-/** What `init` is to set up: from flags and the environment, or from prompts. */
+/** The input of `init`: from flags and the environment, or from prompts. */
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { CliContext } from '../context.ts';
 import { readInput } from '../flag-values.ts';
+import { errorText } from '../output.ts';
 import { onTerminal } from '../prompts.ts';
 import { readKeyFile, writeKeyFile } from '../../journal/signing-key.ts';
 import { FileError, OperatorError, UsageError } from '../../model/errors.ts';
@@ -11,7 +12,7 @@ import { harmless } from '../../model/text.ts';
 import { checkedAddress } from '../../settings/kinds.ts';
 import { profileVariable } from '../../settings/profiles.ts';
 import { typedKey } from '../../settings/server.ts';
-import { credentialsWord } from '../../settings/settings.ts';
+import { credentialsWord, valueOf } from '../../settings/settings.ts';
 
 export type Questions = Awaited<ReturnType<typeof openQuestions>>;
 
@@ -35,23 +36,23 @@ export async function openQuestions(context: CliContext) {
           message: 'Where does the key come from?',
           initialValue: initial,
           options: [
-            { value: 'file', label: 'a file', hint: 'written now; you alone can read it' },
+            { value: 'file', label: 'a file', hint: 'written now; only you can read it' },
             { value: 'environment', label: 'a variable', hint: 'you set it where the commands run' },
             { value: 'credential', label: 'a credential of systemd', hint: 'LoadCredential= of the service' },
           ],
         }),
       ),
-    /** A line of text that may not be empty. */
+    /** Asks for a line of text, which must not be empty. */
     words: (message: string, initial: string) =>
       onTerminal(context, (on) =>
         text({
           ...on,
           message,
           initialValue: initial,
-          validate: (given = '') => (given.trim() === '' ? 'Something must stand here.' : undefined),
+          validate: (given = '') => (given.trim() === '' ? 'It must not be empty.' : undefined),
         }),
       ),
-    /** Not shown while it is typed. */
+    /** Asks for the key, which is not shown while it is typed. */
     key: async (message: string): Promise<Secret> => {
       const validate = (given = '') => problemOf(() => typedKey(given));
       return typedKey(await onTerminal(context, (on) => password({ ...on, message, validate })));
@@ -67,39 +68,39 @@ function problemOf(read: () => unknown): string | undefined {
     return undefined;
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    return `${error.message}. ${error.advice ?? ''}`.trim();
+    return errorText(error);
   }
 }
 
 type KeySource =
   | { readonly kind: 'environment' }
-  /** As it will stand in the config file: relative to the working folder, or absolute. */
+  /** `file` is written to the config file as it is: relative to the working folder, or absolute. */
   | { readonly kind: 'file'; readonly file: string }
   | { readonly kind: 'credential'; readonly name: string };
 
-/** What `api.key_file` will be; null where there is none. */
+/** Returns the value of `api.key_file`; null if there is none. */
 export function keyFileOf(source: KeySource): string | null {
   if (source.kind === 'environment') return null;
   return source.kind === 'file' ? source.file : `${credentialsWord}/${source.name}`;
 }
 
-/** The variable that holds the key itself. */
+/** Returns the name of the variable that holds the key itself. */
 export function keyVariable(profile: string | undefined): string {
   return profile === undefined ? 'ADMIN_MIRROR_API_KEY' : profileVariable('api.key', profile);
 }
 
-/** The key that the file holds; undefined where there is no such file. Throws a FileError or a UsageError. */
+/** Reads the key from the file; undefined if the file does not exist. Throws a FileError or a UsageError. */
 function keyIn(folder: string, file: string): Secret | undefined {
   const path = resolve(folder, file);
   if (!existsSync(path)) return undefined;
   return typedKey(readKeyFile(path).bytes.toString('utf8'), `the key file ${file}`);
 }
 
-/** Writes the key into a new file that its owner alone can read; gives what takes it back. Throws a FileError. */
+/** Writes the key to a new file that only its owner can read. Returns the function that undoes it. Throws a FileError. */
 export function writeKey(folder: string, file: string, key: Secret): () => void {
   const path = resolve(folder, file);
   if (!writeKeyFile(path, `${key.reveal()}\n`, 0o600)) {
-    throw new FileError(`${path} is there already, and was left as it is`, { advice: 'Name another file.' });
+    throw new FileError(`${path} already exists and was left as it is`, { advice: 'Name another file.' });
   }
   return () => rmSync(path, { force: true });
 }
@@ -117,9 +118,9 @@ export interface InitFlags {
 export interface InitInput {
   readonly baseUrl: string;
   readonly source: KeySource;
-  /** undefined: it is not known here, and cannot be tried. */
+  /** undefined if it is not known here, so that it cannot be tried. */
   readonly key: Secret | undefined;
-  /** The key file is to be written. */
+  /** Whether the key file must be written. */
   readonly isNew: boolean;
 }
 
@@ -135,14 +136,14 @@ function sourceOf({ keyFile, keyEnv, keyCredential }: InitFlags): KeySource | un
   return keyEnv === true ? { kind: 'environment' } : undefined;
 }
 
-/** The key of the variable, in the environment or `.env`; undefined where it is not set. */
+/** Reads the key from its variable, in the environment or `.env`; undefined if that is not set. */
 function keyInEnvironment({ context, profile }: Input): Secret | undefined {
   if (profile === undefined) return context.reading().rest.api.key;
   const text = context.environment[keyVariable(profile)]?.trim() ?? '';
   return text === '' ? undefined : typedKey(text, keyVariable(profile));
 }
 
-/** Without prompts: everything must have been given. Throws a UsageError that says what is missing. */
+/** Reads the input without prompts. Throws a UsageError that says what is missing. */
 export async function givenInput(input: Input): Promise<InitInput> {
   const { context, flags, profile } = input;
   const { baseUrl: given, insecureHttp } = addressGiven(input);
@@ -168,17 +169,14 @@ export async function givenInput(input: Input): Promise<InitInput> {
 }
 
 function addressGiven({ context, profile }: Input): { baseUrl: string | undefined; insecureHttp: boolean } {
-  const { readings, rest } = context.reading();
-  const { value, origin } = readings.find(({ setting }) => setting.key === 'api.base_url') ?? {
-    value: null,
-    origin: '',
-  };
-  // Of a variable it is not known that it means this profile.
+  const { rest } = context.reading();
+  const { value, origin } = valueOf(context.reading(), 'api.base_url');
+  // A variable may be meant for another profile.
   const counts = profile === undefined || origin.startsWith('flag');
   return { baseUrl: counts && value !== null ? String(value) : undefined, insecureHttp: rest.api.insecureHttp };
 }
 
-/** From prompts; what was given before is offered. */
+/** Asks for the input. Offers the previous answers as defaults. */
 export async function promptedInput(
   input: Input,
   questions: Questions,
@@ -187,7 +185,7 @@ export async function promptedInput(
   const { context, flags, profile } = input;
   const { baseUrl: given, insecureHttp } = addressGiven(input);
   const baseUrl = await questions.address(before?.baseUrl ?? given, insecureHttp);
-  // What did not work is prompted for again.
+  // After a failed try, ask for everything again.
   const flagged = before === undefined ? sourceOf(flags) : undefined;
   const kind = flagged?.kind ?? (await questions.keySource(before?.source.kind ?? 'file'));
   const source = flagged ?? (await promptedSource(kind, questions, profile, before?.source));

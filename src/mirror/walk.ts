@@ -219,7 +219,8 @@ class Pass {
     const surplus = total - seen.size - countOf(unreadable);
     const isKnown = surplus === this.#ports.surplus && !this.#overlapping;
     if ((surplus === 0 || isKnown) && (this.#constant || this.#grewAtTheEnd())) {
-      if (unreadable.length > 0) return { kind: 'damaged', total, seen, unreadable, problem: describeUnreadable(unreadable) };
+      if (unreadable.length > 0)
+        return { kind: 'damaged', total, seen, unreadable, problem: describeUnreadable(unreadable) };
       return { kind: 'settled', total, seen, startedAt, surplus, pastEnd: this.#end.pastEnd, isCut: false };
     }
     if (!this.#constant || unreadable.length > 0) {

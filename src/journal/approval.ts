@@ -104,10 +104,7 @@ export async function approvalIn(
   return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
 }
 
-/**
- * Throws a UsageError if no row of the batch may go out now. What the sender has sent alone is not counted again: the claim has
- * counted it.
- */
+/** Throws a UsageError if no row may go out now. The claim has already counted what the sender sent alone. */
 export async function checkSending(
   connection: Connection,
   name: string,

@@ -85,10 +85,7 @@ export async function viewOf(
   };
 }
 
-/**
- * Returns the changes that went out since that time or may go out at any moment, without the rows of `apartFrom` that are still
- * to be claimed.
- */
+/** Returns the changes that went out since then or still may, except rows of `exceptBatch` that are yet to be claimed. */
 export async function sentSince(
   connection: Connection,
   since: Timestamp,
@@ -111,10 +108,7 @@ export async function sentSince(
   return [...(await others.execute()), ...byHand];
 }
 
-/**
- * Returns `now`, or the millisecond after the newest of these. A clock that was set back must not make a repeat look older than
- * what it repeats.
- */
+/** Returns `now`, but at least 1 ms after the newest of these: a clock set back must not make a repeat look older. */
 export function claimTimeAfter(same: readonly Pick<SentRow, 'claimedAt'>[], now: Timestamp): Timestamp {
   const last = Math.max(...same.map(({ claimedAt }) => parseInstant(claimedAt) ?? 0));
   return last < (parseInstant(now) ?? 0) ? now : timestampOf(last + 1);

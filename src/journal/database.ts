@@ -15,9 +15,7 @@ import type { Connection, JournalTables } from './tables.ts';
 export interface JournalBackend {
   /** Its transactions are isolated, and none can write while another one runs. */
   readonly dialect: Dialect;
-  /**
-   * The members of a JSON array as rows with one column `value`. `texts` gives text; `members` gives JSON to apply `->>` to.
-   */
+  /** The members of a JSON array as rows with a column `value`: `texts` as text, `members` as JSON to apply `->>` to. */
   readonly texts: (json: string) => RawBuilder<{ value: string }>;
   readonly members: (json: string) => RawBuilder<{ value: string }>;
   /** Whether the error says that a unique index refused a row. */

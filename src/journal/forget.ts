@@ -71,10 +71,7 @@ export function withoutForgottenUser<T extends object>(
   );
 }
 
-/**
- * A hash over what a row says would confirm a guess. The fingerprint of a balance is no hash but an id and an amount, which
- * stay.
- */
+/** A hash of what a row says would confirm a guess. A balance has no hash but an id and an amount, which stay. */
 function isHashed(fingerprint: Value | undefined): boolean {
   return typeof fingerprint === 'string' && !fingerprint.includes(' ');
 }

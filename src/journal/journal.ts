@@ -145,7 +145,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     accept: (reason: string, instead: Head | null) =>
       step((connection) => acceptJournal(connection, reason, instead, acting())),
     /**
-     * Stores a batch of rows that were made without this journal: the batch is done and its rows are applied. All or nothing.
+     * Stores a batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied.
      */
     adopt: (batch: NewBatch, rows: readonly AdoptedRow[]) =>
       step((connection) => adoptBatch(connection, backend, batch, rows, acting())),
@@ -227,9 +227,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
 
     /** Throws what `beginWrite` would, before anybody is asked. */
     checkWrite: async (write: NewWrite) => checkWrite(db, write, acting()),
-    /**
-     * Records a write outside any batch, before its first byte. Returns its number. Throws a UsageError if it needs approval.
-     */
+    /** Records a write outside any batch, before its first byte. Returns its number. Throws a UsageError if unapproved. */
     beginWrite: (write: NewWrite) => step((connection) => beginWrite(connection, backend, write, acting())),
     endWrite: (write: number, end: WriteEnd) => step((connection) => endWrite(connection, write, end, acting())),
     /** Records that the actor looked at what is stored about the user. */

@@ -274,10 +274,7 @@ export interface ClaimView {
   readonly like: readonly Batch[];
   /** Rows and writes elsewhere that do the same as one of `rows`, since `repeatsSince`. */
   readonly repeats: readonly SentRow[];
-  /**
-   * All other changes that went out since `daySince`, or may: claimed rows that were not refused or skipped since, and writes
-   * by hand.
-   */
+  /** All other changes that went out since `daySince` or may: rows claimed and not refused or skipped, writes by hand. */
   readonly claimedToday: readonly PlannedChange[];
   /** A batch whose rows are on the server although this journal never sent them. */
   readonly behind: Batch | undefined;

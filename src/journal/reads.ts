@@ -63,9 +63,7 @@ export function readsOf(db: Connection) {
       const found = await steps.orderBy('step').execute();
       return found.map((each) => ({ ...each, actor: JSON.parse(each.actor) as Actor }));
     },
-    /**
-     * When it was known that the row's last request had gone out or never would: the time of the step after the last `sending`.
-     */
+    /** When the row's last request had certainly gone out or never would: the time of the step after `sending`. */
     sentUntil: async (batch: string, row: number) => {
       const steps = () => db.selectFrom('journal_steps').where('batch', '=', batch).where('row', '=', row);
       const begun = await steps()

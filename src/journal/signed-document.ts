@@ -31,10 +31,7 @@ function signatureLine(signature: string): string {
   return `],"signature":${canonical({ algorithm: 'Ed25519', value: signature })}}`;
 }
 
-/**
- * Yields the lines of a document with their line breaks. What is signed is the text without line breaks and without
- * `signature`.
- */
+/** Yields the lines with their line breaks. The signed text is without line breaks and without `signature`. */
 export async function* documentLines(
   form: DocumentForm,
   head: object,

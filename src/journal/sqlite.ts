@@ -68,9 +68,7 @@ function backendOf(database: Database, file: string, clock: Clock): JournalBacke
   };
 }
 
-/**
- * What the file is for somebody who uses another database: without records, moved there, being moved, or a journal of its own.
- */
+/** What the file is for a user of another database: without records, moved or being moved there, or a journal. */
 export function stateOfFile(file: string): 'empty' | 'moved' | 'moving' | 'journal' {
   if (statSync(file).size === 0) return 'empty';
   const absent = new FileError(`there is no journal at ${file}`);

@@ -19,9 +19,7 @@ export interface Actor {
 /** In this variable the worker tells a command its job. It is not a setting, so no file or flag can set it. */
 export const jobVariable = '_ADMIN_MIRROR_JOB';
 
-/**
- * In these variables the console tells a sync its account and the name of its run. They are for the record and give no rights.
- */
+/** In these variables the console passes its account and the run's name to a sync, for the record only: no rights. */
 export const accountVariable = '_ADMIN_MIRROR_ACCOUNT';
 export const runVariable = '_ADMIN_MIRROR_RUN';
 

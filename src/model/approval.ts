@@ -19,9 +19,7 @@ export function movesMoney(subject: ApprovalSubject): boolean {
 export const mostApprovers = 3;
 export const defaultGoodFor = '72h';
 
-/**
- * Approval is needed above a threshold, not at it. Undefined means not set. If no threshold is set, approval is always needed.
- */
+/** Approval is needed above a threshold, not at it; undefined: not set. Without any threshold it is always needed. */
 export interface ApprovalPolicy {
   /** The largest absolute change of one balance. */
   readonly rowAmount: Money | undefined;

@@ -234,9 +234,7 @@ function explanationOf(error: unknown): { readonly reason: string; readonly advi
   return ofFile ? { reason: `the system reports ${code}`, advice: 'Check the path and its disk.' } : undefined;
 }
 
-/**
- * Returns why a file cannot be used, to follow "cannot be read:". Returns the error's own message if it is not about a file.
- */
+/** Returns why a file cannot be used, to follow "cannot be read:"; the error's own message if it is not about a file. */
 export function fileReason(error: unknown): string {
   return explanationOf(error)?.reason ?? messageOf(error);
 }

@@ -30,10 +30,7 @@ const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d{1,3})?$/i;
 const largestDouble = 2 ** 43;
 const maxPlaces = 6;
 
-/**
- * Returns the number without the noise of a server that calculates with doubles: 0.30000000000000004, which is 0.1 + 0.2,
- * becomes 0.3.
- */
+/** Returns the number without the noise of calculating with doubles: 0.1 + 0.2, 0.30000000000000004, becomes 0.3. */
 function withoutNoise(value: number): Big {
   // The server wrote the shortest text that reads back as the number.
   const written = new Big(String(value));

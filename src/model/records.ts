@@ -40,10 +40,7 @@ export function writtenId(text: string): RecordKey | undefined {
   return id > 0n && BigInt.asIntN(64, id) === id ? keyOf(id) : undefined;
 }
 
-/**
- * Returns why nothing is written to a user with an id this large. Numbers in the journal, which money depends on, go up to
- * 2^53.
- */
+/** Returns why nothing is written to a user with so large an id: the journal has numbers up to 2^53. */
 export function tooLargeToWrite(id: bigint): string {
   return `user ${id} has an id above ${Number.MAX_SAFE_INTEGER} (2^53 - 1): such users can be mirrored and read, but not changed`;
 }

@@ -114,9 +114,7 @@ export function parseDuration(text: string): number | undefined {
   return match === null || unit === undefined ? undefined : Number(match[1]) * unit;
 }
 
-/**
- * The forms of a point in time that an operator may write, in the words of errors and help: an instant, a day, or how long ago.
- */
+/** How an operator may write a point in time, in the words of errors and help. */
 export const momentForms = 'a time such as 2026-03-11T10:00:00Z, a day such as 2026-03-11, or how long ago, as in 7d';
 
 /**
@@ -182,10 +180,7 @@ function daysIn(year: number, month: number): number {
   return month === 2 && isLeap ? 29 : (monthLengths[month - 1] ?? 0);
 }
 
-/**
- * Returns seconds since 1970; NaN if the text has another form or is no time of the calendar. Many times faster than
- * `Date.parse`.
- */
+/** Returns seconds since 1970; NaN if the text is no such time. Many times faster than `Date.parse`. */
 export function wholeSeconds(text: string): number {
   if (text.length !== form.length) return Number.NaN;
   for (const { at, code } of marks) if (text.charCodeAt(at) !== code) return Number.NaN;

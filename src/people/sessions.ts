@@ -76,10 +76,7 @@ export function sessionsOf(open: OpenPeople) {
         return token;
       });
     },
-    /**
-     * Returns the token's account and session; null if the session has ended, or the account was disabled or changed its
-     * password since.
-     */
+    /** Returns the account and session; null if it has ended, or the account was disabled or changed its password since. */
     find: async (token: string) => {
       const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
       if (row === undefined) return null;

@@ -14,7 +14,7 @@ const idleMs = 15 * secondMs;
 /** Longer than any statement may take, so a server that is silent for this long is not there. */
 const silenceMs = 60 * secondMs;
 const connectMs = 10 * secondMs;
-/** Of one process, whatever it does: a worker of a hundred servers sends little to each. */
+/** All connections of one process: a worker of a hundred servers sends little to each. */
 const maxConnections = 8;
 
 /** The column `now` that reads the database's clock, ms since 1970. */

@@ -37,6 +37,13 @@ export interface Again {
   readonly reason: string | null;
 }
 
+/** The reason without spaces at its ends. Throws a UsageError if there is none. @param advice what the reason must say */
+export function requiredReason(reason: string, advice = 'Say why: --reason "…". It stays on record.'): string {
+  const words = reason.trim();
+  if (words === '') throw new UsageError('a reason is needed', { advice });
+  return words;
+}
+
 /** Submits the batch for approval. Throws a UsageError if it needs none, has it, or waits for it already. */
 export async function submitBatch(
   journal: Pick<Journal, 'submit' | 'counts'>,
@@ -67,9 +74,7 @@ export async function approveBatch(ports: ApprovePorts, batch: Batch, hash: stri
 
 /** Denies the batch as it is now. Throws like `approveBatch`. */
 export async function denyBatch(ports: ApprovePorts, batch: Batch, reason: string): Promise<void> {
-  const words = reason.trim();
-  if (words === '')
-    throw new UsageError('a reason is needed', { advice: 'Say why: --reason "…". It stays on record.' });
+  const words = requiredReason(reason);
   checkOpen(batch, await ports.journal.approval(batch.batch));
   await (await signedIn(ports)).deny(batch.batch, words);
 }

@@ -3,7 +3,7 @@
  * them. Also checks that file, server and key are still those of the plan. `run`, `apply` and `resume` all go through here. Section
  * "Consent" of docs/architecture.md.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Batch, ClaimNote, ClaimTerms, ClaimView, Journal, NewBatch, SentRow } from '../journal/port.ts';
 import { counted } from '../model/text.ts';
 import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
@@ -247,7 +247,7 @@ export function checkFile({ file, fileHash }: Batch, path: string | null): void 
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
     throw explainFileError(error, 'read', path) ?? error;
   }
-  if (createHash('sha256').update(bytes).digest('hex') === fileHash) return;
+  if (hash('sha256', bytes) === fileHash) return;
   throw new UsageError(`${file} has changed since the batch was planned from it; nothing was sent`, {
     advice: planAgain,
   });

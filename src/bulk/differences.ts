@@ -6,6 +6,7 @@ import type { Evidence, IntentState } from '../journal/port.ts';
 import type { BalanceChangeType } from '../model/operations.ts';
 import { parseInstant } from '../model/time.ts';
 import { does, type ShownChange } from './actions/balance-judge.ts';
+import { userGone } from './actions/user-with.ts';
 import { isOpen } from './intent.ts';
 import { moneyText } from '../model/money.ts';
 import { mayHaveLost } from './token.ts';
@@ -133,7 +134,7 @@ function rowFinding(
     if (isOpen(row.state))
       return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
     if (row.state !== 'applied') return null;
-    if (isGone) return finding('missing', row, shown, 'the user is not there any more');
+    if (isGone) return finding('missing', row, shown, userGone);
     // A server that cuts or changes texts may lose the token. The row then counts as applied by other evidence.
     const alike = [...withoutToken].find(
       (each) => does(each, row) && each.texts.every((text) => mayHaveLost(text, row.token)),

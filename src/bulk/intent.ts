@@ -4,7 +4,7 @@ import type { AnswerKind, IntentState } from '../journal/port.ts';
 /** The counts of a batch, in the order in which they are shown. */
 export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
 
-type CountName = (typeof countNames)[number];
+export type CountName = (typeof countNames)[number];
 export type Counts = Readonly<Record<CountName, number>>;
 
 const countedAs = {

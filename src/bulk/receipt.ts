@@ -10,7 +10,7 @@ import { type DocumentForm, documentLines, inPieces, signedText } from '../journ
 import type { SigningKey } from '../journal/signing-key.ts';
 import { moneyText } from '../model/money.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
-import { countNameOf, countNames, type Counts } from './intent.ts';
+import { type CountName, countNameOf, countNames, type Counts } from './intent.ts';
 import { factsOf, outcomeOf, recordOf, reportOf } from './report.ts';
 import { html, type SafeHtml } from '@remix-run/html-template';
 import { actorText } from '../model/actor.ts';
@@ -25,7 +25,7 @@ interface OutcomeSum {
   readonly gross: string;
 }
 
-type OutcomeSums = Readonly<Record<(typeof countNames)[number], OutcomeSum>>;
+type OutcomeSums = Readonly<Record<CountName, OutcomeSum>>;
 
 export const receiptKind = 'admin-mirror receipt 1';
 
@@ -60,7 +60,7 @@ export function receiptRow(intent: Intent) {
 /** Sums up rows by outcome. */
 export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end(counts: Counts): OutcomeSums } {
   const zero = { net: new Big(0), gross: new Big(0) };
-  const sums = new Map<(typeof countNames)[number], typeof zero>();
+  const sums = new Map<CountName, typeof zero>();
   return {
     add: (row) => {
       const change = row.state === 'invalid' ? null : outcomeOf(row);
@@ -70,12 +70,11 @@ export function outcomeSums(): { add(row: Omit<RowChange, 'subject'>): void; end
       sums.set(name, { net: net.plus(change), gross: gross.plus(change.abs()) });
     },
     end: (counts) => {
-      const all: Partial<Record<(typeof countNames)[number], OutcomeSum>> = {};
-      for (const name of countNames) {
+      const entries = countNames.map((name): [CountName, OutcomeSum] => {
         const { net, gross } = sums.get(name) ?? zero;
-        all[name] = { rows: counts[name], net: moneyText(net), gross: moneyText(gross) };
-      }
-      return all as OutcomeSums;
+        return [name, { rows: counts[name], net: moneyText(net), gross: moneyText(gross) }];
+      });
+      return Object.fromEntries(entries) as OutcomeSums;
     },
   };
 }
@@ -197,11 +196,11 @@ const styleTag = html.raw`${`<style>${style}</style>`}`;
 // Nothing is loaded, whatever program opens the page. The data block is no script that could run.
 const policy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`;
 
-function pageHead(head: ReceiptHead): string {
-  const { batch, action, file, state, rows, counts, steps, outcomes, head: chain, problems } = head;
-  const title = `Receipt for batch ${batch}`;
+/** The names and values of the first table; a value of null is not shown. */
+function pageFacts(head: ReceiptHead): readonly (readonly [string, string | SafeHtml | null])[] {
+  const { action, file, state, rows, steps, head: chain } = head;
   const actors = (all: ReceiptHead['planned_by']): string => all.map(actorText).join(', ') || 'nobody';
-  const facts: readonly (readonly [string, string | SafeHtml | null])[] = [
+  return [
     ['Action', action],
     ['Server', head.server],
     ['File', file === null ? null : file.name],
@@ -223,6 +222,11 @@ function pageHead(head: ReceiptHead): string {
     ['Head of the journal', chain === null ? null : html`step ${chain.step}, <code>${chain.hash}</code>`],
     ['Signed with the key', html`<code>${head.key_id}</code>`],
   ];
+}
+
+function pageHead(head: ReceiptHead): string {
+  const { batch, counts, steps, outcomes, problems } = head;
+  const title = `Receipt for batch ${batch}`;
   const outcomeRows = countNames.flatMap((name) => {
     const { net, gross } = outcomes[name];
     return counts[name] === 0 ? [] : [[name, counts[name], net, gross]];
@@ -241,7 +245,7 @@ function pageHead(head: ReceiptHead): string {
       <h1>${title}</h1>
       ${head.settled ? null : html`<p class="open">${openWords(head)}</p>`}
       <table class="facts">
-        ${facts.map(([name, value]) =>
+        ${pageFacts(head).map(([name, value]) =>
           value === null
             ? null
             : html`<tr>

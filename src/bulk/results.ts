@@ -3,7 +3,7 @@
  * with their counts and hashes. A file that a person may have changed holds somebody's work, so it is replaced only with --force.
  * Section "Writing" of docs/architecture.md.
  */
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -159,7 +159,7 @@ const manifestShape = z.looseObject({
 
 /** The manifest as text. The seal at its end is the hash of the rest, so that a change is noticed. */
 function sealedManifest(manifest: object): string {
-  return jsonText({ ...manifest, seal: sha256(jsonText(manifest)) });
+  return jsonText({ ...manifest, seal: hash('sha256', jsonText(manifest)) });
 }
 
 /** Throws a UsageError if one of the files exists and is neither what the manifest says nor what would be written now. */
@@ -220,5 +220,4 @@ async function hashOf(path: string): Promise<string | null> {
   }
 }
 
-const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 const jsonText = (value: object): string => `${JSON.stringify(value, undefined, 2)}\n`;

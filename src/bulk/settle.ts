@@ -11,6 +11,7 @@ import type { Judgement } from './action.ts';
 import { actionOfBatch } from './actions.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
+import { requiredReason } from './approval.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
 import { checkStep, isOpen, openStates } from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
@@ -358,8 +359,7 @@ interface Resolution {
  */
 export async function resolveRow(journal: Journal, { batch }: Batch, resolution: Resolution): Promise<IntentState> {
   const { row, outcome, resend } = resolution;
-  const reason = resolution.reason.trim();
-  if (reason === '') throw new UsageError('a reason is needed', { advice: 'Say how you know: --reason "…".' });
+  const reason = requiredReason(resolution.reason, 'Say how you know: --reason "…".');
   if (resend && outcome === 'applied') {
     throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
   }
@@ -389,10 +389,7 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
  */
 export async function discardBatch(journal: Journal, { batch, action, state }: Batch, reason: string): Promise<void> {
   actionOfBatch({ batch, action });
-  const words = reason.trim();
-  if (words === '') {
-    throw new UsageError('a reason is needed', { advice: 'Say why: --reason "…". It stays on record.' });
-  }
+  const words = requiredReason(reason);
   await underLock(journal, batch, async () => {
     await journal.takeUp(batch);
     const { planned = 0, blocked = 0 } = await journal.counts(batch);

@@ -68,9 +68,11 @@ describe('What was applied', () => {
     const resumed = await bulk(['resume', batch]);
     expect(resumed.code).toBe(5);
     expect(resumed.stdout).toMatch(/^applied {3}net -3.00, 1 user\nplanned {3}net 2.50, 1 user$/m);
-    expect(resumed.stdout).toMatch(/^differs {3}1 row whose balance .*look at .* before you send/m);
+    expect(resumed.stdout).toMatch(
+      /^differs {3}1 row made twice, or contradicted by the balance: look at .* before you send/m,
+    );
     const status = (await bulk(['status', batch])).stdout;
-    expect(status).toMatch(/^differs {3}1 row whose balance /m);
+    expect(status).toMatch(/^differs {3}1 row made twice, or contradicted by the balance: /m);
     expect(status).toMatch(
       new RegExp(`^differs {3}row 2, user ${user}: .* was 10.00, should be 12.50 and is 7.00$`, 'm'),
     );

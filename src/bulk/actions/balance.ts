@@ -13,6 +13,7 @@ import {
   lookAtBalance,
   resultOf,
 } from './balance-judge.ts';
+import { userGone } from './user-with.ts';
 
 /** Length of a text column in this family of APIs. A longer text is refused, or cut, which would lose the token at its end. */
 const longestDescription = 255;
@@ -48,7 +49,7 @@ export const balance: Action<BalanceParameters, BalanceObservation> = {
   marks: ({ hits, others }) => ({ own: hits > 0, others }),
   shown: (seen) => seen.balance,
   failedPrecondition: ({ parameters: { type, expected_balance: expected } }, seen, plannedBefore) => {
-    if (!seen.found) return 'the user is not there any more';
+    if (!seen.found) return userGone;
     if (seen.balance === null) return 'the balance cannot be read';
     if (expected !== null && !new Big(expected).eq(seen.balance)) {
       return `the balance is ${seen.balance}, and the row expects ${expected}`;

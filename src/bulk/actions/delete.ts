@@ -5,7 +5,7 @@
 import { type Action, noMarks, type Observation } from '../action.ts';
 import { moneyOf } from '../../model/money.ts';
 import { columnsFor, readYes, type RowReader } from '../row-reader.ts';
-import { readUser, observationOfUser, showsAnother } from './user-with.ts';
+import { observationOfUser, readUser, showsAnother, userGone } from './user-with.ts';
 
 interface DeleteParameters {
   readonly [name: string]: unknown;
@@ -65,7 +65,7 @@ export const deletion: Action<DeleteParameters, DeleteObservation> = {
   },
   marks: () => noMarks,
   shown: (seen) => (seen.found ? describeUser(seen) : 'deleted'),
-  failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+  failedPrecondition: (_, seen) => (seen.found ? null : userGone),
   request: ({ user, parameters: { force } }) => ({
     operation: 'users.delete',
     user: user ?? undefined,

@@ -11,7 +11,16 @@ import type { Action, Judgement, LookingClient, Marks, Observation, Parameters, 
 import type { RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
 import { mayHaveLost, tokenAtEnd } from '../token.ts';
-import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
+import {
+  judgeMissingUser,
+  nameOf,
+  observationOfUser,
+  readUser,
+  relatedIn,
+  textOf,
+  textsOf,
+  userGone,
+} from './user-with.ts';
 
 /** What both have in common: nothing of the user changes, and a list shows what was sent. */
 function messageAction<P extends Parameters>(
@@ -29,7 +38,7 @@ function messageAction<P extends Parameters>(
     preview: (_, user) => ({ before: null, after: null, change: null, problems: [], warnings: [], user }),
     marks: ({ hits, marks }) => ({ own: hits.length > 0, others: marks }),
     shown: () => null,
-    failedPrecondition: (_, seen) => (seen.found ? null : 'the user is not there any more'),
+    failedPrecondition: (_, seen) => (seen.found ? null : userGone),
     judge: (target, before, now, response) => judgeList(target, before, now, response, kind),
     unsettled: (seen) =>
       !seen.found || seen.shown

@@ -11,7 +11,7 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { judgeMissingUser, readUser, observationOfUser, textOf } from './user-with.ts';
+import { judgeMissingUser, observationOfUser, readUser, textOf, userGone } from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
@@ -54,7 +54,7 @@ export const update: Action<UpdateParameters, UpdateObservation> = {
   marks: () => noMarks,
   shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
   failedPrecondition: ({ parameters: { expected } }, seen, plannedBefore) => {
-    if (!seen.found) return 'the user is not there any more';
+    if (!seen.found) return userGone;
     const now = JSON.stringify(seen.values);
     const wanted = expected === null ? plannedBefore : JSON.stringify(expected);
     return wanted === null || wanted === now ? null : `the user has ${now}, and had ${wanted} in the plan`;

@@ -112,12 +112,13 @@ export function observationOfUser(record: ApiRecord | null): Observation {
   return { found: true, email: textOf(record['email']), username: textOf(record['username']), ...another };
 }
 
+export const userGone = 'the user is not there any more';
+
 /** Judges a write to a user who is gone. */
 export function judgeMissingUser(response: AnswerKind | null): Judgement {
-  const note = 'the user is not there any more';
   return response === 'refused'
-    ? { kind: 'absent', evidence: 'answer', after: null, note }
-    : { kind: 'unclear', after: null, note };
+    ? { kind: 'absent', evidence: 'answer', after: null, note: userGone }
+    : { kind: 'unclear', after: null, note: userGone };
 }
 
 /** Whether the server finds another user of its list by id: if not, that a user is not found proves nothing. */

@@ -65,17 +65,22 @@ export function columnsOf(sheet: Sheet, known: readonly ColumnRule[]) {
       wrong(header, `the column ${shown(header)} is there more than once; keep one of them`);
     } else index.set(name, at);
   }
-  const groups = new Set(known.flatMap(({ oneOf }) => (oneOf === undefined ? [] : [oneOf])));
+  for (const problem of missingColumns(known, index)) wrong(null, problem);
+  return { index: index as ReadonlyMap<string, number>, problems, unknown: [...unknown] };
+}
+
+/** Problems of required columns that are missing, and of groups of which none or several are there. */
+function* missingColumns(known: readonly ColumnRule[], index: ReadonlyMap<string, number>): Generator<string> {
   for (const { name, required, oneOf } of known) {
-    if (required && oneOf === undefined && !index.has(name)) wrong(null, `the column "${name}" is missing`);
+    if (required && oneOf === undefined && !index.has(name)) yield `the column "${name}" is missing`;
   }
-  for (const group of groups) {
-    const members = known.filter(({ oneOf }) => oneOf === group).map(({ name }) => name);
-    const given = members.filter((name) => index.has(name));
-    if (given.length === 0) wrong(null, `one of the columns ${quoted(members)} is needed, and none is there`);
+  for (const [group, members] of Map.groupBy(known, ({ oneOf }) => oneOf)) {
+    if (group === undefined) continue;
+    const names = members.map(({ name }) => name);
+    const given = names.filter((name) => index.has(name));
+    if (given.length === 0) yield `one of the columns ${quoted(names)} is needed, and none is there`;
     if (given.length > 1) {
-      wrong(null, `the columns ${quoted(given)} are all there, and each could be meant; keep one of them`);
+      yield `the columns ${quoted(given)} are all there, and each could be meant; keep one of them`;
     }
   }
-  return { index: index as ReadonlyMap<string, number>, problems, unknown: [...unknown] };
 }

@@ -1,6 +1,6 @@
 /** Reads files of rows that people hand in: spreadsheets, CSV, JSON lines. Says what is in each cell, and guesses nothing. */
 import type { Buffer } from 'node:buffer';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { extname } from 'node:path';
 import type { JournalProblem } from '../../journal/port.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -107,6 +107,6 @@ export async function readSheet(file: string, options: ReadOptions): Promise<She
   const format = formatOf(file);
   const bytes = readBytes(file);
   options.signal.throwIfAborted();
-  const known = { file, bytes: bytes.length, hash: createHash('sha256').update(bytes).digest('hex'), format };
+  const known = { file, bytes: bytes.length, hash: hash('sha256', bytes), format };
   return { ...known, ...(await readContent(file, bytes, format, options)) };
 }

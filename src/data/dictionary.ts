@@ -353,16 +353,6 @@ export function sourceOf({ columns }: { readonly columns: readonly { readonly so
   return (['relation', 'document'] as const).find((source) => sources.has(source)) ?? 'mirror';
 }
 
-/** Lists every table and view except for those of related records, resources first. */
-export function dictionary(): readonly TableEntry[] {
-  return [
-    ...resourceNames.map((name) => resourceTable(resourceOf(name))),
-    ...analystViews,
-    ...historyTables,
-    ...bookkeeping,
-  ];
-}
-
 const typeNotes: Readonly<Partial<Record<FieldType, string>>> = {
   flag: '0 or 1',
   timestamp: 'ISO 8601 UTC with microseconds; sorts as text',
@@ -417,3 +407,15 @@ const ownColumns: readonly ColumnEntry[] = [
   column('_changed_at TEXT', 'when a value of the row last changed in the mirror, except for fields of history.ignore'),
   seqColumn,
 ];
+
+const entries: readonly TableEntry[] = [
+  ...resourceNames.map((name) => resourceTable(resourceOf(name))),
+  ...analystViews,
+  ...historyTables,
+  ...bookkeeping,
+];
+
+/** Lists every table and view except for those of related records, resources first. */
+export function dictionary(): readonly TableEntry[] {
+  return entries;
+}

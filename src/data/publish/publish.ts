@@ -12,7 +12,6 @@ import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAf
 import { type CopyTarget, copyRows, lowestPlace, copyReader } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
 import {
-  makeServerViews,
   columnsIn,
   writeComments,
   grantReading,
@@ -20,11 +19,11 @@ import {
   indexSql,
   type Loading,
   loadingPrefix,
-  makeFlatViews,
   makeSchema,
   publicationIn,
   tableSql,
 } from './schema.ts';
+import { makeFlatViews, makeServerViews } from './views.ts';
 
 export interface PublishPorts {
   readonly file: string;

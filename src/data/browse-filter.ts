@@ -2,8 +2,7 @@
 import { UsageError } from '../model/errors.ts';
 import type { Cell, Relation } from '../store/reading-types.ts';
 import { quoteName, quoteText } from '../store/schema.ts';
-import { declaredTypes } from './column-type.ts';
-import { dictionary } from './dictionary.ts';
+import { declaredTypes, sqlTypeIn } from './column-type.ts';
 
 /** The comparisons and their labels, in the order of the form. */
 export const operators = {
@@ -29,13 +28,6 @@ export interface Filter {
 /** The longest value of a filter, in characters. */
 export const longestValue = 1_000;
 
-function typeOf(relation: Relation, column: string): string {
-  const declared = relation.columns.find(({ name }) => name === column)?.type ?? '';
-  if (declared !== '') return declared.toUpperCase();
-  const described = dictionary().find(({ name }) => name === relation.name);
-  return described?.columns.find(({ name }) => name === column)?.type ?? '';
-}
-
 export function literal(value: Cell): string {
   if (value === null || value instanceof Uint8Array) return 'NULL';
   if (typeof value !== 'string') return String(value);
@@ -58,7 +50,10 @@ export function conditionsOf(relation: Relation, filters: readonly Filter[]): st
     { relation: relation.name },
   );
   return filters.map((filter, at) =>
-    conditionSql(types[at] === 'time' ? timeFilter(filter) : filter, typeOf(relation, filter.column)),
+    conditionSql(
+      types[at] === 'time' ? timeFilter(filter) : filter,
+      sqlTypeIn([relation], relation.name, filter.column)?.toUpperCase() ?? '',
+    ),
   );
 }
 

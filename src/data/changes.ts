@@ -46,6 +46,8 @@ interface SinceRequest extends Pick<ChangesRequest, 'resources' | 'ignore'> {
   readonly newest: Timestamp | undefined;
 }
 
+export const endOfTime = '9999-12-31T23:59:59.999999Z' as Timestamp;
+
 const labelFields: Readonly<Record<ResourceName, string>> = {
   users: 'username',
   packages: 'name',
@@ -282,6 +284,5 @@ function newChanges(
 ): Iterable<ReportedChange> {
   if (cursor !== undefined) return changesSince(snapshot, { resources, ignore, after: snapshot.seqOf(cursor), newest });
   if (since === undefined || !('at' in since)) return [];
-  const span = { from: since.at, to: '9999-12-31T23:59:59.999999Z' as Timestamp };
-  return changesOf(snapshot, { resources, ignore, span });
+  return changesOf(snapshot, { resources, ignore, span: { from: since.at, to: endOfTime } });
 }

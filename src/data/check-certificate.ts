@@ -98,11 +98,11 @@ function contradictions(head: CertificateHead, windows: readonly CertifiedWindow
     const found = counts.get(name as ResourceName) ?? { rows: 0, windows: 0 };
     if (found.rows === rows && found.windows === all) continue;
     problems.push(
-      `it says that ${name} has ${counted(rows, 'row')} in ${counted(all, 'window')}, and its windows say another number`,
+      `it says that ${name} has ${counted(rows, 'row')} in ${counted(all, 'window')}, but its windows say otherwise`,
     );
   }
   for (const name of counts.keys()) {
-    if (head.resources[name] === undefined) problems.push(`it has windows of ${name}, and says nothing of it`);
+    if (head.resources[name] === undefined) problems.push(`it has windows of ${name}, but no statement about it`);
   }
   return problems;
 }

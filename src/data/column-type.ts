@@ -29,6 +29,18 @@ function isTime(place: string, name: string): boolean {
   return isOurs && !place.endsWith('_flat') && ownTimes.test(name);
 }
 
+/** Returns the column's SQL type: a table declares it, and the dictionary has that of a view's computed column. */
+export function sqlTypeIn(relations: readonly Relation[], place: string, column: string): string | undefined {
+  const typeIn = (entries: readonly TypedTable[]) =>
+    entries.find(({ name }) => name === place)?.columns.find(({ name }) => name === column)?.type;
+  return typeIn(relations) || typeIn(dictionary());
+}
+
+interface TypedTable {
+  readonly name: string;
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+}
+
 /** What the columns belong to; empty for a statement. */
 export interface ColumnContext {
   /** The table or view that is read. */
@@ -44,19 +56,12 @@ export function declaredTypes(
   { relation, report = [] }: ColumnContext = {},
 ): (ColumnType | undefined)[] {
   const reportTypes = new Map(report.map(({ name, type }) => [name, typeOfReportColumn[type]]));
-  const described = dictionary();
-  /** SQLite knows the types of a table. The columns of a view are computed, so the dictionary says what they hold. */
-  const sqlTypeOf = (place: string, name: string): string | undefined => {
-    const declared = relations.find((each) => each.name === place)?.columns.find((each) => each.name === name)?.type;
-    if (declared) return declared;
-    return described.find((each) => each.name === place)?.columns.find((each) => each.name === name)?.type;
-  };
   return columns.map(({ name, table, origin }) => {
     const reportType = reportTypes.get(name);
     if (reportType !== undefined) return reportType;
     const [place, column] = table === null || origin === null ? [relation, name] : [table, origin];
     if (place === undefined) return undefined;
-    const type = sqlTypeOf(place, column);
+    const type = sqlTypeIn(relations, place, column);
     if (type === 'INTEGER') return 'integer';
     if (type === 'REAL') return 'decimal';
     return isTime(place, column) ? 'time' : 'text';

@@ -5,7 +5,7 @@ import { type Timestamp, timestampOf } from '../model/time.ts';
 import type { Cell, Relation, RecordChange, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName, servedColumns } from '../store/schema.ts';
-import { changesOf } from './changes.ts';
+import { changesOf, endOfTime } from './changes.ts';
 import { checkAsOf } from './selection.ts';
 
 export interface RecordField {
@@ -18,7 +18,7 @@ export type RelatedRecords = ReturnType<typeof relatedIn>;
 
 export const recordLimits = { related: 20, relatedColumns: 8, changes: 200 } as const;
 
-const allTime = { from: timestampOf(0), to: '9999-12-31T23:59:59.999999Z' as Timestamp };
+const allTime = { from: timestampOf(0), to: endOfTime };
 
 /**
  * Returns the record as it was `at` that time, or as it is now (null); undefined if there never was one. Throws a UsageError if the

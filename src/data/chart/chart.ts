@@ -1,18 +1,18 @@
-/** Pictures of a result: what is requested, what is drawn, and the way from rows to it. */
+/** Pictures of a result: the request, the data to draw, and how rows become that data. */
 import type { ChartKind, ReportChart } from '../reports/reports.ts';
 import { suggestion, UsageError } from '../../model/errors.ts';
 import { parseDay, parseInstant, startOfDay } from '../../model/time.ts';
 import { plainText } from '../../store/files/csv.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';
 
-/** What is to be drawn of a result, by the names of its columns. */
+/** What to draw, by the names of the result's columns. */
 export interface ChartRequest extends ReportChart {
   readonly title: string;
 }
 
 export interface ChartSeries {
   readonly name: string;
-  /** One for each place on the x axis; null where there is none. */
+  /** One value for each place on the x axis; null if there is none. */
   readonly values: readonly (number | null)[];
 }
 
@@ -23,18 +23,18 @@ export interface Chart {
   readonly series: readonly ChartSeries[];
 }
 
-/** Each place of the x axis; `at`, in ms since 1970 for times, is null where places are only named. */
 export interface ChartAxis {
   readonly name: string;
   readonly kind: 'time' | 'number' | 'label';
+  /** `at` is the number, or the time in ms since 1970; null for labels. */
   readonly places: readonly { readonly label: string; readonly at: number | null }[];
 }
 
-/** More bars or series than this look alike, and more points cannot be seen. */
+/** More bars or series could not be told apart, and more points could not be seen. */
 export const mostRows: Readonly<Record<ChartKind, number>> = { bar: 200, line: 20_000 };
 const mostSeries = 7;
 
-/** The picture of the rows. Throws a UsageError where the request does not fit them. */
+/** Returns the data to draw. Throws a UsageError if the request does not fit the rows. */
 export function chartOf(
   columns: readonly { readonly name: string }[],
   rows: readonly Row[],
@@ -45,7 +45,7 @@ export function chartOf(
   if (rows.length > mostRows[kind]) throw tooManyRows(kind);
   if (request.y.length > mostSeries) {
     throw new UsageError(
-      `a picture shows ${mostSeries} columns of numbers at most, and this one has ${request.y.length}`,
+      `a picture shows at most ${mostSeries} columns of numbers, and this one has ${request.y.length}`,
       { advice: 'Select fewer.' },
     );
   }
@@ -59,23 +59,21 @@ export function chartOf(
   };
   const x = axisOf(request.x, cellsOf(request.x));
   const series = request.y.map((name) => ({ name, values: numbersOf(name, cellsOf(name)) }));
-  // A line goes on in time, in whatever order its points came. Bars stand in the order of the rows.
+  // A line runs along its axis, whatever the order of the rows. Bars keep that order.
   return kind === 'line' && x.kind !== 'label' ? inOrder({ kind, title, x, series }) : { kind, title, x, series };
 }
 
 export function tooManyRows(kind: ChartKind): UsageError {
   const things = kind === 'bar' ? 'bars' : 'points';
   return new UsageError(
-    `a picture shows ${mostRows[kind].toLocaleString('en')} ${things} at most, and there are more rows`,
-    { advice: 'Put rows together with GROUP BY, or take the first with ORDER BY … LIMIT.' },
+    `a picture shows at most ${mostRows[kind].toLocaleString('en')} ${things}, and there are more rows`,
+    { advice: 'Combine rows with GROUP BY, or take the first with ORDER BY … LIMIT.' },
   );
 }
 
 function inOrder({ x, series, ...rest }: Chart): Chart {
-  const order = x.places
-    .map(({ at }, index) => ({ at: at ?? 0, index }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ index }) => index);
+  const at = (index: number): number => x.places[index]?.at ?? 0;
+  const order = [...x.places.keys()].sort((a, b) => at(a) - at(b));
   const sorted = <T>(list: readonly T[]): T[] => order.flatMap((index) => list.slice(index, index + 1));
   return {
     ...rest,
@@ -109,7 +107,7 @@ function isNumber(cell: Cell): cell is number | bigint {
   return typeof cell === 'bigint' || (typeof cell === 'number' && Number.isFinite(cell));
 }
 
-/** `2026`, `2026-03`, `2026-03-11` or an instant, in ms since 1970; null where the cell is none of them. */
+/** Reads `2026`, `2026-03`, `2026-03-11` or an instant, in ms since 1970; null for anything else. */
 function timeOf(cell: Cell): number | null {
   if (typeof cell !== 'string') return null;
   const day = parseDay(/^\d{4}$/.test(cell) ? `${cell}-01-01` : /^\d{4}-\d{2}$/.test(cell) ? `${cell}-01` : cell);
@@ -121,20 +119,20 @@ function numbersOf(name: string, cells: readonly Cell[]): (number | null)[] {
     if (cell === null) return null;
     if (isNumber(cell)) return Number(cell);
     throw new UsageError(
-      `the picture needs numbers in the column "${name}", and one of its values is ${shortly(cell)}`,
-      { advice: 'CAST(… AS REAL) makes a number of text.' },
+      `the picture needs numbers in the column "${name}", and one of its values is ${quoted(cell)}`,
+      { advice: 'CAST(… AS REAL) turns text into a number.' },
     );
   });
 }
 
-function shortly(cell: Cell): string {
+function quoted(cell: Cell): string {
   const label = labelOf(cell);
   return `"${label.length > 40 ? `${label.slice(0, 40)}…` : label}"`;
 }
 
-/** Numbers against the first time as a line, else against the first other column as bars. Throws a UsageError. */
+/** Chooses a line if a column holds times, with the numbers over the first such; else bars by the first other column. Throws a UsageError. */
 export function guessChart(columns: readonly { readonly name: string }[], rows: readonly Row[]): ChartRequest {
-  const facts = columns.map(({ name }, index) => {
+  const candidates = columns.map(({ name }, index) => {
     const cells = rows.map((row) => row[index] ?? null).filter((cell) => cell !== null);
     return {
       name,
@@ -142,17 +140,17 @@ export function guessChart(columns: readonly { readonly name: string }[], rows: 
       isTime: cells.length > 0 && cells.every((cell) => timeOf(cell) !== null),
     };
   });
-  const numbers = facts.filter((fact) => fact.isNumber);
+  const numbers = candidates.filter(({ isNumber }) => isNumber);
   if (rows.length > 0 && numbers.length === 0) {
     throw new UsageError('there is nothing to draw: no column of the result holds numbers', {
       advice: 'Select a label and a number, as in SELECT status, count(*) AS users FROM users GROUP BY status.',
     });
   }
-  const others = facts.filter((fact) => !fact.isNumber);
-  const x = others.find(({ isTime }) => isTime) ?? others[0] ?? facts[0];
-  const y = numbers.filter((fact) => fact !== x).slice(0, mostSeries);
+  const others = candidates.filter(({ isNumber }) => !isNumber);
+  const x = others.find(({ isTime }) => isTime) ?? others[0] ?? candidates[0];
+  const y = numbers.filter((candidate) => candidate !== x).slice(0, mostSeries);
   if (rows.length > 0 && y.length === 0) {
-    throw new UsageError('there is nothing to draw a number against: the result has one column', {
+    throw new UsageError('there is nothing to draw the numbers by: the result has only one column', {
       advice: 'Select a label and a number, as in SELECT status, count(*) AS users FROM users GROUP BY status.',
     });
   }

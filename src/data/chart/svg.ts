@@ -1,4 +1,4 @@
-/** A picture as SVG: plain text made of the numbers alone, the same for the same rows. */
+/** Draws a picture as SVG: text made of the numbers alone, so the same rows give the same bytes. */
 import { scaleLinear, scaleUtc } from 'd3-scale';
 import { line } from 'd3-shape';
 import type { Chart, ChartAxis } from './chart.ts';
@@ -13,23 +13,23 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&apos;',
 };
 
-/** Any text, so that XML takes it for text; what XML cannot hold at all becomes a sign that something was there. */
+/** Escapes text for XML. Characters that XML cannot hold become U+FFFD, the replacement character. */
 function escaped(text: string): string {
   return text
     .toWellFormed()
     .replaceAll(/[\p{Cc}\uFFFE\uFFFF]/gu, '\uFFFD')
-    .replaceAll(/[&<>"']/g, (sign) => entities[sign] ?? sign);
+    .replaceAll(/[&<>"']/g, (character) => entities[character] ?? character);
 }
 
 type Attributes = Readonly<Record<string, string | number>>;
 
-/** `<name …>content</name>`; the content is SVG already. */
+/** Returns `<name …>content</name>`; the content is SVG. */
 function tag(name: string, attributes: Attributes, content = ''): string {
   const list = Object.entries(attributes).map(([key, value]) => ` ${key}="${escaped(textOf(value))}"`);
   return content === '' ? `<${name}${list.join('')}/>` : `<${name}${list.join('')}>${content}</${name}>`;
 }
 
-/** A hundredth of a pixel is more than anybody sees. */
+/** Writes numbers to a hundredth of a pixel. */
 function textOf(value: string | number): string {
   return typeof value === 'string' ? value : String(Math.round(value * 100) / 100);
 }
@@ -38,7 +38,7 @@ function textTag(text: string, attributes: Attributes): string {
   return tag('text', attributes, escaped(text));
 }
 
-/** About how many pixels the text takes; rather too many, as nobody knows which font there will be. */
+/** Estimates the width of the text in pixels. Rather too wide, since the reader's font is not known. */
 export function textWidth(text: string, size: number): number {
   return width(text) * size * 0.6;
 }
@@ -47,10 +47,10 @@ const page = { width: 880, height: 480, margin: 28 } as const;
 const textSize = 13;
 const ink = { text: '#1f2933', soft: '#52606d', grid: '#e4e7eb', axis: '#9aa5b1' } as const;
 
-/** Distinct for people who see no red, no green or no blue: the colours of Okabe and Ito, without the pale yellow. */
+/** Colours that colour-blind people can tell apart: those of Okabe and Ito, without the pale yellow. */
 const colours = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'] as const;
 
-/** Lines differ in their dashes too, for a print without colours. */
+/** Lines also differ in their dashes, for prints without colours. */
 const dashes = ['none', '8 4', '2 3', '10 3 2 3', '5 5', '14 4', '4 2'] as const;
 
 function colourOf(series: number): string {
@@ -61,7 +61,7 @@ function dashOf(series: number): string {
   return dashes[series % dashes.length] ?? dashes[0];
 }
 
-/** The title and, where there are several series, what each looks like; and where the rest of the page begins. */
+/** Draws the title and, for several series, a legend. `bottom` is where the rest of the page begins. */
 function headOf(chart: Chart): { readonly svg: string; readonly bottom: number } {
   const room = Math.floor((page.width - 2 * page.margin) / (20 * 0.6));
   const title = textTag(cut(chart.title, room), {
@@ -104,7 +104,7 @@ ${background}${parts}
 `;
 }
 
-/** The least and the greatest; not by Math.min, which takes only so many. */
+/** Returns minimum and maximum. Math.min(...values) would fail for many values. */
 function extentOf(values: readonly number[]): [number, number] {
   return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity] as [
     number,
@@ -112,13 +112,13 @@ function extentOf(values: readonly number[]): [number, number] {
   ]);
 }
 
-/** A value axis from zero to beyond the last value, or from below zero. */
+/** Makes a value axis that includes zero and all values. */
 export function valueScale({ series }: Pick<Chart, 'series'>, ticks: number) {
   const values = series.flatMap(({ values }) => values.filter((value) => value !== null));
   const [low, high] = extentOf([0, ...values]);
   const scale = scaleLinear([low, low === high ? 1 : high], [0, 1]).nice(ticks);
   const format = scale.tickFormat(ticks);
-  // Marks between two whole numbers would be read as counts that there cannot be.
+  // Values are often counts, and marks such as 2.5 would not make sense then.
   const isWhole = values.every(Number.isInteger);
   const marks = scale.ticks(ticks).filter((mark) => !isWhole || Number.isInteger(mark));
   return { scale, marks: marks.map((value) => ({ value, label: format(value) })) };
@@ -129,7 +129,7 @@ interface Mark {
   readonly label: string;
 }
 
-/** The places of an x axis of time or numbers, from 0 to 1, and its marks, about so many. */
+/** Makes an x axis of times or numbers: a scale to 0..1, and about `count` marks. */
 export function placeScale(
   axis: ChartAxis,
   count: number,
@@ -147,7 +147,7 @@ export function placeScale(
   return { scale, marks: marks.map((at) => ({ at, label: timeLabel(at, marks) })) };
 }
 
-/** As much of the time as makes the marks differ. */
+/** Returns as much of the time as tells the marks apart. */
 function timeLabel(at: number, marks: readonly number[]): string {
   const text = timestampOf(at);
   const all = (holds: (text: string) => boolean): boolean => marks.every((mark) => holds(timestampOf(mark)));
@@ -177,10 +177,9 @@ interface Box {
 
 const label = { 'font-size': textSize, fill: ink.soft } as const;
 
-/** Widest words beside bars, in characters. */
+/** The longest label beside bars, in characters. */
 const longestLabel = 44;
 
-/** Values upwards, the x axis below. */
 function linesSvg(chart: Chart): string {
   const head = headOf(chart);
   const { scale, marks } = valueScale(chart, 6);
@@ -200,7 +199,7 @@ function linesSvg(chart: Chart): string {
     );
   });
   const [only, ...others] = chart.series;
-  // With several series, the legend says what is measured.
+  // With several series, the legend names them.
   const name =
     others.length > 0 ? '' : textTag(cut(only?.name ?? '', 60), { x: page.margin, y: box.top - 20, ...label });
   const below = textTag(cut(chart.x.name, 60), {
@@ -239,7 +238,7 @@ function pathsOf(chart: Chart, box: Box, y: (value: number) => number): string {
   const lines = chart.series.map(({ values }, index) => {
     const stroke = { stroke: colourOf(index), 'stroke-width': 2.5, 'stroke-dasharray': dashOf(index) };
     const drawn = tag('path', { d: path(values) ?? '', fill: 'none', 'stroke-linejoin': 'round', ...stroke });
-    // A point between two gaps has no line; many points would hide the line.
+    // Circles for few points, since many would hide the line, and for a point between two gaps, which has no line.
     const isShort = values.length <= 40;
     const points = values.map((value, place) => {
       const isAlone = (values[place - 1] ?? null) === null && (values[place + 1] ?? null) === null;
@@ -251,7 +250,7 @@ function pathsOf(chart: Chart, box: Box, y: (value: number) => number): string {
   return lines.join('') + marksBelow(marks, box);
 }
 
-/** Every second, third, … mark, so that none touches the next. */
+/** Keeps every second, third, … mark, so that labels do not overlap. */
 function thinned<T extends { readonly label: string }>(marks: readonly T[], length: number): T[] {
   const widest = marks.reduce((most, mark) => Math.max(most, textWidth(mark.label, textSize)), 0) + 12;
   const every = Math.max(1, Math.ceil((widest * marks.length) / length));
@@ -261,7 +260,7 @@ function thinned<T extends { readonly label: string }>(marks: readonly T[], leng
 function marksBelow(marks: readonly { readonly x: number; readonly label: string }[], box: Box): string {
   return marks
     .map((mark) => {
-      // A word below the end of the axis must not leave the page.
+      // A label at the end of the axis must stay on the page.
       const half = textWidth(mark.label, textSize) / 2;
       const x = Math.max(half + 4, Math.min(mark.x, page.width - half - 4));
       const tick = tag('line', { x1: mark.x, x2: mark.x, y1: box.bottom, y2: box.bottom + 5, stroke: ink.axis });
@@ -270,7 +269,7 @@ function marksBelow(marks: readonly { readonly x: number; readonly label: string
     .join('');
 }
 
-/** A row for each bar, its name to the left and its value to the right, as in a terminal: as high as it needs to be. */
+/** Draws bars below each other, with the label on the left and the value on the right, as in a terminal. The page is as high as needed. */
 function barsSvg(chart: Chart): string {
   const { x, series } = chart;
   const head = headOf(chart);

@@ -1,22 +1,22 @@
-/** A picture for a terminal: bars of blocks, lines of box-drawing characters. */
+/** Draws a picture for a terminal: bars of blocks, lines of box-drawing characters. */
 import type { Chart, ChartSeries } from './chart.ts';
 import { placeScale, valueLabel, valueScale } from './svg.ts';
 import { cut, padEnd, padStart, visible, width } from '../text-table.ts';
 import { styleMark } from '../../model/text.ts';
 
-/** Both between 0 and 1, from the lower left; a point without `y` is a gap. */
+/** From 0 to 1, from the lower left; null for a gap. */
 interface PlotPoint {
   readonly x: number;
   readonly y: number | null;
 }
 
-/** The rows of the plot from above, each of so many columns. The points come in the order of x. */
+/** Returns the rows of the plot, top first. @param points sorted by x */
 function plotLines(points: readonly PlotPoint[], columns: number, rows: number): string[] {
   const heights = heightsOf(points, columns).map((y) => (y === null ? null : Math.round((1 - y) * (rows - 1))));
   const cells = Array.from({ length: rows }, () => Array.from({ length: columns }, () => ' '));
-  const put = (row: number, column: number, sign: string): void => {
+  const put = (row: number, column: number, character: string): void => {
     const line = cells[row];
-    if (line !== undefined) line[column] = sign;
+    if (line !== undefined) line[column] = character;
   };
   for (const [column, row] of heights.entries()) {
     if (row === null) continue;
@@ -35,7 +35,7 @@ function plotLines(points: readonly PlotPoint[], columns: number, rows: number):
   return cells.map((line) => line.join(''));
 }
 
-/** For each column the mean of the points in it, else what lies on the way between its neighbours; null within a gap. */
+/** Returns the height of each column: the mean of its points, or a value interpolated between its neighbours; null within a gap. */
 function heightsOf(points: readonly PlotPoint[], columns: number): (number | null)[] {
   const found = Array.from({ length: columns }, () => ({ sum: 0, count: 0, isGap: false }));
   for (const { x, y } of points) {
@@ -63,11 +63,11 @@ function heightsOf(points: readonly PlotPoint[], columns: number): (number | nul
 export interface TerminalRoom {
   readonly columns: number;
   readonly rows: number;
-  /** The word by which the terminal knows our styles; undefined where it shows no colours. */
+  /** The secret word of our style marks (`styleMark`); undefined if the terminal shows no colours. */
   readonly style: string | undefined;
 }
 
-/** Narrower than this, nothing can be read off. */
+/** A narrower picture could not be read. */
 const leastColumns = 40;
 
 /** The lines of the picture, each without its line break. */
@@ -78,7 +78,7 @@ export function* chartText(chart: Chart, room: TerminalRoom): Generator<string> 
     yield* bars(chart, { ...room, columns });
     return;
   }
-  // Under each other and each by its own scale: none hides another, and no colour has to distinguish them.
+  // Below each other, each with its own scale, so that none hides another and no colours are needed.
   const height = Math.max(4, Math.min(14, Math.floor((room.rows - 3) / chart.series.length) - 4));
   for (const series of chart.series) {
     yield '';
@@ -115,9 +115,9 @@ function* bars({ x, series }: Chart, room: TerminalRoom): Generator<string> {
   }
 }
 
-/** A bar from zero, which lies so many columns from the left, to the value. */
+/** Draws a bar. @param zero the column of the value 0 @param end the column of the value */
 function barOf(zero: number, end: number): string {
-  // There are blocks that are partly filled from the left, and none from the right.
+  // Only whole blocks here: Unicode has blocks that are partly filled from the left, but none from the right.
   if (end < zero) return `${' '.repeat(Math.round(end))}${'█'.repeat(Math.max(1, Math.round(zero) - Math.round(end)))}`;
   const start = Math.round(zero);
   const parts = Math.round((end - start) * 8);
@@ -143,19 +143,19 @@ function* lines({ x }: Chart, series: ChartSeries, room: TerminalRoom, height: n
     yield `${padStart(mark?.label ?? '', labelWidth)} ${mark === undefined ? '│' : '┤'} ${painted(text, '34', room)}`.trimEnd();
   }
   yield `${' '.repeat(labelWidth)} └${'─'.repeat(length + 1)}`;
-  const words =
+  const labels =
     places === undefined
       ? x.places.map(({ label }, index) => ({ at: at(index), label: cut(visible(label), 18) }))
       : places.marks.map((mark) => ({ at: places.scale(mark.at), label: mark.label }));
-  yield `${' '.repeat(labelWidth + 3)}${wordsBelow(words, length)}`;
+  yield `${' '.repeat(labelWidth + 3)}${labelsBelow(labels, length)}`;
 }
 
-/** As many words as have room, each in the middle below its place. */
-function wordsBelow(words: readonly { readonly at: number; readonly label: string }[], length: number): string {
+/** Writes as many labels as fit, each centred below its place. */
+function labelsBelow(labels: readonly { readonly at: number; readonly label: string }[], length: number): string {
   let text = '';
-  for (const { at, label } of words) {
-    const wanted = Math.round(at * (length - 1) - width(label) / 2);
-    const start = Math.max(0, Math.min(wanted, length - width(label)));
+  for (const { at, label } of labels) {
+    const centred = Math.round(at * (length - 1) - width(label) / 2);
+    const start = Math.max(0, Math.min(centred, length - width(label)));
     if (text !== '' && start < width(text) + 2) continue;
     text = padEnd(text, start) + label;
   }

@@ -1,4 +1,4 @@
-/** Compares what is published: the mirror's rows are written beside, so that PostgreSQL compares like with like. */
+/** Compares what is published with the mirror. The mirror's rows go into temporary tables, so that PostgreSQL compares like with like. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError } from '../../model/errors.ts';
@@ -7,69 +7,66 @@ import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { resourceNames } from '../../model/resources.ts';
 import type { Database } from './database.ts';
 import { deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
-import { copyRows, lineReader } from './rows.ts';
-import { beside, type PublishPorts } from './publish.ts';
+import { copyRows, copyReader } from './rows.ts';
+import { withLockedSchema, type PublishPorts } from './publish.ts';
 import { columnsIn, publicationIn } from './schema.ts';
 
 export type CheckReport = Awaited<ReturnType<typeof check>>;
 
-/** Keys that are named of each kind. */
+/** How many keys to name for each kind of difference. */
 const mostNamed = 10;
 
-/** Compares; changes nothing. Throws what `publish` throws. */
+/** Compares every table and changes nothing. Throws what `publish` throws. */
 export async function check(ports: Omit<PublishPorts, 'warn'>) {
   const { file, destination } = ports;
-  return beside(ports, async (mirror, database) => {
+  return withLockedSchema(ports, async (mirror, database) => {
     const existing = await columnsIn(database);
     const cursor = await cursorIn(database, existing);
-    // All rows are compared where the mirror does not know the publication.
+    // If the mirror does not know the cursor, all rows are compared.
     const since = knownSeqOf(mirror, file, cursor) ?? lastSeq(mirror);
     const comparison = { mirror, database, since, existing, signal: ports.signal };
     const tables: Record<string, Awaited<ReturnType<typeof checkTable>>> = {};
     const published = publishedTables(mirror);
     let done = 0;
     for (const table of published.filter((each) => each !== deletionTable)) {
-      const checked = await database.whole(() => checkTable(comparison, table));
+      const checked = await database.transaction(() => checkTable(comparison, table));
       tables[table.name] = checked;
       done += checked.mirror.rows;
       ports.progress(done, done);
     }
     const equal = Object.values(tables).every((each) => each.equal);
-    /** Changes of the mirror that the next publication brings; their rows are not compared. */
+    /** Rows that the next publication will bring; they are not compared. */
     const waiting = rowsAfter(mirror, published, since);
     return { schema: destination.schema, equal, waiting, tables };
   });
 }
 
 async function cursorIn(database: Database, existing: ReadonlyMap<string, unknown>): Promise<string> {
-  const none = new FileError(`nothing is published in ${database.name}`, {
-    advice: 'Run `admin-mirror publish` first.',
-  });
-  const cursor = (await publicationIn(database, existing))?.cursor;
-  if (cursor === undefined || cursor === null) throw none;
-  return cursor;
+  const cursor = (await publicationIn(database, existing))?.cursor ?? null;
+  if (cursor !== null) return cursor;
+  throw new FileError(`nothing is published in ${database.name}`, { advice: 'Run `admin-mirror publish` first.' });
 }
 
 interface Comparison {
   readonly mirror: Mirror;
   readonly database: Database;
-  /** The change number that both sides are compared at. */
+  /** The change number up to which both sides are compared. */
   readonly since: number;
-  /** Tables that the schema has, by name. */
+  /** The tables of the schema, by name. */
   readonly existing: ReadonlyMap<string, unknown>;
   readonly signal: AbortSignal;
 }
 
-/** Writes the mirror's rows, and the keys of those that changed since, into tables that end with the transaction. */
-async function writeBeside({ mirror, database, since, signal }: Comparison, table: PublishedTable): Promise<void> {
+/** Copies the mirror's rows, and the keys of those that changed since, into tables that PostgreSQL drops with the transaction. */
+async function copyMirror({ mirror, database, since, signal }: Comparison, table: PublishedTable): Promise<void> {
   const { query } = database;
   const types = sqlColumns(table)
     .map(({ name, type }) => `${quoteName(name)} ${type}`)
     .join(', ');
   await query(`CREATE TEMP TABLE of_mirror (${types}) ON COMMIT DROP`);
-  const reader = lineReader(mirror, table, { order: table.order, from: -1n, to: BigInt(since) });
-  await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, wrote: () => {} }, reader);
-  // What changed since is compared by nobody: the mirror has it with a higher number, or a tombstone.
+  const reader = copyReader(mirror, table, { order: table.order, from: -1n, to: BigInt(since) });
+  await copyRows({ database, table, name: 'pg_temp.of_mirror', signal, onRows: () => {} }, reader);
+  // Rows that changed since are not compared: in the mirror they have a higher number, or a tombstone.
   await query('CREATE TEMP TABLE changed_since (id text, key text) ON COMMIT DROP');
   const changed = changedKeys(mirror, table, since);
   for (let at = 0; at < changed.length; at += 10_000) {
@@ -84,7 +81,7 @@ async function writeBeside({ mirror, database, since, signal }: Comparison, tabl
 async function checkTable(comparison: Comparison, table: PublishedTable) {
   const { mirror, database, existing } = comparison;
   const { query } = database;
-  await writeBeside(comparison, table);
+  await copyMirror(comparison, table);
   const columns = sqlColumns(table);
   const begins = historyBegin(mirror, table);
   const kept = begins === undefined ? '' : `AND valid_to >= '${begins}'`;
@@ -120,10 +117,11 @@ async function checkTable(comparison: Comparison, table: PublishedTable) {
   const [first] = table.key.map(quoteName);
   return {
     equal,
-    /** Rows, and a hash over all of them whatever their order; null where the schema has no such table. */
+    /** The number of rows, and a hash over them that does not depend on their order. */
     mirror: mirrored,
+    /** The same; null if the schema has no such table. */
     published,
-    /** Keys of rows that differ, the first of each kind. */
+    /** The first keys of each kind of difference. */
     missing: await named(`p.${first} IS NULL`),
     extra: await named(`m.${first} IS NULL`),
     different: await named(`m.${first} IS NOT NULL AND p.${first} IS NOT NULL AND ${row('m')} <> ${row('p')}`),
@@ -143,7 +141,7 @@ function changedKeys(
   return keys.raw(true).all(since, since);
 }
 
-/** Versions that ended before are no longer the mirror's, which removes them in small steps. */
+/** Versions that ended before this do not count: the mirror is removing them, in small steps. */
 function historyBegin(mirror: Mirror, { name }: PublishedTable): string | undefined {
   const resource = resourceNames.find((each) => historyTableOf(each) === name);
   const begins = mirror.prepare<[string], string>('SELECT begins_at FROM mirror_history WHERE resource = ?').pluck();

@@ -8,22 +8,21 @@ import { minuteMs, secondMs } from '../../model/time.ts';
 import { connectionOf, lastRows, lockKey, serverBehind, troubleIn } from '../../store/postgres-server.ts';
 import { quoteName } from '../../store/schema.ts';
 
-/** Where to publish. */
 export interface Destination extends DatabaseAccess {
   readonly schema: string;
   /** The role that may read what is published. */
   readonly reader: string;
-  /** The schema of views over all that is published there; none without. */
+  /** The schema for views over all servers that publish to this database; without it, there are none. */
   readonly servers?: string;
 }
 
 export type Database = Awaited<ReturnType<typeof openDatabase>>;
 
 const connectMs = 15 * secondMs;
-/** What waits to be sent, at most. */
+/** The most bytes that wait to be sent. */
 const queuedBytes = 2 * 1024 * 1024;
 
-/** Connects, and looks whether the server will do. An abort ends the connection, and what runs on it. */
+/** Connects and checks that the server can be used. The signal ends the connection and what runs on it. */
 export async function openDatabase(destination: Destination, signal: AbortSignal) {
   const { address, schema } = destination;
   const name = `the schema ${schema} of ${databaseText(address)}`;
@@ -32,12 +31,12 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
     application_name: 'admin-mirror publish',
     connectionTimeoutMillis: connectMs,
   });
-  // What it means is said by the statement that fails of it.
+  // The statement that fails because of it explains the error.
   client.on('error', () => {});
   const stop = () => void client.end().catch(() => {});
-  const guarded = async <T>(doing: () => Promise<T>): Promise<T> => {
+  const explaining = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
-      return await doing();
+      return await work();
     } catch (error) {
       signal.throwIfAborted();
       throw explained(error, name);
@@ -45,27 +44,27 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   };
   signal.throwIfAborted();
   try {
-    await guarded(() => client.connect());
-    // An end while it connects would be waited for without end.
+    await explaining(() => client.connect());
+    // The signal is listened to only from here on: client.end() would never resolve while connecting.
     signal.throwIfAborted();
   } catch (error) {
-    // The server would wait for what a connection has left unsaid.
+    // A half-open connection would keep the server waiting.
     await client.end().catch(() => {});
     throw error;
   }
   signal.addEventListener('abort', stop, { once: true });
 
-  /** One statement, or several without values; gives the rows of the last. */
+  /** Runs one statement, or several without values; returns the rows of the last. */
   const query = <Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> =>
-    guarded(async () => lastRows(await client.query(text, [...values])));
-  const enclosed = async <T>(doing: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
+    explaining(async () => lastRows(await client.query(text, [...values])));
+  const enclosed = async <T>(work: () => Promise<T>, [begin, end, undo]: readonly [string, string, string]) => {
     await query(begin);
     try {
-      const result = await doing();
+      const result = await work();
       await query(end);
       return result;
     } catch (error) {
-      // Where the connection is gone, the server undoes it.
+      // This fails if the connection is gone; then the server rolls back by itself.
       await client.query(undo).catch(() => {});
       throw error;
     }
@@ -74,27 +73,27 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
     /** `the schema mirror of postgresql://publisher@db.example.com:5432/shop`, for messages. */
     name,
     query,
-    /** The statements of `doing` as one transaction. */
-    whole: <T>(doing: () => Promise<T>, begin = 'BEGIN') => enclosed(doing, [begin, 'COMMIT', 'ROLLBACK']),
-    /** The same within a transaction: it fails alone, and the transaction goes on. */
-    part: <T>(doing: () => Promise<T>) =>
-      enclosed(doing, [
+    /** Runs the statements of `work` in one transaction. */
+    transaction: <T>(work: () => Promise<T>, begin = 'BEGIN') => enclosed(work, [begin, 'COMMIT', 'ROLLBACK']),
+    /** Runs them in a part of the open transaction, which goes on if they fail. */
+    savepoint: <T>(work: () => Promise<T>) =>
+      enclosed(work, [
         'SAVEPOINT part',
         'RELEASE SAVEPOINT part',
         'ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part',
       ]),
-    /** Copies what `fill` writes. Where that throws, PostgreSQL is told to give up the COPY, or the connection would wait for ever. */
+    /** Copies what `fill` writes. If it throws, this aborts the COPY, or the connection would wait for ever. */
     copyIn: (statement: string, fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>): Promise<void> =>
-      guarded(async () => {
+      explaining(async () => {
         const stream = client.query(copyFrom(statement, { highWaterMark: queuedBytes }));
         let isOver = false;
         stream.once('error', () => (isOver = true));
         const finished = once(stream, 'finish');
-        // Also where nobody waits for it at the moment.
+        // It may reject while nothing awaits it.
         finished.catch(() => {});
         try {
           await fill(async (bytes) => {
-            // Where the connection is slower. What PostgreSQL has against any of it is thrown at the end at the latest.
+            // Waits if the connection is slower. An error of PostgreSQL is thrown here or at the end.
             if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), finished]);
           });
         } catch (error) {
@@ -118,15 +117,15 @@ export async function openDatabase(destination: Destination, signal: AbortSignal
   }
 }
 
-/** The same for as long as the work takes. */
+/** Opens the database for `work`, then closes it. */
 export async function withDatabase<T>(
   destination: Destination,
   signal: AbortSignal,
-  doing: (database: Database) => Promise<T>,
+  work: (database: Database) => Promise<T>,
 ): Promise<T> {
   const database = await openDatabase(destination, signal);
   try {
-    return await doing(database);
+    return await work(database);
   } finally {
     await database.close();
   }
@@ -139,7 +138,7 @@ async function prepare(
   const refuse = (why: string, advice: string) => new UsageError(`cannot use ${name}: ${why}`, { advice });
   const { version } = await serverBehind(query, named.url, refuse);
   const settings = {
-    // Of a client that is gone without a word, or stopped: its lock and its transaction shall not outlive it for hours.
+    // A client may vanish or hang. Its lock and its transaction must not outlive it for hours.
     tcp_keepalives_idle: 15,
     tcp_keepalives_interval: 5,
     tcp_keepalives_count: 3,
@@ -151,13 +150,13 @@ async function prepare(
       .map(([key, value]) => `SET ${key} = ${value}`)
       .join('; '),
   );
-  // Names stand alone in what follows, and mean the schema's own tables; times are read and written as they stand.
+  // Statements use names without a schema. Times are read and written in UTC, in ISO format.
   await query(
     `SET search_path = ${quoteName(schema)}, pg_temp; SET timezone = 'UTC'; SET datestyle = 'ISO'; SET client_encoding = 'UTF8'`,
   );
 }
 
-/** Only one publication to a schema at a time. The lock ends with the connection. */
+/** Takes the lock of the schema, for one publication at a time. It ends with the connection. */
 export async function lockSchema({ query, name }: Database, schema: string): Promise<void> {
   const [row] = await query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
     `${lockKey(`publish ${schema}`)}`,
@@ -166,10 +165,10 @@ export async function lockSchema({ query, name }: Database, schema: string): Pro
   throw new LockHeldError(`another process is publishing to ${name}`, { advice: 'Wait until it has ended.' });
 }
 
-/** Whether PostgreSQL refused what a row holds, rather than to work at all. */
+/** Whether PostgreSQL refused the contents of a row. */
 export function isRefusedValue(error: unknown): boolean {
   const cause = error instanceof OperatorError ? error.cause : error;
-  // Of data; a number of its own for a row that is too large, or an index that cannot hold a value.
+  // Class 22 are data exceptions; 54000 stands for a row that is too large, or a value that an index cannot hold.
   return cause instanceof DatabaseError && /^(?:22|54000)/.test(cause.code ?? '');
 }
 

@@ -1,13 +1,11 @@
-/** Tables and types as they are published, how cells get into PostgreSQL and back, and the mirror's own knowledge as JSON. */
+/** The published tables and their types, and the SQL that takes cells to PostgreSQL and back. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
 import { Runner } from '../../store/tables.ts';
 import { type RelationTable, type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
-import { hash } from 'node:crypto';
-import type { Database } from './database.ts';
 
-/** `json` is text with a second column beside it, `NAME_json`, that holds the same as jsonb where it is JSON. */
+/** `json` is text with a second column, `NAME_json`, that holds the same as jsonb if that can hold it. */
 type ColumnKind = 'bigint' | 'numeric' | 'text' | 'timestamptz' | 'json';
 
 export interface PublishedColumn {
@@ -16,21 +14,21 @@ export interface PublishedColumn {
 }
 
 export interface PublishedTable {
-  /** The same in the mirror and in the schema. */
+  /** The name in both the mirror and the schema. */
   readonly name: string;
   readonly columns: readonly PublishedColumn[];
   readonly key: readonly string[];
-  /** The column of growing numbers by which it is known what changed. */
+  /** The column of the change number. */
   readonly number: '_seq' | 'seq';
-  /** The column in whose order it is read whole: its values stay while the file is rewritten. */
+  /** The order for reading the whole table. Its values are stable even if the file is rewritten. */
   readonly order: 'id' | '_seq' | 'seq';
-  /** Besides the key. */
+  /** Besides that of the key. */
   readonly indices: readonly string[];
-  /** Whether it is for those who may read the schema; the others are for the next publication and for restoring. */
+  /** For readers of the schema. The other tables serve only the next publication and a restore. */
   readonly isPublic: boolean;
 }
 
-/** Where the cells stand, as JSON, that their columns cannot hold just so. */
+/** The column for cells, as JSON, that their own columns cannot hold exactly. */
 export const rawColumn = '_raw';
 
 const kinds: Readonly<Record<FieldType, ColumnKind>> = {
@@ -114,13 +112,13 @@ function relationLayout({ table, parentColumn }: RelationTable): PublishedTable 
   };
 }
 
-/** Every table of the mirror that is published, parents before what belongs to them. */
+/** Lists the published tables, parents before what belongs to them. */
 export function publishedTables(mirror: Mirror): readonly PublishedTable[] {
   const relations = relationsRead(new Runner(mirror)).map(relationLayout);
   return [...resourceTables, ...historyTables, ...relations, deletionTable];
 }
 
-/** How many rows of the tables have a higher number. */
+/** Counts the rows of the tables with a higher change number. */
 export function rowsAfter(mirror: Mirror, tables: readonly PublishedTable[], after: number): number {
   const counts = tables.map(({ name, number }) =>
     mirror
@@ -131,21 +129,7 @@ export function rowsAfter(mirror: Mirror, tables: readonly PublishedTable[], aft
   return counts.reduce<number>((sum, count) => sum + (count ?? 0), 0);
 }
 
-/** Who is writing this very file, and its own versions; pages, which the next walk of a window reads anew. */
-const ofTheFile = ['mirror_locks', 'mirror_migrations', 'mirror_pages', deletionTable.name];
-
-/** Tables of the mirror's own knowledge, published row by row as JSON: what a restored mirror needs besides records. */
-export function bookkeepingTables(mirror: Mirror): readonly string[] {
-  const names = mirror.prepare<[], string>(
-    String.raw`SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'mirror\_%' ESCAPE '\' ORDER BY name`,
-  );
-  return names
-    .pluck()
-    .all()
-    .filter((name) => !ofTheFile.includes(name));
-}
-
-/** Columns as PostgreSQL has them, in the order in which they are written. */
+/** Returns the columns in PostgreSQL, in the order of COPY. */
 export function sqlColumns({ columns }: PublishedTable): readonly { readonly name: string; readonly type: string }[] {
   return [
     ...columns.flatMap(({ name, kind }) =>
@@ -166,7 +150,7 @@ export function columnList(table: PublishedTable): string {
     .join(', ');
 }
 
-/** A character of text as COPY wants it in SQL of SQLite: nested functions, the innermost first. */
+/** Returns the SQLite expression that escapes text for COPY, the backslash first. */
 function escaped(cell: string): string {
   return [
     ["'\\'", "'\\\\'"],
@@ -178,10 +162,10 @@ function escaped(cell: string): string {
 
 const orNull = (sql: string): string => `coalesce(${sql}, '\\N')`;
 const digit = '[0-9]';
-/** Of the years from 1000 on; a day that no month has is found by PostgreSQL. */
+/** Times that PostgreSQL reads, from the year 1000 on. PostgreSQL itself refuses a day that no month has. */
 const timestampForm = `[1-9]${digit.repeat(3)}-[01]${digit}-[0-3]${digit}T[0-2]${digit}:[0-5]${digit}:[0-5]${digit}.${digit.repeat(6)}Z`;
 
-/** The column's fields of COPY, and when they are not just what the cell is: then the row is read cell by cell. */
+/** Returns the column's fields of COPY in SQL of SQLite, and the condition under which the row must be written cell by cell. */
 function fieldSql({ name, kind }: PublishedColumn): { readonly fields: readonly string[]; readonly odd?: string } {
   const cell = quoteName(name);
   switch (kind) {
@@ -191,7 +175,7 @@ function fieldSql({ name, kind }: PublishedColumn): { readonly fields: readonly 
       const isWhole = `${cell} = CAST(${cell} AS INTEGER) AND abs(${cell}) < 1e15`;
       return {
         fields: [orNull(`CASE WHEN ${isWhole} THEN CAST(${cell} AS INTEGER) ELSE ${cell} END`)],
-        // SQLite writes 15 digits, which others may need more of.
+        // SQLite writes only 15 digits.
         odd: `NOT (${isWhole} OR (abs(${cell}) < 1e10 AND round(${cell} * 1e4) / 1e4 = ${cell}))`,
       };
     }
@@ -203,14 +187,14 @@ function fieldSql({ name, kind }: PublishedColumn): { readonly fields: readonly 
       const text = escaped(cell);
       return {
         fields: [orNull(text), orNull(`CASE WHEN json_valid(${cell}) THEN ${text} END`)],
-        // What jsonb cannot hold is written by an escape, or has an exponent of three digits.
+        // What jsonb cannot hold has an escape, or an exponent of three digits or more.
         odd: `instr(${cell}, char(0)) OR instr(${cell}, '\\u') OR ${cell} GLOB '*${digit}[eE]*${digit.repeat(3)}*'`,
       };
     }
   }
 }
 
-/** The row as a line of COPY, in SQL of SQLite; null of one that takes a closer look. */
+/** Returns the row as a line of COPY, in SQL of SQLite; null if it must be written cell by cell. */
 export function lineSql({ columns }: PublishedTable): string {
   const parts = columns.map(fieldSql);
   const odd = parts.flatMap((part) => (part.odd === undefined ? [] : [`(${part.odd})`])).join(' OR ');
@@ -218,7 +202,7 @@ export function lineSql({ columns }: PublishedTable): string {
   return `CASE WHEN ${odd} THEN NULL ELSE concat_ws(char(9), ${fields.join(', ')}) || char(10) END`;
 }
 
-/** The row as a list of JSON, in SQL of PostgreSQL: the cells as the mirror has them, then those that stand in `_raw`. */
+/** Returns the row as a JSON array, in SQL of PostgreSQL: the cells as the mirror has them, then `_raw`. */
 export function rowJsonSql({ columns }: PublishedTable): string {
   const cells = columns.map(({ name, kind }) =>
     kind === 'timestamptz'
@@ -228,7 +212,7 @@ export function rowJsonSql({ columns }: PublishedTable): string {
   return `json_build_array(${[...cells, `${rawColumn}::json`].join(', ')})`;
 }
 
-/** The statement that writes rows of such a list into the mirror; with `isOdd`, rows that have something in `_raw`. */
+/** Returns the statement that inserts such arrays into the mirror. @param isOdd some of them have cells in `_raw` */
 export function insertSql({ name, columns }: PublishedTable, isOdd: boolean): string {
   const cells = columns.map(({ name: column }, index) => {
     const cell = `value ->> ${index}`;
@@ -236,75 +220,4 @@ export function insertSql({ name, columns }: PublishedTable, isOdd: boolean): st
   });
   const names = columns.map((each) => quoteName(each.name));
   return `INSERT INTO ${quoteName(name)} (${names.join(', ')}) SELECT ${cells.join(', ')} FROM jsonb_each(?)`;
-}
-
-/** A table is published in so many parts, of which only those are sent that differ. */
-const partsOfTable = 16;
-
-/** With the number of its rows, where it has one: which run is the newest goes by that, as the clock may have been set back. */
-const columnsOf = (mirror: Mirror, table: string): string[] =>
-  mirror
-    .prepare<{ table: string }, string>(
-      `SELECT name FROM pragma_table_info(@table)
-       UNION ALL SELECT 'rowid' FROM pragma_table_list WHERE schema = 'main' AND name = @table AND wr = 0`,
-    )
-    .pluck()
-    .all({ table });
-
-/** Publishes it, within the transaction at hand. */
-export async function keepBooks({ query }: Pick<Database, 'query'>, mirror: Mirror): Promise<void> {
-  const parts = await query<{ table_name: string; part: number; hash: string }>(
-    'SELECT table_name, part, hash FROM mirror_bookkeeping',
-  );
-  const known = new Map(parts.map((each) => [`${each.table_name} ${each.part}`, each]));
-  for (const table of bookkeepingTables(mirror)) {
-    for (const [part, rows] of partsIn(mirror, table)) {
-      const sum = hash('sha256', rows);
-      const before = known.get(`${table} ${part}`);
-      known.delete(`${table} ${part}`);
-      if (before?.hash === sum) continue;
-      await query(
-        `INSERT INTO mirror_bookkeeping (table_name, part, hash, rows) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (table_name, part) DO UPDATE SET hash = excluded.hash, rows = excluded.rows`,
-        [table, part, sum, rows],
-      );
-    }
-  }
-  for (const { table_name: table, part } of known.values()) {
-    await query('DELETE FROM mirror_bookkeeping WHERE table_name = $1 AND part = $2', [table, part]);
-  }
-}
-
-/** The table's rows as lists of JSON. A row stays in its part: that of its first column. */
-function partsIn(mirror: Mirror, table: string): Map<number, string> {
-  const columns = columnsOf(mirror, table);
-  const names = columns.map(quoteName);
-  const cells = columns.map((name) => `'${name}', ${quoteName(name)}`).join(', ');
-  const rows = mirror
-    .prepare<[], [key: string | null, row: string]>(
-      `SELECT CAST(${names[0] ?? ''} AS TEXT), json_object(${cells}) FROM ${table} ORDER BY ${names.join(', ')}`,
-    )
-    .raw(true)
-    .all();
-  const parts = Map.groupBy(rows, ([key]) => Number.parseInt(hash('md5', key ?? '').slice(0, 4), 16) % partsOfTable);
-  return new Map([...parts].map(([part, some]) => [part, `[${some.map(([, row]) => row).join(',\n')}]`]));
-}
-
-/** Puts what was published in the place of what a new mirror knows. */
-export async function restoreBooks({ query }: Pick<Database, 'query'>, mirror: Mirror): Promise<void> {
-  for (const table of bookkeepingTables(mirror)) {
-    const parts = await query<{ rows: string }>(
-      'SELECT rows FROM mirror_bookkeeping WHERE table_name = $1 ORDER BY part',
-      [table],
-    );
-    const columns = columnsOf(mirror, table);
-    const cells = columns.map((name) => `value ->> '${name}'`).join(', ');
-    const insert = mirror.prepare(
-      `INSERT INTO ${table} (${columns.map(quoteName).join(', ')}) SELECT ${cells} FROM json_each(?)`,
-    );
-    mirror.transaction(() => {
-      mirror.exec(`DELETE FROM ${table}`);
-      for (const { rows } of parts) insert.run(rows);
-    })();
-  }
 }

@@ -1,4 +1,4 @@
-/** Publishes the mirror, from one of its states to the next. Section "Publishing" of docs/architecture.md. */
+/** Publishes one state of the mirror to PostgreSQL. Section "Publishing" of docs/architecture.md. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { hash } from 'node:crypto';
 import { FileError, UsageError } from '../../model/errors.ts';
@@ -7,31 +7,23 @@ import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
-import {
-  keepBooks,
-  columnList,
-  deletionTable,
-  type PublishedTable,
-  publishedTables,
-  rowsAfter,
-  sqlColumns,
-} from './layout.ts';
-import { type Copying, copyRows, firstPlace, lineReader } from './rows.ts';
+import { publishBookkeeping } from './bookkeeping.ts';
+import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
+import { type CopyTarget, copyRows, lowestPlace, copyReader } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';
 import {
-  makeServerViews,
   columnsIn,
-  comment,
+  writeComments,
   grantReading,
   growthSql,
   indexSql,
   type Loading,
   loadingPrefix,
-  makeFlatViews,
   makeSchema,
   publicationIn,
   tableSql,
 } from './schema.ts';
+import { makeFlatViews, makeServerViews } from './views.ts';
 
 export interface PublishPorts {
   readonly file: string;
@@ -39,13 +31,13 @@ export interface PublishPorts {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly warn: (text: string) => void;
-  /** Called with rows written so far, and all that are to be written. */
+  /** Called with the number of rows written so far, and of all rows to write. */
   readonly progress: (rows: number, all: number) => void;
 }
 
 export interface PublishReport {
   readonly schema: string;
-  /** `whole`: every row was written; `changes`: those that changed since the last time. */
+  /** `whole`: every row was written; `changes`: only those that changed since the last publication. */
   readonly mode: 'whole' | 'changes';
   readonly cursor: string;
   readonly published_at: Timestamp;
@@ -53,18 +45,18 @@ export interface PublishReport {
   readonly tables: Readonly<Record<string, { readonly written: number; readonly deleted: number }>>;
 }
 
-/** Rows in one transaction while everything is written. */
-const rowsAtOnce = 100_000;
-/** More changes than this, and than half of all rows, are written like everything, which can be continued after a kill. */
+/** Rows per transaction of a full publication. */
+const rowsPerPart = 100_000;
+/** If more rows changed than this, and than half of all rows, the publication is a full one, which can be continued after a kill. */
 const manyChanges = 100_000;
 
-/** Opens one state of the mirror. Throws a FileError where there is none. The caller closes it. */
+/** Opens one state of the mirror. Throws a FileError if there is no mirror. The caller closes it. */
 function openState(file: string): Mirror {
   const mirror = openMirrorForReading(file);
   try {
     mirror.exec('BEGIN');
     const mark = mirror.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
-    // The first read fixes the state.
+    // The transaction's state is that of this first read.
     if (mark.get(anonymousMark) === undefined) return mirror;
     throw new FileError(`${file} is an anonymised copy, which is not published`, {
       advice: 'Name the mirror with --db.',
@@ -75,24 +67,24 @@ function openState(file: string): Mirror {
   }
 }
 
-/** Publishes what is new, or with `whole` everything. Throws an UnreachableError, UsageError, LockHeldError or FileError. */
+/** Publishes the changes, or with `whole` every row. Throws an UnreachableError, UsageError, LockHeldError or FileError. */
 export async function publish(ports: PublishPorts, request: { readonly whole: boolean }): Promise<PublishReport> {
-  return beside(ports, async (mirror, database) => {
+  return withLockedSchema(ports, async (mirror, database) => {
     await makeSchema(database, ports.destination.schema);
     return new Publishing(ports, mirror, database).run(request.whole);
   });
 }
 
-/** One state of the mirror and the schema, which is locked; both are closed at the end. */
-export async function beside<T>(
+/** Runs `work` with one state of the mirror and with the database, whose schema is locked meanwhile. */
+export async function withLockedSchema<T>(
   { file, destination, signal }: Pick<PublishPorts, 'file' | 'destination' | 'signal'>,
-  doing: (mirror: Mirror, database: Database) => Promise<T>,
+  work: (mirror: Mirror, database: Database) => Promise<T>,
 ): Promise<T> {
   const mirror = openState(file);
   try {
     return await withDatabase(destination, signal, async (database) => {
       await lockSchema(database, destination.schema);
-      return doing(mirror, database);
+      return work(mirror, database);
     });
   } finally {
     mirror.close();
@@ -118,7 +110,7 @@ class Publishing {
     this.#tables = publishedTables(mirror);
     this.#seq = lastSeq(mirror);
     this.#cursor = cursorAt(mirror, this.#seq);
-    // A table of related records more is no other layout: its rows come as changes.
+    // Tables of related records do not count: the rows of a new one come as changes.
     const always = this.#tables.filter(({ key }) => !key.includes('_key'));
     this.#layout = hash('sha256', JSON.stringify([mirrorVersion, always.map(sqlColumns)])).slice(0, 16);
   }
@@ -132,11 +124,11 @@ class Publishing {
     const begun = found?.loading ?? null;
     const isWhole = whole || begun !== null || since === undefined || growth.length > 0 || this.#isMuch(since);
     const at = timestampOf(this.#ports.clock.now());
-    if (isWhole) await this.#everything(begun, existing, growth, at);
+    if (isWhole) await this.#publishAll(begun, existing, growth, at);
     else {
       this.#all = this.#changes(since);
-      await this.#database.whole(async () => {
-        await this.#apply(since, '');
+      await this.#database.transaction(async () => {
+        await this.#applyChanges(since, '');
         await this.#finish(at);
       });
     }
@@ -153,7 +145,7 @@ class Publishing {
     };
   }
 
-  /** Two mirrors that take turns in one schema would each undo the other's work. */
+  /** Throws a UsageError if the schema holds the mirror of another server: the two would undo each other's work. */
   async #refuseOther(cursor: string | null): Promise<void> {
     if (cursor === null || cursor.split('.')[0] === this.#cursor.split('.')[0]) return;
     const address = `rows::jsonb @? '$[*] ? (@.name == "server")'`;
@@ -179,7 +171,7 @@ class Publishing {
     return count;
   }
 
-  /** The number of the cursor, where the mirror can tell what changed since. */
+  /** The cursor's number, if the mirror can tell what changed since. */
   #known(cursor: string | null): number | undefined {
     return cursor === null ? undefined : knownSeqOf(this.#mirror, this.#ports.file, cursor);
   }
@@ -193,80 +185,98 @@ class Publishing {
     return changes > manyChanges && changes > this.#changes(-1) / 2;
   }
 
-  #copying(table: PublishedTable, name: string): Copying {
-    const wrote = (rows: number) => {
+  #target(table: PublishedTable, name: string): CopyTarget {
+    const onRows = (rows: number) => {
       this.#count(table.name).written += rows;
       this.#rows += rows;
       this.#ports.progress(this.#rows, Math.max(this.#all, this.#rows));
     };
-    return { database: this.#database, table, name, signal: this.#ports.signal, wrote };
+    return { database: this.#database, table, name, signal: this.#ports.signal, onRows };
   }
 
-  /** Fills tables beside those that are read, part by part; then puts all in their place at once. */
-  async #everything(
+  /** Loads every row into tables of its own, part by part; then puts all of them in place in one transaction. */
+  async #publishAll(
     begun: Loading | null,
     existing: ReadonlyMap<string, unknown>,
     growth: readonly string[],
     at: Timestamp,
   ): Promise<void> {
-    const { query, whole } = this.#database;
-    const isThere = Object.keys(begun?.places ?? {}).every((name) => existing.has(loadingPrefix + name));
-    const continued = begun?.layout === this.#layout && isThere ? this.#known(begun.cursor) : undefined;
+    const { query } = this.#database;
+    const areThere = Object.keys(begun?.places ?? {}).every((name) => existing.has(loadingPrefix + name));
+    const continued = begun?.layout === this.#layout && areThere ? this.#known(begun.cursor) : undefined;
     let loading: Loading = { layout: this.#layout, cursor: this.#cursor, places: {} };
     if (begun !== null && continued !== undefined) loading = begun;
-    const from = continued ?? this.#seq;
-    if (continued === undefined) {
-      const left = [...existing.keys()].filter((name) => name.startsWith(loadingPrefix)).map(quoteName);
-      if (left.length > 0) await query(`DROP TABLE ${left.join(', ')}`);
+    else {
+      const stale = [...existing.keys()].filter((name) => name.startsWith(loadingPrefix)).map(quoteName);
+      if (stale.length > 0) await query(`DROP TABLE ${stale.join(', ')}`);
     }
     this.#all = this.#changes(-1);
-    const keep = async (places: Loading['places']) => {
-      loading = { ...loading, places };
-      await query(
-        `INSERT INTO mirror_publication (version, loading) VALUES ($1, $2)
-         ON CONFLICT (one) DO UPDATE SET loading = excluded.loading`,
-        [mirrorVersion, JSON.stringify(loading)],
-      );
-    };
+    const from = continued ?? this.#seq;
+    await this.#load(loading, from);
+    await this.#database.transaction(async () => {
+      if (growth.length > 0) await query(growth.join('; '));
+      if (from < this.#seq) await this.#applyChanges(from, loadingPrefix);
+      for (const table of this.#tables) await this.#putInPlace(table, existing.has(table.name));
+      await this.#finish(at);
+    });
+  }
+
+  /** Loads the rows with numbers up to `seq`, and records after each part the place reached. */
+  async #load(loading: Loading, seq: number): Promise<void> {
+    const { query, transaction } = this.#database;
+    let { places } = loading;
     for (const table of this.#tables) {
       const name = loadingPrefix + table.name;
-      // One that came since is filled by what changed since.
-      const place = loading.places[table.name];
+      const place = places[table.name];
       if (place === 'end') continue;
       if (place === undefined) await query(tableSql(table, name));
-      const reader = lineReader(this.#mirror, table, { order: table.order, from: -1n, to: BigInt(from) });
-      for (let after: bigint | undefined = BigInt(place ?? firstPlace); after !== undefined;) {
+      const reader = copyReader(this.#mirror, table, { order: table.order, from: -1n, to: BigInt(seq) });
+      for (let after: bigint | undefined = BigInt(place ?? lowestPlace); after !== undefined;) {
         const start: bigint = after;
-        after = await whole(async () => {
-          const end = await copyRows(this.#copying(table, quoteName(name)), reader, start, rowsAtOnce);
+        after = await transaction(async () => {
+          const end = await copyRows(this.#target(table, quoteName(name)), reader, start, rowsPerPart);
           if (end === undefined) for (const statement of indexSql(table, name)) await query(statement);
-          await keep({ ...loading.places, [table.name]: end === undefined ? 'end' : `${end}` });
+          places = { ...places, [table.name]: end === undefined ? 'end' : `${end}` };
+          await query(
+            `INSERT INTO mirror_publication (version, loading) VALUES ($1, $2)
+             ON CONFLICT (one) DO UPDATE SET loading = excluded.loading`,
+            [mirrorVersion, JSON.stringify({ ...loading, places })],
+          );
           return end;
         });
       }
       await query(`ANALYZE ${quoteName(name)}`);
     }
-    await whole(async () => {
-      if (growth.length > 0) await query(growth.join('; '));
-      if (from < this.#seq) await this.#apply(from, loadingPrefix);
-      for (const table of this.#tables) {
-        const next = quoteName(loadingPrefix + table.name);
-        if (!existing.has(table.name)) await query(`ALTER TABLE ${next} RENAME TO ${quoteName(table.name)}`);
-        else {
-          const same = table.key.map((key) => `n.${quoteName(key)} = t.${quoteName(key)}`).join(' AND ');
-          await query(
-            `DELETE FROM ${quoteName(table.name)} AS t WHERE NOT EXISTS (SELECT 1 FROM ${next} AS n WHERE ${same})`,
-          );
-          await query(upsertSql(table, next));
-          await query(`DROP TABLE ${next}`);
-        }
-      }
-      await this.#finish(at);
-    });
   }
 
-  /** What changed since the number, into the tables whose names begin so. */
-  async #apply(since: number, prefix: string): Promise<void> {
+  /** Puts a loaded table in place. An existing table gets its rows instead, since views of others may depend on it. */
+  async #putInPlace(table: PublishedTable, isThere: boolean): Promise<void> {
+    const { query } = this.#database;
+    const next = quoteName(loadingPrefix + table.name);
+    if (!isThere) {
+      await query(`ALTER TABLE ${next} RENAME TO ${quoteName(table.name)}`);
+      return;
+    }
+    const same = table.key.map((key) => `n.${quoteName(key)} = t.${quoteName(key)}`).join(' AND ');
+    await query(
+      `DELETE FROM ${quoteName(table.name)} AS t WHERE NOT EXISTS (SELECT 1 FROM ${next} AS n WHERE ${same})`,
+    );
+    await query(upsertSql(table, next));
+    await query(`DROP TABLE ${next}`);
+  }
+
+  /** Applies the changes after the number. @param prefix of the tables' names */
+  async #applyChanges(since: number, prefix: string): Promise<void> {
+    const staged = await this.#stageChanges(since, prefix);
+    if (staged.includes(deletionTable)) await this.#deleteGone(prefix);
+    for (const table of staged) {
+      const target = { ...table, name: prefix + table.name };
+      await this.#database.query(upsertSql(target, `pg_temp.${quoteName(table.name)}`));
+    }
+  }
+
+  /** Copies the changes into temporary tables; returns the tables that have any. */
+  async #stageChanges(since: number, prefix: string): Promise<readonly PublishedTable[]> {
     const { query } = this.#database;
     const staged: PublishedTable[] = [];
     const existing = await columnsIn(this.#database);
@@ -275,36 +285,34 @@ class Publishing {
       if (!existing.has(name)) {
         await query([tableSql(table, name), ...indexSql(table, name)].join('; '));
       }
-      const reader = lineReader(this.#mirror, table, {
-        order: table.number,
-        from: BigInt(since),
-        to: BigInt(this.#seq),
-      });
       if (rowsAfter(this.#mirror, [table], since) === 0) continue;
       const columns = columnList(table);
       await query(
         `CREATE TEMP TABLE ${quoteName(table.name)} ON COMMIT DROP AS SELECT ${columns} FROM ${quoteName(name)} WITH NO DATA`,
       );
-      await copyRows(this.#copying(table, `pg_temp.${quoteName(table.name)}`), reader, BigInt(since));
+      const range = { order: table.number, from: BigInt(since), to: BigInt(this.#seq) };
+      const target = this.#target(table, `pg_temp.${quoteName(table.name)}`);
+      await copyRows(target, copyReader(this.#mirror, table, range), range.from);
       staged.push(table);
     }
-    if (staged.includes(deletionTable)) {
-      for (const table of this.#tables) {
-        if (table === deletionTable) continue;
-        const [id, key] = table.key.map((each) => `t.${quoteName(each)}`);
-        const [row] = await query<{ deleted: string }>(
-          `WITH gone AS (DELETE FROM ${quoteName(prefix + table.name)} AS t USING pg_temp.mirror_deletions AS d
-             WHERE d.table_name = ${quoteText(table.name)} AND ${id} = d.id ${key === undefined ? '' : `AND ${key} = d.key`} RETURNING 1)
-           SELECT count(*) AS deleted FROM gone`,
-        );
-        this.#count(table.name).deleted += Number(row?.deleted ?? 0);
-      }
-    }
-    for (const table of staged)
-      await query(upsertSql({ ...table, name: prefix + table.name }, `pg_temp.${quoteName(table.name)}`));
+    return staged;
   }
 
-  /** What belongs to each publication besides the rows: all in its transaction. */
+  /** Deletes the rows that have tombstones. */
+  async #deleteGone(prefix: string): Promise<void> {
+    for (const table of this.#tables) {
+      if (table === deletionTable) continue;
+      const [id, key] = table.key.map((each) => `t.${quoteName(each)}`);
+      const [row] = await this.#database.query<{ deleted: string }>(
+        `WITH gone AS (DELETE FROM ${quoteName(prefix + table.name)} AS t USING pg_temp.mirror_deletions AS d
+           WHERE d.table_name = ${quoteText(table.name)} AND ${id} = d.id ${key === undefined ? '' : `AND ${key} = d.key`} RETURNING 1)
+         SELECT count(*) AS deleted FROM gone`,
+      );
+      this.#count(table.name).deleted += Number(row?.deleted ?? 0);
+    }
+  }
+
+  /** Publishes everything besides the rows, in their transaction. */
   async #finish(at: Timestamp): Promise<void> {
     const { query } = this.#database;
     const { warn, destination } = this.#ports;
@@ -319,9 +327,9 @@ class Publishing {
         at,
       ]);
     }
-    await keepBooks(this.#database, this.#mirror);
+    await publishBookkeeping(this.#database, this.#mirror);
     await makeFlatViews(this.#database, this.#mirror, warn);
-    await comment(this.#database, this.#tables);
+    await writeComments(this.#database, this.#tables);
     await grantReading(this.#database, destination.schema, destination.reader, this.#tables, warn);
     if (destination.servers !== undefined) await makeServerViews(this.#database, destination.servers, warn);
     await query(
@@ -332,7 +340,7 @@ class Publishing {
     );
   }
 
-  /** What the mirror no longer keeps, and removes without a tombstone. */
+  /** Deletes what the mirror removed without tombstones, because it was too old. */
   async #prune(): Promise<void> {
     const begins = this.#mirror.prepare<[], { resource: ResourceName; begins_at: string }>(
       'SELECT resource, begins_at FROM mirror_history',
@@ -354,20 +362,20 @@ class Publishing {
   }
 }
 
-/** Of what the mirror has on record of its server. */
+/** Reads the address in the mirror's record of its server. */
 function addressIn(record: string | null | undefined): string | undefined {
   return record === null || record === undefined
     ? undefined
     : (JSON.parse(record) as { readonly address?: string }).address;
 }
 
-/** Puts the rows of another table, which has the same columns, in the place of those with the same key. */
+/** Returns the statement that inserts the rows of another table with the same columns, or replaces those with the same key. */
 function upsertSql(table: PublishedTable, from: string): string {
   const columns = columnList(table);
   const key = table.key.map(quoteName).join(', ');
   const others = sqlColumns(table).filter(({ name }) => !table.key.includes(name));
   const sets = others.map(({ name }) => `${quoteName(name)} = excluded.${quoteName(name)}`);
-  // As text, by which 1 and 1.00 are not the same: a check compares so, too.
+  // Compared as text, so that 1 and 1.00 differ, as they do for a check.
   const row = (of: string) => `ROW(${others.map(({ name }) => `${of}.${quoteName(name)}`).join(', ')})::text`;
   return `INSERT INTO ${quoteName(table.name)} AS t (${columns}) SELECT ${columns} FROM ${from}
 ON CONFLICT (${key}) DO UPDATE SET ${sets.join(', ')} WHERE ${row('t')} IS DISTINCT FROM ${row('excluded')}`;

@@ -1,4 +1,4 @@
-/** Makes a mirror again from what was published, also as the working copy of one machine of several: the next sync goes on from there. */
+/** Restores a mirror from what was published, also as the working copy of one machine of several. The next sync continues from there. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { existsSync, statSync, renameSync, rmSync } from 'node:fs';
 import { FileError, LockHeldError } from '../../model/errors.ts';
@@ -8,7 +8,8 @@ import { lateIndices, quoteName } from '../../store/schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';
 import { mirrorVersion, openMirrorFile, readMirror } from '../../store/open.ts';
 import { type RelatedKey, flatViewSql, makeRelationTable } from '../../store/relations.ts';
-import { restoreBooks, insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
+import { restoreBookkeeping } from './bookkeeping.ts';
+import { insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
 import { type Database, type Destination, withDatabase } from './database.ts';
 import type { PublishPorts } from './publish.ts';
 import { publicationIn } from './schema.ts';
@@ -24,11 +25,11 @@ export interface RestoreReport {
   readonly tables: Readonly<Record<string, number>>;
 }
 
-/** Rows that are on their way at a time, and read in one statement; fewer where they are long. */
-const rowsAtOnce = 4_000;
-const bytesAtOnce = 8_000_000;
+/** The most rows to fetch at a time, and roughly how many bytes. */
+const rowsPerFetch = 4_000;
+const bytesPerFetch = 8_000_000;
 
-/** Makes the file whole or not at all. Throws a FileError, and what says that the database cannot be used. */
+/** Makes the file, whole or not at all. Throws a FileError, an UnreachableError or a UsageError. */
 export async function restore(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
   if (existsSync(file) && statSync(file).size > 0) {
@@ -37,28 +38,29 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
     });
   }
   return withDatabase(destination, signal, async (database) => {
-    // It keeps nobody waiting, however long SQLite takes between two readings.
+    // This transaction blocks nobody, and SQLite may take long between two fetches.
     await database.query('SET idle_in_transaction_session_timeout = 0');
-    // One state of all tables, while another process publishes.
+    // Reads one state of all tables, even while another process publishes.
     const begin = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY';
-    const make = (temporary: string) => database.whole(() => restoreInto(database, temporary, ports), begin);
+    const make = (temporary: string) => database.transaction(() => restoreInto(database, temporary, ports), begin);
     return placeDurableFile(file, make, signal);
   });
 }
 
 async function restoreInto(database: Database, temporary: string, ports: RestorePorts): Promise<RestoreReport> {
-  const published = await restorable(database);
+  const { cursor, at } = await restorable(database);
   const mirror = openMirrorFile(temporary, ports.clock);
   try {
     mirror.pragma('foreign_keys = OFF');
-    // The file is nothing before it is renamed, and is brought to the disk then.
+    // No need for crash safety: the file counts only once it is renamed, and it is synced before that.
     mirror.pragma('synchronous = OFF');
-    await restoreBooks(database, mirror);
+    await restoreBookkeeping(database, mirror);
     makeRelations(mirror);
     const tables: Record<string, number> = {};
-    const all = await rowsIn(database, publishedTables(mirror));
+    const published = publishedTables(mirror);
+    const all = await rowsIn(database, published);
     let done = 0;
-    for (const table of publishedTables(mirror)) {
+    for (const table of published) {
       tables[table.name] = await restoreTable(database, mirror, table, (rows) => {
         done += rows;
         ports.progress(done, all);
@@ -67,13 +69,13 @@ async function restoreInto(database: Database, temporary: string, ports: Restore
     for (const name of resourceNames) for (const index of lateIndices[name] ?? []) mirror.exec(index);
     mirror.exec('ANALYZE');
     mirror.pragma('journal_mode = DELETE');
-    return { file: ports.file, published_at: published.at, cursor: published.cursor, tables };
+    return { file: ports.file, published_at: at, cursor, tables };
   } finally {
     mirror.close();
   }
 }
 
-/** What was published last; undefined where nothing was. Throws an UnreachableError or a UsageError. */
+/** Returns the last publication; undefined if there was none. Throws an UnreachableError or a UsageError. */
 export function publishedIn(destination: Destination, signal: AbortSignal) {
   return withDatabase(destination, signal, (database) => publicationIn(database));
 }
@@ -89,13 +91,12 @@ async function restorable(database: Database): Promise<{ readonly cursor: string
   throw new FileError(
     `${database.name} holds a mirror of version ${found.version}, and this program makes version ${mirrorVersion}`,
     {
-      advice:
-        'Restore it with the version of admin-mirror that published it; a newer one brings the file up to date then.',
+      advice: 'Restore it with the version of admin-mirror that published it. A newer version then upgrades the file.',
     },
   );
 }
 
-/** Tables and views of related records, as `mirror_relations` says, which is there by now. */
+/** Makes the tables and views of related records that `mirror_relations` lists, which was restored before. */
 function makeRelations(mirror: Mirror): void {
   const relations = mirror.prepare<[], { resource: ResourceName; relation: string; keys: string }>(
     'SELECT resource, relation, keys FROM mirror_relations ORDER BY resource, relation',
@@ -113,7 +114,7 @@ async function rowsIn({ query }: Database, tables: readonly PublishedTable[]): P
   return Number(row?.count ?? 0);
 }
 
-/** PostgreSQL makes JSON of the rows, and SQLite reads it: no value passes through a number of this program. */
+/** Restores the rows. PostgreSQL writes them as JSON, and SQLite parses it, so that JavaScript rounds no number. */
 async function restoreTable(
   { query }: Database,
   mirror: Mirror,
@@ -128,14 +129,14 @@ async function restoreTable(
      FROM ${quoteName(table.name)} ORDER BY ${order}`,
   );
   let count = 0;
-  let wanted = rowsAtOnce / 8;
-  const fetch = () => query<{ row: string; odd: boolean }>(`FETCH ${wanted} FROM ${cursor}`);
+  let fetchSize = rowsPerFetch / 8;
+  const fetch = () => query<{ row: string; odd: boolean }>(`FETCH ${fetchSize} FROM ${cursor}`);
   for (let next = fetch(); ;) {
     const rows = await next;
     if (rows.length === 0) break;
     const text = `[${rows.map(({ row }) => row).join(',')}]`;
-    wanted = Math.max(1, Math.min(rowsAtOnce, Math.floor((bytesAtOnce * rows.length) / text.length)));
-    // PostgreSQL makes the next ones meanwhile.
+    fetchSize = Math.max(1, Math.min(rowsPerFetch, Math.floor((bytesPerFetch * rows.length) / text.length)));
+    // PostgreSQL prepares the next rows while SQLite writes these.
     next = fetch();
     next.catch(() => {});
     const isOdd = rows.some(({ odd }) => odd);
@@ -148,12 +149,12 @@ async function restoreTable(
 }
 
 /**
- * `current`: it has everything that is published. `behind`: something is published that it lacks; `other`: by another mirror.
- * `absent`: there is none. `unpublished`: nothing is published, and there is none.
+ * `current`: it has everything that is published. `behind`: it lacks something. `other`: another mirror was published.
+ * `absent`: there is no file. `unpublished`: there is no file, and nothing is published.
  */
 type WorkingCopy = 'current' | 'behind' | 'other' | 'absent' | 'unpublished';
 
-/** Throws an UnreachableError, and a UsageError where the database refuses. */
+/** Throws an UnreachableError, or a UsageError if the database refuses. */
 export async function workingCopyOf(file: string, destination: Destination, signal: AbortSignal): Promise<WorkingCopy> {
   const cursor = (await publishedIn(destination, signal))?.cursor ?? null;
   const isThere = existsSync(file) && statSync(file).size > 0;
@@ -164,27 +165,27 @@ export async function workingCopyOf(file: string, destination: Destination, sign
     return 'current';
   } catch (error) {
     if (!(error instanceof CursorError)) throw error;
-    // It has gone on so long that it no longer knows the deletions since.
+    // It has gone on for so long that it no longer has the deletions since.
     if (error.reason === 'too old') return 'current';
     return error.reason === 'other copy' ? 'behind' : 'other';
   }
 }
 
-/** Beside the database itself. */
+/** The database and the files that SQLite keeps beside it. */
 const endings = ['', '-wal', '-shm'];
 
-/** Makes the mirror anew from what is published; another one is kept as `NAME.replaced`. Throws a LockHeldError, and as `restore`. */
+/** Replaces the mirror by what is published. If it was another mirror, it is kept as `NAME.replaced`. Throws a LockHeldError, and what `restore` throws. */
 export async function renewWorkingCopy(ports: RestorePorts): Promise<RestoreReport> {
   const { file, destination, signal } = ports;
-  const made = `${file}.restoring`;
-  for (const ending of endings) rmSync(made + ending, { force: true });
-  const report = await restore({ ...ports, file: made });
+  const restored = `${file}.restoring`;
+  for (const ending of endings) rmSync(restored + ending, { force: true });
+  const report = await restore({ ...ports, file: restored });
   const isOther = (await workingCopyOf(file, destination, signal)) === 'other';
   refuseWriter(file, ports);
   for (const ending of endings) {
     if (existsSync(file + ending)) renameSync(file + ending, `${file}.replaced${ending}`);
   }
-  renameSync(made, file);
+  renameSync(restored, file);
   if (!isOther) for (const ending of endings) rmSync(`${file}.replaced${ending}`, { force: true });
   return { ...report, file };
 }

@@ -1,4 +1,4 @@
-/** Rows into a table of PostgreSQL by COPY. SQLite makes the lines; cells that PostgreSQL holds in another way are written here. */
+/** Copies rows into a table of PostgreSQL by COPY. SQLite makes the lines, except for rows that must be written cell by cell. */
 import type { Database as Mirror } from 'better-sqlite3';
 import { instantMicroseconds, wholeSeconds } from '../../model/time.ts';
 import type { Cell, Row } from '../../store/reading-types.ts';
@@ -7,13 +7,13 @@ import { readingPace } from '../reading-pace.ts';
 import { lineSql, type PublishedColumn, type PublishedTable, columnList } from './layout.ts';
 import { type Database, isRefusedValue } from './database.ts';
 
-/** Of rows that are written cell by cell; of a bare one only what identifies it, with all else in `_raw`. */
+/** How to write a row cell by cell: `careful`, each cell in its column; `bare`, only the key, with everything else in `_raw`. */
 type Care = 'careful' | 'bare';
 
-type LineReader = ReturnType<typeof lineReader>;
+type CopyReader = ReturnType<typeof copyReader>;
 
-/** Reads the table in the order of the column, rows whose number is in `(from, to]`. */
-export function lineReader(
+/** Reads the rows whose number is in `(from, to]`, in the order of the column, as lines of COPY. */
+export function copyReader(
   mirror: Mirror,
   table: PublishedTable,
   { order, from, to }: { readonly order: string; readonly from: bigint; readonly to: bigint },
@@ -21,7 +21,7 @@ export function lineReader(
   const at = quoteName(order);
   const number = quoteName(table.number);
   const isByNumber = order === table.number;
-  // By the sign, SQLite does not try to find the rows by their numbers, and to sort them each time.
+  // The unary plus keeps SQLite from using the index on the number, which would need a sort for each batch.
   const within = isByNumber ? `${at} <= @to` : `+${number} > @from AND +${number} <= @to`;
   const names = table.columns.map(({ name }) => quoteName(name)).join(', ');
   const rowsOf = <T>(what: string, rest: string) =>
@@ -38,7 +38,7 @@ export function lineReader(
   const pace = readingPace();
   const bounds = (after: bigint) => (isByNumber ? { to, after: after < from ? from : after } : { from, to, after });
   return {
-    /** The next lines behind the place, and where those after them begin; undefined at the end. */
+    /** Returns the next lines after the place, and the place of the last one; undefined at the end. */
     next: (after: bigint) => {
       const found = batch.get({ ...bounds(after), rows: pace.rows() });
       const [rows, plain, text, last] = found ?? [0n, 0n, null, 0n];
@@ -49,6 +49,7 @@ export function lineReader(
       pace.add(Number(rows), bytes.length);
       return { bytes, rows: Number(rows), last };
     },
+    /** Returns the same rows, each as a line of its own. */
     single: (after: bigint, last: bigint, care: Care): readonly string[] =>
       cells.all({ ...bounds(after), last }).map((row) => lineOf(table, row, care)),
   };
@@ -67,7 +68,7 @@ function lineOf({ columns, key, number }: PublishedTable, row: Row, care: Care):
   return `${[...fields, names.length === 0 ? null : JSON.stringify(raw)].map(fieldText).join('\t')}\n`;
 }
 
-/** Numbers as they are read again without a loss; bytes that damage has left as text. */
+/** Writes a cell so that nothing is lost. Only a damaged file has bytes, which become text. */
 function textOf(cell: Cell | undefined): string | null {
   if (cell === null || cell === undefined) return null;
   if (cell instanceof Uint8Array) return Buffer.from(cell).toString('utf8');
@@ -100,24 +101,24 @@ function fieldsOf(
   }
 }
 
-/** PostgreSQL's text has no NUL; the sign for one stands in its place. */
+/** Replaces NUL, which PostgreSQL's text cannot hold, by its symbol. */
 function withoutNul(name: string, cell: string, raw: Record<string, string>): string {
   if (!cell.includes('\0')) return cell;
   raw[name] = cell;
   return cell.replaceAll('\0', '\u2400');
 }
 
-/** The same instant as PostgreSQL reads it; null where the text is none. */
+/** Returns the same instant in a form that PostgreSQL reads; null if the text is no time. */
 function instantOf(text: string): string | null {
   const micros = instantMicroseconds(text);
   if (micros === undefined) return null;
   const [ms, rest] = [micros / 1_000n, micros % 1_000n];
-  // Division rounds towards zero; a time before 1970 has a rest below it.
+  // Division rounds towards zero, so a time before 1970 has a negative rest.
   const [floorMs, floorRest] = rest < 0n ? [ms - 1n, rest + 1_000n] : [ms, rest];
   return `${new Date(Number(floorMs)).toISOString().slice(0, -1)}${String(floorRest).padStart(3, '0')}Z`;
 }
 
-/** Whether jsonb can hold it: no NUL, no half of a surrogate pair, no number beyond what numeric holds. */
+/** Whether jsonb can hold the text: valid JSON without NUL, halves of surrogate pairs, and numbers too large for numeric. */
 function isStorable(text: string): boolean {
   const withoutPairs = text.replace(/\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}/gi, '');
   if (/\\u(?:0000|d[89a-f])|\d[eE][+-]?\d{4}|\0/i.test(withoutPairs)) return false;
@@ -133,51 +134,53 @@ const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '
 
 function fieldText(field: string | null): string {
   if (field === null) return '\\N';
-  return field.replace(/[\\\t\n\r]/g, (sign) => escapes[sign] ?? sign).toWellFormed();
+  return field.replace(/[\\\t\n\r]/g, (character) => escapes[character] ?? character).toWellFormed();
 }
 
-/** What is copied where. */
-export interface Copying {
+export interface CopyTarget {
   readonly database: Database;
   readonly table: PublishedTable;
-  /** As it stands in a statement. */
+  /** The name of the table to fill, quoted. */
   readonly name: string;
   readonly signal: AbortSignal;
-  /** Called with rows that were written. */
-  readonly wrote: (rows: number) => void;
+  /** Called with the number of rows just written. */
+  readonly onRows: (rows: number) => void;
 }
 
-/** Below every number that SQLite has. */
-export const firstPlace = -(2n ** 63n);
+/** The smallest integer of SQLite, before every row. */
+export const lowestPlace = -(2n ** 63n);
 
-/** Copies up to so many rows behind the place, in the transaction at hand; gives the place behind them, if any. */
+/**
+ * Copies rows after the place, in the open transaction. Returns the place of the last one; undefined if there are no more rows.
+ * @param atLeast stops after the batch that reaches this number of rows
+ */
 export async function copyRows(
-  copying: Copying,
-  reader: LineReader,
-  after = firstPlace,
-  most = Number.POSITIVE_INFINITY,
+  target: CopyTarget,
+  reader: CopyReader,
+  after = lowestPlace,
+  atLeast = Infinity,
 ): Promise<bigint | undefined> {
   try {
-    return await copying.database.part(() => copyLines(copying, reader, after, most));
+    return await target.database.savepoint(() => copyLines(target, reader, after, atLeast));
   } catch (error) {
     if (!isRefusedValue(error)) throw error;
-    return copyCarefully(copying, reader, after, most);
+    return copyCarefully(target, reader, after, atLeast);
   }
 }
 
-const copySql = ({ table, name }: Copying) => `COPY ${name} (${columnList(table)}) FROM STDIN`;
+const copySql = ({ table, name }: CopyTarget) => `COPY ${name} (${columnList(table)}) FROM STDIN`;
 
 async function copyLines(
-  copying: Copying,
-  reader: LineReader,
+  target: CopyTarget,
+  reader: CopyReader,
   after: bigint,
-  most: number,
+  atLeast: number,
 ): Promise<bigint | undefined> {
   let rows = 0;
   let at: bigint | undefined = after;
-  await copying.database.copyIn(copySql(copying), async (write) => {
-    while (rows < most) {
-      copying.signal.throwIfAborted();
+  await target.database.copyIn(copySql(target), async (write) => {
+    while (rows < atLeast) {
+      target.signal.throwIfAborted();
       const lines = reader.next(at ?? after);
       at = lines?.last;
       if (lines === undefined || at === undefined) break;
@@ -185,19 +188,19 @@ async function copyLines(
       rows += lines.rows;
     }
   });
-  copying.wrote(rows);
+  target.onRows(rows);
   return at;
 }
 
-/** Where PostgreSQL refused a row: some hundreds at a time, those among them one by one, and the row itself as text. */
+/** Copies rows of which PostgreSQL refuses some: batch by batch; a refused batch row by row; a refused row with its cells in `_raw`. */
 async function copyCarefully(
-  copying: Copying,
-  reader: LineReader,
+  target: CopyTarget,
+  reader: CopyReader,
   after: bigint,
-  most: number,
+  atLeast: number,
 ): Promise<bigint | undefined> {
-  const { database, signal, wrote } = copying;
-  const put = (text: Uint8Array) => database.part(() => database.copyIn(copySql(copying), (write) => write(text)));
+  const { database, signal, onRows } = target;
+  const put = (text: Uint8Array) => database.savepoint(() => database.copyIn(copySql(target), (write) => write(text)));
   const fits = async (text: Uint8Array) => {
     try {
       await put(text);
@@ -208,7 +211,7 @@ async function copyCarefully(
     }
   };
   let at = after;
-  for (let rows = 0; rows < most;) {
+  for (let rows = 0; rows < atLeast;) {
     signal.throwIfAborted();
     const lines = reader.next(at);
     if (lines === undefined) return undefined;
@@ -218,7 +221,7 @@ async function copyCarefully(
         if (!(await fits(Buffer.from(line)))) await put(Buffer.from(bare[index] ?? ''));
       }
     }
-    wrote(lines.rows);
+    onRows(lines.rows);
     rows += lines.rows;
     at = lines.last;
   }

@@ -40,7 +40,7 @@ describe('what is drawn of a result', () => {
 
   test.each<[string, string[], Row[], string]>([
     ['no numbers', ['a', 'b'], [['x', 'y']], 'no column of the result holds numbers'],
-    ['one column', ['n'], [[1n]], 'the result has one column'],
+    ['one column', ['n'], [[1n]], 'the result has only one column'],
   ])('is nothing where there are %s', (_, names, rows, message) => {
     expect(() => guessChart(named(...names), rows)).toThrow(message);
   });
@@ -80,7 +80,7 @@ describe('a chart', () => {
     ['of no rows', [], {}, 'the result has no rows'],
     ['of a column that is not there', [['2026-01', 1n]], { x: 'dya' }, 'needs a column "dya"'],
     ['of text', [['2026-01', 'abc']], {}, 'needs numbers in the column "n", and one of its values is "abc"'],
-    ['of too many bars', Array.from({ length: 201 }, () => ['a', 1n]), { kind: 'bar' }, '200 bars at most'],
+    ['of too many bars', Array.from({ length: 201 }, () => ['a', 1n]), { kind: 'bar' }, 'at most 200 bars'],
     ['of too many series', [['2026-01', 1n]], { y: Array.from({ length: 8 }, () => 'n') }, '7 columns of numbers'],
   ])('%s is refused', (_, rows, change, message) => {
     expect(() => chartOf(named('day', 'n'), rows, { ...request, ...change })).toThrow(message);

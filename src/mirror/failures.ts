@@ -1,7 +1,8 @@
 /** The engine's own errors, and the failure that several resources share. */
-import { ForeignRecords } from '../api/errors.ts';
-import { KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
+import { ForeignRecords, KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
+import { FileError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { SpentError } from './allowance.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 /** A response contradicts the measured capabilities: they must be measured again. */
@@ -22,6 +23,11 @@ export function noteForeign(
 ): void {
   if (!(error instanceof ForeignRecords)) return;
   store.recordEvent(run, { resource, kind: 'foreign_records', subject: run, detail: error.message });
+}
+
+/** Whether every other request of the resource would fail in the same way. */
+export function isHopeless(error: unknown): boolean {
+  return [KeyRefused, Unreachable, NotTheApi, SpentError, FileError].some((kind) => error instanceof kind);
 }
 
 /** Returns the failure that all of these ends share: a refused key, or a server that gave nothing at all; else undefined. */

@@ -1,28 +1,28 @@
 /** Reads windows until each is settled, cut into smaller ones, or left unsettled with the reason on record. */
 import type { LimitFunction } from 'p-limit';
 import type { Capabilities } from '../api/capabilities.ts';
-import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../api/errors.ts';
+import { isPageFailure, RefusedInput } from '../api/errors.ts';
 import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
-import { byEarlierClock } from './server-check.ts';
-import { FileError, OperatorError } from '../model/errors.ts';
+import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, type Day, timestampOf } from '../model/time.ts';
+import type { Clock, Day } from '../model/time.ts';
 import type { SyncProgress, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { ContradictionError, noteForeign } from './failures.ts';
+import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { lastByTotal, lastShown } from './list-end.ts';
 import { entriesOn } from './page.ts';
-import { type PageMemory, WindowPages } from './window-pages.ts';
+import { WindowOutcomes } from './window-outcomes.ts';
+import { WindowPages } from './window-pages.ts';
 import { requestedRange, type Source } from './source.ts';
-import { SpentError, type Allowance } from './allowance.ts';
-import type { Removal, Suspicion } from './reconcile.ts';
+import type { Allowance } from './allowance.ts';
+import type { Removal } from './reconcile.ts';
 import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
-import { surplusWords, type Surplus } from './surplus.ts';
-import { cutWords, problemOf, type Verdict, walkUncut, walkWindow } from './walk.ts';
-import { isOpen, splitDay, splitWindow, type Extent } from './windows.ts';
+import type { Surplus } from './surplus.ts';
+import { cutWords, type Verdict, walkUncut, walkWindow } from './walk.ts';
+import { splitDay, splitWindow, type Extent } from './windows.ts';
 
 /** What reading the windows of one resource needs. */
 export interface VisitPorts {
@@ -59,17 +59,13 @@ interface Waiting {
 /** After so many failures in a row, one request shows whether the server still gives the list at all. */
 const maxFailuresInARow = 3;
 
-/** Whether the other windows would fail in the same way. */
-function isHopeless(error: unknown): boolean {
-  return [KeyRefused, Unreachable, NotTheApi, SpentError, FileError].some((kind) => error instanceof kind);
-}
-
 /** Visits the windows of one resource in one run. */
 export class WindowVisitor {
   readonly #ports: VisitPorts;
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #pages: WindowPages;
+  readonly #outcomes: WindowOutcomes;
   /** Windows that wait to be visited, the next one last. */
   readonly #waiting: Waiting[] = [];
   #extent: Promise<Extent> | undefined;
@@ -79,7 +75,6 @@ export class WindowVisitor {
   readonly #failed = new Set<Day>();
   /** Whether the server has accepted a range of days in this run. */
   #rangesWork = false;
-  #suspicions: Suspicion[] = [];
   /** How the server failed on a range of days, until it accepts one. */
   #rangeFailure: OperatorError | undefined;
 
@@ -87,6 +82,7 @@ export class WindowVisitor {
     this.#ports = ports;
     this.#signal = AbortSignal.any([ports.signal, this.#stop.signal]);
     this.#pages = new WindowPages(ports, this.#signal);
+    this.#outcomes = new WindowOutcomes(ports);
     this.#maxRecords = ports.maxRecords;
   }
 
@@ -112,28 +108,7 @@ export class WindowVisitor {
     }
     for (const end of ends) if (end.status === 'rejected') throw end.reason;
     this.#doubtRanges();
-    await this.#removeAbsent();
-  }
-
-  /** Decides on the rows that were not shown. This waits until all windows were read: only then is it known how many would go. */
-  async #removeAbsent(): Promise<void> {
-    const { removal, trustsStored, signal, store, resource } = this.#ports;
-    // If another window has shown the record meanwhile, under another creation time, the row is that window's now.
-    const suspicions = this.#suspicions.map((each) => {
-      const held = new Set(store.unseenIds(each.window, new Set()));
-      return { ...each, ids: each.ids.filter((id) => held.has(id)) };
-    });
-    this.#suspicions = [];
-    for (const { ids, settle } of suspicions) if (ids.length === 0) settle();
-    const open = suspicions.filter(({ ids }) => ids.length > 0);
-    try {
-      await removal.decide(open, trustsStored);
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!(error instanceof OperatorError) || error instanceof ContradictionError || isHopeless(error)) throw error;
-      const walking = store.windows(resource).filter(({ state }) => state === 'walking');
-      for (const window of walking) this.#leave(window, null, error.message);
-    }
+    await this.#outcomes.removeAbsent();
   }
 
   /** Whether requests for the window failed in this run, even after retries. */
@@ -222,7 +197,7 @@ export class WindowVisitor {
       if (!(error instanceof OperatorError)) throw this.#end(error);
       if (error instanceof ContradictionError && this.#ports.trustsStored) throw this.#end(error);
       noteForeign(error, this.#ports);
-      this.#leave(window, null, error.message);
+      this.#outcomes.leave(window, null, error.message);
       this.#failed.add(window.from);
       if (isPageFailure(error) && coverageOf(window) === 'days' && !this.#rangesWork) this.#rangeFailure = error;
       if (await this.#isListLost(error)) throw this.#end(error);
@@ -263,7 +238,7 @@ export class WindowVisitor {
     const read = this.#reader(range);
     const searched = await findDeletions({ store, read, pageSize }, window, range, total);
     if (searched.kind === 'found') {
-      this.#settle({ window, ids: searched.lost, showedSome: true }, () =>
+      this.#outcomes.settle({ window, ids: searched.lost, showedSome: true }, () =>
         store.endWalk(run, window, { state: 'settled', serverTotal: total, freshAsOf: null, problem: null }),
       );
       return true;
@@ -278,13 +253,6 @@ export class WindowVisitor {
     const { store, resource, capabilities } = this.#ports;
     const { pageSize } = capabilities;
     return findLosses({ store, read: this.#reader(null), pageSize }, resource, windows, total, capabilities);
-  }
-
-  /** Settles a window that was read whole: at once, or once it is decided which of the rows that it did not show are gone. */
-  #settle(read: Omit<Suspicion, 'settle' | 'leave'>, settle: () => void): void {
-    const leave = (problem: string): void => this.#leave(read.window, null, problem);
-    if (read.ids.length === 0) settle();
-    else this.#suspicions.push({ ...read, settle, leave });
   }
 
   async #walkOrCut(window: Window): Promise<Window[]> {
@@ -307,7 +275,7 @@ export class WindowVisitor {
         if (pieces !== undefined) return pieces;
         verdict = await this.#unlessTooDeep(window, await walkUncut(portsOf, capabilities.pageSize, verdict));
       }
-      this.#recordVerdict(window, verdict, memory);
+      this.#outcomes.record(window, verdict, memory);
       return [];
     } catch (error) {
       const pieces = await this.#cutRefused(window, error, maxRecords);
@@ -386,84 +354,6 @@ export class WindowVisitor {
     if (pages < 2) return undefined;
     this.#maxRecords = Math.min(this.#maxRecords, Math.floor(pages / 2) * capabilities.pageSize);
     return this.#cut(window, total);
-  }
-
-  #recordVerdict(window: Window, verdict: Verdict, memory: PageMemory): void {
-    const { store, run, resource, surplus, source } = this.#ports;
-    if (verdict.kind === 'damaged') return this.#recordDamaged(window, verdict);
-    if (verdict.kind !== 'settled') {
-      for (const id of 'duplicateIds' in verdict ? (verdict.duplicateIds ?? []) : []) {
-        const detail = 'two different records have this id; the one that was kept first stays';
-        store.recordEvent(run, { resource, kind: 'duplicate_id', subject: String(id), detail });
-      }
-      return this.#leave(window, verdict.total, problemOf(verdict));
-    }
-    const { total, seen } = verdict;
-    const freshAsOf = byEarlierClock(verdict.startedAt, source.serverAheadMs());
-    store.releaseUnseen(window, seen);
-    const end = { state: 'settled', serverTotal: total, freshAsOf, problem: null } as const;
-    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
-      store.endWalk(run, window, { ...end, pages: memory.pages() });
-      surplus.note(window, verdict.surplus, verdict.pastEnd);
-      if (this.#seal(window, end, verdict.surplus)) {
-        // Whether the surplus is of the sealed piece or of the open one is not known. If it is not of the sealed one, that is
-        // read once more. The open one is read in every run anyway.
-        const [sealed] = this.#sealedPieces(window);
-        surplus.note(sealed, verdict.surplus);
-      }
-      if (verdict.surplus === 0) return;
-      const text = `${window.from}..${window.to}: ${surplusWords(verdict.surplus)}`;
-      this.#ports.progress({ kind: 'notice', resource, text });
-    });
-  }
-
-  /** Makes the part that has passed the grace period a window of its own, so that the next run need not read it again. */
-  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, surplus: number): boolean {
-    const { store, resource, seal } = this.#ports;
-    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return false;
-    store.replaceWindows(
-      resource,
-      this.#sealedPieces(window).map((piece) => ({
-        ...piece,
-        ...end,
-        serverTotal: store.accountedCount(resource, piece) + surplus,
-      })),
-    );
-    return true;
-  }
-
-  #sealedPieces({ from, to }: Window): [sealed: DayRange, open: DayRange] {
-    const { seal } = this.#ports;
-    return [
-      { from, to: seal },
-      { from: seal, to },
-    ];
-  }
-
-  /** Records what could not be read. Its rows stay as they are; all others are up to date. */
-  #recordDamaged(window: Window, verdict: Extract<Verdict, { kind: 'damaged' }>): void {
-    const { store, run, resource, surplus, clock } = this.#ports;
-    const { seen, unreadable, problem, total } = verdict;
-    store.releaseUnseen(window, seen);
-    const subject = `${window.from}..${window.to}`;
-    store.recordEvent(run, { resource, kind: 'unreadable_records', subject, detail: problem });
-    // An unreadable record may be the one that was not seen.
-    this.#settle({ window, ids: store.unseenIds(window, seen), showedSome: true, hides: true }, () => {
-      this.#leave(window, total, problem);
-      const end = { state: 'unsettled', freshAsOf: null, problem } as const;
-      // The next run finds out which of the two pieces they are in.
-      if (this.#seal(window, end, 0)) return;
-      const missing = total - store.accountedCount(resource, window) - surplus.of(window);
-      surplus.noteUnreadable(window, { missing, records: countOf(unreadable), at: timestampOf(clock.now()) });
-    });
-  }
-
-  /** Leaves the window unsettled. */
-  #leave(window: Window, total: number | null, problem: string): void {
-    const { store, run, progress, resource } = this.#ports;
-    const serverTotal = total ?? window.serverTotal;
-    store.endWalk(run, window, { state: 'unsettled', serverTotal, freshAsOf: null, problem });
-    progress({ kind: 'notice', resource, text: `${window.from}..${window.to}: ${problem}` });
   }
 
   /** Cuts the window in two, by what the server counts. Returns undefined if it cannot be cut. */

@@ -137,7 +137,7 @@ describe('a server that', () => {
     expect(first).toMatchObject({ status: 'partial', deleted: 0, fresh_as_of: null });
     expect(eventsIn(file)).toEqual(['users']);
     // Such a server takes all requests every night.
-    expect(first.advice).toMatch(/^What was read is kept\. .+ give sync\.requests_per_run more than 50\.$/);
+    expect(first.advice).toMatch(/^What was read is kept\. .+ raise sync\.requests_per_run above 50\.$/);
   });
 
   test('counts one too many in some windows is not believed to do so in another, whose page leaves one out', async () => {

@@ -90,7 +90,7 @@ describe('a finance clerk', () => {
         .setInputFiles(fileOf(folder, wrong.name, right));
       await plan.click();
       await page.getByRole('heading', { name: 'Another person must approve it' }).waitFor();
-      await page.getByLabel('A word to whoever approves it').fill('as agreed on Monday');
+      await page.getByLabel('Note to the approver').fill('as agreed on Monday');
       await page.getByRole('button', { name: 'Submit for approval' }).click();
       await page.getByText('1 of 1 missing; bea can approve it').waitFor();
       const second = page.url();
@@ -232,7 +232,7 @@ describe('two at once', () => {
       );
       expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
       for (const words of told.flat())
-        expect(words).toMatch(/^batch \S+ is being sent already; this has sent nothing\n/);
+        expect(words).toMatch(/^batch \S+ is already being sent; nothing more was sent\n/);
       // A tab that nobody sees gives its connection back, and follows again once somebody looks at it.
       const [, aside] = pages;
       const givenBack = aside?.waitForEvent('requestfailed', (request) => request.url().endsWith('/events'));
@@ -334,7 +334,7 @@ test(
 
     await served(folder, environment, port);
     await page.getByRole('heading', { name: 'It stopped before its end' }).waitFor();
-    await page.getByText('What sent it has ended in the midst of 1 row').waitFor();
+    await page.getByText('The process that sent it ended while 1 row').waitFor();
     expect(await findingsOf(page)).toEqual([]);
     await page.getByRole('button', { name: 'Go on' }).click();
     await page.getByText('✓ done').waitFor();

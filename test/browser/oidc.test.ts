@@ -99,7 +99,7 @@ describe('signing in by OpenID Connect', () => {
     const again = await anna.get(back);
     expect({ status: again.status, text: await again.text() }).toEqual({
       status: 401,
-      text: expect.stringContaining('this sign-in was used'),
+      text: expect.stringContaining('this sign-in was already used'),
     });
   });
 
@@ -143,7 +143,7 @@ describe('signing in by OpenID Connect', () => {
     provider.signsIn('anna@example.com', false);
     const response = await anna.get(await anna.throughProvider());
     expect(response.status).toBe(401);
-    expect(await response.text()).toContain('does not vouch for your email address');
+    expect(await response.text()).toContain('has not verified your email address');
   });
 
   test('says so where the provider is down; the password still works', async () => {
@@ -151,7 +151,7 @@ describe('signing in by OpenID Connect', () => {
     await provider.goDown();
     const response = await anna.get('/sign-in/oidc');
     expect(response.status).toBe(503);
-    expect(await response.text()).toContain('does not respond as one');
+    expect(await response.text()).toContain('there is no working OpenID provider');
     expect((await anna.get('/sign-in')).status).toBe(200);
   });
 

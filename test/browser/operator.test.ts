@@ -11,7 +11,7 @@ const open = useBrowser();
 
 /** Goes on from the page that tells the cost to that of the run. */
 async function start(page: Page, name: string): Promise<void> {
-  await page.getByText(/^\d+ requests? known of$/).waitFor();
+  await page.getByText(/^At least \d+ requests?$/).waitFor();
   await page.getByRole('button', { name: `Start: ${name}` }).click();
   await page.getByRole('heading', { name: /^Run / }).waitFor();
 }

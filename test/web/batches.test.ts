@@ -372,7 +372,7 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
     const told = await sending;
     while (planners().length > 0 || uploadsIn(world).length > 0) await setTimeout(5);
     await world.restart();
-    expect(await read(await world.clerk.get('/batches'))).toContain('Nothing was planned yet.');
+    expect(await read(await world.clerk.get('/batches'))).toContain('There are no batches yet.');
     expect(told).toMatch(/^$|ended before it was done \(SIGKILL\)|stopping|SIGTERM/);
   });
 });
@@ -389,14 +389,14 @@ describe('a sheet that is rehearsed', () => {
       await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,2,x\n${b},add,3,y\n`),
     );
     expect(shown).toContain('bulk run balance credit.csv --rehearse');
-    expect(shown).toContain('2 rows: 2 applied. The net was to be 5.00, and is 5.00.');
+    expect(shown).toContain('2 rows: 2 applied. Planned net: 5.00. Applied net: 5.00.');
     const wrong = await clerk.upload('/batches', words, 'credit.csv', `${csv}${a},add,seven,x\n`);
     const place = wrong.headers.get('location') ?? '';
     expect(await ranAt(clerk, wrong)).toContain('"seven" is not an amount');
     const reader = await browser('rita', ['reader']);
     expect(await read(await reader.get(place))).not.toContain('seven');
     expect([made(sandbox), readdirSync(`${folder}/data/uploads`)]).toEqual([0, []]);
-    expect(await read(await clerk.get('/batches'))).toContain('Nothing was planned yet.');
+    expect(await read(await clerk.get('/batches'))).toContain('There are no batches yet.');
   });
 });
 
@@ -421,7 +421,7 @@ describe('a comparison of the journal with the server', () => {
     const olga = await browser('olga', ['operator']);
     expect((await olga.post('/batches/adopt')).status).toBe(403);
     const adopted = await ranAt(clerk, await clerk.post('/batches/adopt'));
-    expect(adopted).toContain('1 row that it did not know stand in batch');
+    expect(adopted).toContain('1 row that it did not know is in batch');
     expect(await read(await clerk.get('/batches'))).toContain('✓ done');
     expect(made(sandbox)).toBe(2);
   });
@@ -445,7 +445,7 @@ describe('a batch that is being sent', () => {
     expect([led.length, refused.length]).toEqual([1, 2]);
     // Without scripts, what is loaded again is no address of a form.
     for (const each of refused) expect(await each.clone().text()).not.toContain('http-equiv="refresh"');
-    for (const each of refused) expect(await read(each)).toMatch(/being sent already|was approved before|other hands/);
+    for (const each of refused) expect(await read(each)).toMatch(/already being sent|was approved before|other hands/);
     expect(made(sandbox)).toBe(5);
     const late = await read(await clerk.post(`${place}/send`, { typed: '5' }));
     expect(late).toMatch(/was approved before\s+It is done: see the outcome of its rows on the page of batch/);

@@ -159,7 +159,7 @@ describe('a table', () => {
       const { text, file, sandbox } = await opened();
       tamper(file, (database) => manyUsers(database, 3_000));
       const page = await text('/data/users?field=username&is=contains&value=%25&sort=username');
-      expect(page).toContain('No row is like that.');
+      expect(page).toContain('No rows match.');
       const found = await text('/data/users?field=balance&is=at-least&value=9&sort=username&show=balance');
       expect(cellsIn(found, 'Rows of users')).toHaveLength(50);
       const poor = sandbox.control.dump('users').filter(({ balance }) => Number(balance) === 0).length;
@@ -230,8 +230,8 @@ describe('a table', () => {
     const hostile = `' OR 1=1; DROP TABLE users; --`;
     const query = (value: string, is: string): string =>
       `/data/users?${new URLSearchParams({ field: 'username', is, value, show: 'username' }).toString()}`;
-    expect(await text(query(hostile, 'is'))).toContain('No row is like that.');
-    expect(await text(query('%', 'contains'))).toContain('No row is like that.');
+    expect(await text(query(hostile, 'is'))).toContain('No rows match.');
+    expect(await text(query('%', 'contains'))).toContain('No rows match.');
     tamper(file, (database) => database.prepare('UPDATE users SET username = ? WHERE id = 1').run(hostile));
     expect(cellsIn(await text(query(hostile, 'is')), 'Rows of users')).toHaveLength(1);
   });

@@ -34,7 +34,7 @@ describe('a sync that is started in the console', () => {
     const anna = await browser('anna', ['operator']);
     const before = sandbox.control.requests();
     const plan = await textOf(await anna.get('/runs/new?what=quick'));
-    expect(plan).toMatch(/\d+ requests? known of/);
+    expect(plan).toMatch(/At least \d+ requests?/);
     expect(plan).toContain('count, and the windows that differ if it does');
     expect(sandbox.control.requests()).toEqual(before);
     // What is ticked is started, whether or not its cost was looked at: the boxes and the button are of one form.
@@ -57,7 +57,7 @@ describe('a sync that is started in the console', () => {
     const list = await textOf(await anna.get('/runs?by=anna'));
     expect(list).toContain(path.replace('/runs/', ''));
     expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).toContain('There is no such sync.');
-    expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).not.toContain('There was none yet.');
+    expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).not.toContain('There are none yet.');
   });
 
   test('shows how far it is and what it has sent, and is stopped by a button, in order', async () => {
@@ -91,14 +91,14 @@ describe('a sync that is started in the console', () => {
     const store = openMirrorStore(file);
     store.acquireLock('sync', 'another', 'sync');
     expect(await textOf(await anna.get('/runs/new?what=sync'))).toContain(
-      `Another run holds the lock: sync, process ${process.pid}`,
+      `Another run must end first: sync, process ${process.pid}`,
     );
     const path = await started(anna, { what: 'sync' });
     await followed(anna, path);
     store.releaseLock('sync', 'another');
     store.close();
     const shown = await textOf(await anna.get(path));
-    expect(shown).toContain('Another run holds the lock: another sync holds the lock: process');
+    expect(shown).toContain('Another run must end first: another sync holds the lock: process');
     expect(shown).toContain('✗ locked exit code 7');
   });
 

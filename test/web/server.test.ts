@@ -157,8 +157,8 @@ describe('the audit', () => {
     for (const [query, words] of [
       ['since=22.11.2026', 'is not a day'],
       ['until=2026-02-30', 'is not a day'],
-      ['user=abc', 'is not a user'],
-      ['user=9007199254740993', 'is not a user'],
+      ['user=abc', 'is not the id of a user'],
+      ['user=9007199254740993', 'is not the id of a user'],
     ] as const) {
       const response = await anna.get(`/audit?${query}`);
       expect([query, response.status, (await response.text()).includes(words)]).toEqual([query, 422, true]);
@@ -178,9 +178,9 @@ describe('the audit', () => {
     for (let user = 1; user <= 500; user += 1) await journal.viewed(user, 'record');
     await journal.close();
     const shown = await (await anna.get('/audit')).text();
-    expect(shown).toContain('These are the newest 500; older ones are not shown.');
+    expect(shown).toContain('These are the newest 500 steps.');
     expect(shown.indexOf('>499<')).toBeGreaterThan(shown.indexOf('>500<'));
-    expect(await (await anna.get('/audit?user=500')).text()).not.toContain('older ones');
+    expect(await (await anna.get('/audit?user=500')).text()).not.toContain('to see older ones');
   });
 });
 

@@ -1,4 +1,4 @@
-// What scripts add to pages that work without them: times in the reader's zone, live progress, drag and drop.
+// The pages work without this script. It adds times in the reader's zone, live progress, and drag and drop.
 
 const units = [
   ['day', 86_400_000],
@@ -28,7 +28,7 @@ function showTimes(within) {
 showTimes(document);
 setInterval(() => showTimes(document), 10_000);
 
-// A part of the page that follows what happens: each event replaces the text of what it names, or asks for the page anew.
+// Parts of a page that follow a stream of events. Each event replaces the texts that it names; the last one loads the page again.
 for (const part of document.querySelectorAll('[data-events]')) {
   const lost = document.createElement('p');
   lost.setAttribute('role', 'status');
@@ -36,7 +36,7 @@ for (const part of document.querySelectorAll('[data-events]')) {
   follow(part, lost);
 }
 
-// A browser has few connections to one address: a tab that nobody sees gives its own back, so that others need not wait for it.
+// A browser allows few connections to one address, so a hidden tab closes its own and leaves it to others.
 function follow(part, lost) {
   const onNextChange = { once: true };
   if (document.hidden) {
@@ -52,7 +52,7 @@ function follow(part, lost) {
   events.addEventListener('message', ({ data }) => {
     lost.textContent = '';
     const news = JSON.parse(data);
-    // Of a batch it is also how many rows are done.
+    // Strictly true: for a batch, `done` is the number of finished rows.
     if (news.done === true) {
       events.close();
       document.removeEventListener('visibilitychange', pause);
@@ -60,13 +60,13 @@ function follow(part, lost) {
       return;
     }
     for (const [name, value] of Object.entries(news)) {
-      for (const place of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
-        if (place instanceof HTMLProgressElement) {
-          if (value === null) place.removeAttribute('value');
-          else place.value = value;
-        } else place.textContent = value;
-        // A count of nothing has no card.
-        const card = place.closest('.card');
+      for (const element of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
+        if (element instanceof HTMLProgressElement) {
+          if (value === null) element.removeAttribute('value');
+          else element.value = value;
+        } else element.textContent = value;
+        // The card of a count of 0 is hidden.
+        const card = element.closest('.card');
         if (card !== null) card.hidden = value === '0';
       }
     }
@@ -74,8 +74,8 @@ function follow(part, lost) {
   });
   events.addEventListener('error', () => {
     lost.textContent =
-      'The console does not respond. What it has begun may go on; this page follows as soon as it does.';
-    // The browser tries by itself until it gets a response that is no stream.
+      'The console does not respond. What it has begun may still go on. This page continues when the console responds.';
+    // The browser connects again by itself, unless the response was not a stream.
     if (events.readyState !== EventSource.CLOSED) return;
     document.removeEventListener('visibilitychange', pause);
     setTimeout(() => returnTo(part, lost), 3_000);
@@ -84,22 +84,22 @@ function follow(part, lost) {
 
 const pageOf = (part) => part.dataset.events.replace(/\/events$/, '');
 
-/** Never what a form was refused with: loading that anew would send the form again. */
+/** Loads the page again; but not a refused form, because that would send the form again. */
 function showAnew(part) {
   const page = pageOf(part);
   if (location.pathname === page) location.reload();
   else location.replace(page);
 }
 
-/** Shows the page anew where it is there, or somebody has to sign in for it; else waits for that. */
+/** Loads the page again if it exists or needs signing in; otherwise keeps waiting. */
 async function returnTo(part, lost) {
   const { ok, type } = await fetch(pageOf(part), { redirect: 'manual' }).catch(() => Response.error());
   if (ok || type === 'opaqueredirect') showAnew(part);
   else follow(part, lost);
 }
 
-// A file dropped anywhere on the page is the file of its form; how much of it is sent is shown. What a refusal shows in the place
-// of the page works in the same way: nothing is bound to the form itself.
+// A file that is dropped anywhere on the page goes into its form, and the progress of the upload is shown. A refusal may replace the
+// form, so the listeners are on the document, not on the form.
 const uploadForm = () => document.querySelector('form[data-upload]');
 for (const name of ['dragover', 'drop', 'dragleave']) {
   document.addEventListener(name, (event) => {
@@ -122,23 +122,23 @@ document.addEventListener('submit', (event) => {
   const progress = form.querySelector('progress');
   const status = form.querySelector('[role=status]');
   const button = form.querySelector('button');
-  const readyAgain = (said) => {
+  const readyAgain = (text) => {
     progress.hidden = true;
     button.disabled = false;
-    status.textContent = said;
+    status.textContent = text;
   };
   const failed = (why) => readyAgain(`The file could not be sent${why}. Try again.`);
   progress.hidden = false;
   button.disabled = true;
   const request = new XMLHttpRequest();
-  // Not form.action: that is its field of this name.
+  // Not form.action, which is the field of that name.
   request.open('POST', form.getAttribute('action'));
   request.upload.addEventListener('progress', ({ loaded, total }) => {
     progress.max = total;
     progress.value = loaded;
     if (loaded === total) progress.removeAttribute('value');
     status.textContent =
-      loaded === total ? 'The file is here and is being checked…' : `${Math.floor((loaded / total) * 100)} % sent`;
+      loaded === total ? 'The file has arrived and is being checked…' : `${Math.floor((loaded / total) * 100)} % sent`;
   });
   request.addEventListener('load', () => {
     if (request.status < 400) {
@@ -146,13 +146,13 @@ document.addEventListener('submit', (event) => {
       return;
     }
     const main = new DOMParser().parseFromString(request.responseText, 'text/html').querySelector('main');
-    // A proxy may have responded in place of the console.
+    // A proxy may have responded instead of the console.
     if (main === null) {
       failed(` (status ${request.status})`);
       return;
     }
     showTimes(main);
-    // What was chosen stays, but for the file: the next one is another, or has changed.
+    // The form keeps everything but the file, which must be another or a corrected one.
     readyAgain('');
     form.querySelector('input[type=file]').value = '';
     main.querySelector('form[data-upload]')?.replaceWith(form);

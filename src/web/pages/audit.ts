@@ -1,4 +1,4 @@
-/** Who did what, from the steps of the journal, and whether the chain of them is whole. */
+/** Who did what, from the steps of the journal, and whether their chain is whole. */
 import type { AuditEntry, AuditFilter } from '../../journal/audit.ts';
 import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -8,8 +8,8 @@ import { addDays, startOfDay, timestampOf } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
 
-/** Of a question that finds more, the newest; who wants all takes a smaller span, or `admin-mirror audit`. */
-const mostShown = 500;
+/** Only the newest steps are shown. A shorter period or `admin-mirror audit` shows the others. */
+const maxShown = 500;
 
 export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link, refusal } = visit;
@@ -27,7 +27,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const user = text('user') === '' ? undefined : userIn(text('user'));
   const filter: AuditFilter = {
     ...(since !== undefined && { since: timestampOf(startOfDay(since)) }),
-    // After the last day that can be written there is none, and no end.
+    // Nothing comes after the last day of the calendar, so no end is needed there.
     ...(until !== undefined && addDays(until, 1) > until && { until: timestampOf(startOfDay(addDays(until, 1))) }),
     ...(text('person') !== '' && { person: text('person') }),
     ...(text('batch') !== '' && { batch: text('batch') }),
@@ -36,13 +36,13 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
   const entries: AuditEntry[] = [];
   let isMore = false;
   for await (const each of ports.journal.audit(filter, 'desc')) {
-    isMore = entries.length === mostShown;
+    isMore = entries.length === maxShown;
     if (isMore) break;
     entries.push(each);
   }
   const head = await ports.journal.head();
   const body = html`${form}
-    ${isMore ? html`<p class="note">These are the newest ${mostShown}; older ones are not shown. Take a smaller span.</p>` : null}
+    ${isMore ? html`<p class="note">These are the newest ${maxShown} steps. Choose a shorter period to see older ones.</p>` : null}
     ${tableTag<AuditEntry>(
       'Steps, the newest first',
       [
@@ -57,7 +57,7 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
         ['Note', ({ note }) => note],
       ],
       entries,
-      'Nobody did anything in this span.',
+      'No steps were found.',
     )}
     <h2>The chain</h2>
     <p>
@@ -71,14 +71,17 @@ export async function auditPage(visit: Visit, ports: ConsolePorts): Promise<Repl
 function userIn(text: string): number {
   const id = writtenId(text);
   if (typeof id === 'number') return id;
-  throw new UsageError(`"${text}" is not a user of a batch`, { advice: 'Give the id: a whole number above 0.' });
+  throw new UsageError(`"${text}" is not the id of a user`, { advice: 'An id is a whole number above 0.' });
 }
 
 export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {
   const { steps, head, status, problems } = await journal.verifyChain();
   const good = html`<p>${stateTag('The chain is whole.', 'good')} ${counted(steps, 'step')} and the tables agree.</p>`;
   const body = html`${status === 'whole' ? good : problems.map((problem) => problemTag(problem))}
-    <p>Newest step: <code>${head?.hash ?? 'none'}</code>. Keep it where nobody who writes the journal can change it.</p>
+    <p>
+      Newest step: <code>${head?.hash ?? 'none'}</code>. Keep a copy of it where nobody who can write the journal can
+      change it.
+    </p>
     <p><a href="${link('/audit')}">Back to the audit</a></p>`;
   return page('The chain', body);
 }

@@ -1,4 +1,4 @@
-/** What people do with a batch - hand it over, approve, deny, send, take back - how its sending goes, and one row that they may settle. */
+/** What people do with a batch (submit, approve, deny, send, discard, take back), its progress, and the page of a row. */
 import { actionOfBatch } from '../../bulk/actions.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { countNames, type Counts, isOpen } from '../../bulk/intent.ts';
@@ -29,7 +29,7 @@ import type { Batch, Intent } from '../../journal/port.ts';
 import { nextCommand } from '../../journal/standing.ts';
 import { UsageError } from '../../model/errors.ts';
 
-/** What there is to do now, for whoever looks: the one thing that moves the batch on. */
+/** The next step of the batch, as a form if the caller may take it. */
 export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, report: BatchReport): Promise<Html> {
   const { may, link } = visit;
   const { state, counts, approval } = report;
@@ -45,7 +45,7 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
   if (left > 0 && waits) {
     const isDenied = approval.state === 'denied';
     return html`<h2>${isDenied ? 'It was denied' : 'Another person must approve it'}</h2>
-      ${isDenied && isMaker ? html`<p>The reason stands below. Correct the sheet and send it here as a new batch, or submit this one again.</p>` : null}
+      ${isDenied && isMaker ? html`<p>The reason is below. Correct the sheet and upload it as a new batch, or submit this one again.</p>` : null}
       ${isMaker ? submitTag(at) : null}`;
   }
   if (state === 'planned' && batch.action === 'deletions') {
@@ -53,19 +53,20 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
   }
   if (!isMaker) return html``;
   if (state === 'planned') {
-    if (left === 0)
-      return html`<p class="note">Nothing of it can be sent. Correct the sheet and send it here again.</p>`;
+    if (left === 0) {
+      return html`<p class="note">None of its rows can be sent. Correct the sheet and upload it as a new batch.</p>`;
+    }
     const { doing, typed } = await consentQuestion(ports.journal, batch, actionOfBatch(batch), batch.server.address);
     return html`<h2>Send it</h2>
-      ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can correct the sheet instead and plan it again.</p>`}
+      ${counts.invalid === 0 ? null : html`<p class="note">${counted(counts.invalid, 'row is', 'rows are')} wrong and will be left out. You can instead correct the sheet and plan it again.</p>`}
       <form method="post" action="${at('send')}">
         ${textField(`To ${doing}, type ${typed}`, 'typed', html`required`)} ${againTag()} <button>Send</button>
       </form>`;
   }
   if (state === 'stopped' || counts.unknown > 0) {
     const { sending = 0 } = await ports.journal.counts(batch.batch);
-    return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'It goes on'}</h2>
-      ${sending === 0 ? null : html`<p class="note">What sent it has ended in the midst of ${counted(sending, 'row')}: it was killed, or its machine stopped.</p>`}
+    return html`<h2>${state === 'stopped' ? 'It stopped before its end' : 'Some outcomes are open'}</h2>
+      ${sending === 0 ? null : html`<p class="note">The process that sent it ended while ${counted(sending, 'row was', 'rows were')} under way: it was killed, or its machine stopped.</p>`}
       <p>
         “Go on” looks at every open row on the server
         first${left === 0 ? '; there is nothing else left to send' : `, then sends what is left: ${counted(left, 'row')}`}.
@@ -79,13 +80,13 @@ export async function nextTag(visit: Visit, ports: ConsolePorts, batch: Batch, r
 function againTag(): Html {
   return html`<details>
     <summary>It was sent before</summary>
-    ${reasonField('Reason to send it again. It stays on record', 'again')}
+    ${reasonField('Reason for sending it again, which stays on record', 'again')}
   </details>`;
 }
 
 function submitTag(at: (what: string) => string): Html {
-  const word = reasonField('A word to whoever approves it', 'note');
-  return postForm(at('submit'), html`${word} ${againTag()} <button>Submit for approval</button>`);
+  const note = reasonField('Note to the approver', 'note');
+  return postForm(at('submit'), html`${note} ${againTag()} <button>Submit for approval</button>`);
 }
 
 function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch, hash: string): Html {
@@ -93,7 +94,7 @@ function decisionTag(visit: Visit, ports: ConsolePorts, { batch, action }: Batch
   const proof = proofTag(visit, ports, `/batches/${batch}`);
   return html`<form method="post" action="${at('approve')}">
       <input type="hidden" name="hash" value="${hash}" />
-      ${action === 'deletions' ? null : html`<p>Look at every row below first.</p>`}
+      ${action === 'deletions' ? null : html`<p>First look at every row below.</p>`}
       <p>${proof}</p>
       <button>Approve</button>
     </form>
@@ -108,21 +109,21 @@ export function approvalTag({ approval, state: of }: BatchReport): Html {
   if (approval === null || approval.state === 'not_needed') return html``;
   const { state, needed, missing, reasons, approvers, until } = approval;
   const isDone = of === 'done';
-  // What is done waits for nobody, and needs nothing that holds still.
-  const now = html`<p>
+  // Not shown for a batch that is done: it needs no approval any more.
+  const current = html`<p>
     ${stateTag(state)}
     ${missing === 0 ? null : html` ${missing} of ${needed} missing; ${approvers.length === 0 ? 'nobody can give it now' : `${approvers.join(', ')} can approve it`}.`}
     ${until === null ? null : html` Good until ${timeTag(until)}.`}
   </p>`;
   return html`<h2>Approval</h2>
-    ${isDone && missing > 0 ? null : now}
+    ${isDone && missing > 0 ? null : current}
     <ul>
       ${reasons.map((reason) => html`<li>Needed because ${reason}.</li>`)}
       ${approvalSteps(approval, isDone).map(({ what, by, at, more }) => html`<li>${what} by ${actorText(by)}, ${timeTag(at)}${more}</li>`)}
     </ul>`;
 }
 
-/** For a plan that is not wanted, and for the rest of what was stopped. */
+/** The form that discards a plan, or the rest of a stopped batch. */
 export function discardTag({ link, may, form }: Visit, { batch, action, state, counts }: BatchReport): Html {
   const left = counts.planned + counts.blocked;
   const isPossible = state === 'planned' || (state === 'stopped' && left > 0);
@@ -131,14 +132,14 @@ export function discardTag({ link, may, form }: Visit, { batch, action, state, c
   return html`<details>
     <summary>Discard ${what}</summary>
     <p>
-      ${state === 'planned' ? 'Nothing of it is sent.' : `${counted(left, 'row')} will not be sent. What was sent stays as it is.`}
-      The batch stays on record with your reason. This cannot be taken back, but you can plan the sheet again.
+      ${state === 'planned' ? 'None of its rows will be sent.' : `${counted(left, 'row')} will not be sent. What was sent stays as it is.`}
+      The batch stays on record with your reason. You cannot undo this, but you can plan the sheet again.
     </p>
     ${postForm(link(`/batches/${batch}/discard`), html`${reasonField('Why', 'why', { typed: form.get('why') })} <button class="danger">Discard ${what}</button>`)}
   </details>`;
 }
 
-/** The rows that are behind it, of all. */
+/** How many rows were sent or need no sending. */
 function doneOf({ rows, counts }: Pick<BatchReport, 'rows' | 'counts'>): number {
   return rows - counts.planned - counts.blocked - counts.invalid;
 }
@@ -164,24 +165,24 @@ function sendingTag(visit: Visit, { sendings }: ConsolePorts, report: BatchRepor
       </p>
     </div>
     <p>
-      You can close this page: it goes on.
-      ${here === undefined ? 'Another process sends it.' : `Begun by ${actorText(here.actor)}.`}
+      You can close this page: sending continues.
+      ${here === undefined ? 'Another process is sending it.' : `Started by ${actorText(here.actor)}.`}
     </p>
     ${
       here === undefined || !may('maker')
         ? null
         : here.isStopping
-          ? html`<p class="note">What is under way is being finished.</p>`
+          ? html`<p class="note">It is stopping: the rows under way are being finished.</p>`
           : buttonForm(link(`${at}/stop`), 'Stop after the rows under way', 'danger')
     }`;
 }
 
-/** How the sending goes, until it does not go any more. */
+/** The progress of the sending, until it ends. */
 export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { journal, sendings } = ports;
   const { batch } = await batchIn(visit, ports);
   let first: { readonly done: number; readonly at: number } | undefined;
-  const news = async () => {
+  const read = async () => {
     const summary = await summaryNow(ports, await batchOf(journal, batch));
     if (summary.state !== 'applying') return null;
     const done = doneOf(summary);
@@ -194,15 +195,15 @@ export async function batchEvents(visit: Visit, ports: ConsolePorts): Promise<Re
       (rate > 0 && left > 0 ? `About ${roughLength(Math.max(secondMs, left / rate))} left.` : '');
     return { ...countsText(summary.counts), done, rows: grouped(done), words };
   };
-  return { kind: 'events', events: everySecond(visit.signal, news) };
+  return { kind: 'events', events: everySecond(visit.signal, read) };
 }
 
 function countsText(counts: Counts): Readonly<Record<string, string>> {
   return Object.fromEntries(countNames.map((name) => [name, grouped(counts[name])]));
 }
 
-/** Does it, and shows the batch, or another one that came of it. */
-async function doing(
+/** Does the work, and opens the page of the batch, or of the batch whose name `work` returns. */
+async function afterwards(
   visit: Visit,
   ports: ConsolePorts,
   work: (batch: Batch) => Promise<string | undefined | void>,
@@ -219,67 +220,73 @@ function againIn({ form }: Visit): { readonly reason: string | null } {
 
 export function sendPlanned(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return doing(visit, ports, (batch) =>
+  return afterwards(visit, ports, (batch) =>
     ports.sendings.send(batch, actionOfBatch(batch), visit.form.get('typed') ?? '', againIn(visit), actor),
   );
 }
 
 export function goOn(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return doing(visit, ports, (batch) => ports.sendings.resume(batch, actionOfBatch(batch), againIn(visit), actor));
+  return afterwards(visit, ports, (batch) => ports.sendings.resume(batch, actionOfBatch(batch), againIn(visit), actor));
 }
 
 export function stopSending(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, async ({ batch }) => ports.sendings.stop(batch));
+  return afterwards(visit, ports, async ({ batch }) => ports.sendings.stop(batch));
 }
 
 export function submit(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const journal = ports.journal.by(actorOf(visit, ports));
-  return doing(visit, ports, (batch) =>
+  return afterwards(visit, ports, (batch) =>
     submitBatch(journal, batch, { note: visit.form.get('note'), again: againIn(visit) }),
   );
 }
 
-/** Approving and denying take the password, or the word of the provider, once more: a screen that was left open says nothing of who sits at it. */
+/** Approving and denying need the password or the provider again: another person may be sitting at an open screen. */
 function approvePorts(visit: Visit, ports: ConsolePorts) {
   const { journal, actor } = ports;
   return { journal, actor, signIn: () => provenAccount(visit, ports) };
 }
 
 export function approve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, (batch) => approveBatch(approvePorts(visit, ports), batch, visit.form.get('hash') ?? ''));
+  return afterwards(visit, ports, (batch) =>
+    approveBatch(approvePorts(visit, ports), batch, visit.form.get('hash') ?? ''),
+  );
 }
 
 export function deny(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return doing(visit, ports, (batch) => denyBatch(approvePorts(visit, ports), batch, visit.form.get('reason') ?? ''));
+  return afterwards(visit, ports, (batch) =>
+    denyBatch(approvePorts(visit, ports), batch, visit.form.get('reason') ?? ''),
+  );
 }
 
 export function resolve(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const journal = ports.journal.by(actorOf(visit, ports));
-  const said = visit.form.get('outcome') ?? '';
+  const answer = visit.form.get('outcome') ?? '';
   const row = Number(visit.params['row']);
-  return doing(visit, ports, async (batch) => {
-    if (said !== 'applied' && said !== 'not_applied' && said !== 'resend') throw new UsageError('say what happened');
-    const outcome = said === 'applied' ? said : 'not_applied';
+  return afterwards(visit, ports, async (batch) => {
+    if (answer !== 'applied' && answer !== 'not_applied' && answer !== 'resend') {
+      throw new UsageError('say what happened');
+    }
+    const outcome = answer === 'applied' ? answer : 'not_applied';
     const reason = visit.form.get('reason') ?? '';
-    await resolveRow(journal, batch, { row, outcome, resend: said === 'resend', reason });
+    await resolveRow(journal, batch, { row, outcome, resend: answer === 'resend', reason });
   });
 }
 
 export function discard(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const journal = ports.journal.by(actorOf(visit, ports));
-  return doing(visit, ports, (batch) => discardBatch(journal, batch, visit.form.get('why') ?? ''));
+  return afterwards(visit, ports, (batch) => discardBatch(journal, batch, visit.form.get('why') ?? ''));
 }
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return doing(visit, ports, async ({ batch, rows }) => {
+  return afterwards(visit, ports, async ({ batch, rows }) => {
     const planned = await ports.planning.plan({ kind: 'undo', batch, rows }, actor, visit.signal);
     return 'batch' in planned ? planned.batch : undefined;
   });
 }
 
-/** One row, with all that is known of it, and what a person can do about it. */
+/** One row: everything that is known about it, and what a person can do. */
 export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const intent = await ports.journal.intent(batch.batch, Number(visit.params['row']));
@@ -298,8 +305,8 @@ export async function rowPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     ['Record on the server', intent.recordId],
     ['Sent', intent.sentAt === null ? null : timeTag(intent.sentAt)],
     ['Times sent', intent.attempts === 0 ? null : intent.attempts],
-    ['Body', intent.body === null ? null : html`<code>${intent.body}</code>`],
-    ['Status of the response', intent.httpStatus],
+    ['Request body', intent.body === null ? null : html`<code>${intent.body}</code>`],
+    ['HTTP status of the response', intent.httpStatus],
     ['Response', intent.answer === null ? null : html`<code>${intent.answer}</code>`],
     ...batch.columns.map((name, at) => [`In the sheet: ${name}`, intent.cells[at] ?? null] as const),
   ]);
@@ -312,8 +319,8 @@ const evidenceWords = {
   token: 'its mark, found on the server',
   record: 'a record on the server',
   balance: 'the balance',
-  answer: 'the word of the server alone',
-  person: 'the word of a person',
+  answer: 'the response of the server alone',
+  person: 'the statement of a person',
 } as const;
 
 async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Batch, intent: Intent): Promise<Html> {
@@ -325,7 +332,7 @@ async function resolveTag(visit: Visit, { journal }: ConsolePorts, { batch }: Ba
     ${
       open
         ? html`<ol>
-            <li>Wait ten minutes, and let “Go on” on the page of the batch look again.</li>
+            <li>Wait ten minutes. Then press “Go on” on the page of the batch, which looks again.</li>
             <li>
               If it is still open, look at user ${intent.user} on the server:
               ${intent.token === null ? 'is the change there?' : html`is the mark <code>${intent.token}</code> there, how often, and does the balance fit?`}

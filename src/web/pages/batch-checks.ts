@@ -1,9 +1,9 @@
-/** A sheet that is rehearsed in a sandbox, and the journal beside the server: each is the command, as a run of its own. */
+/** Rehearsals of a sheet in a sandbox, and comparisons of the journal with the server. Each is a command, as a separate run. */
 import { rm } from 'node:fs/promises';
 import type { Finding } from '../../bulk/differences.ts';
 import { countWords, type BatchReport } from '../../bulk/report.ts';
 import { batchOf } from '../../bulk/claim.ts';
-import { counted, grouped } from '../../model/text.ts';
+import { counted } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import {
   anchor,
@@ -22,9 +22,9 @@ import { type ConsolePorts, page, type Reply, type Upload, type Visit } from '..
 import { begin } from './runs.ts';
 import type { SheetChoices } from '../uploads.ts';
 
-const mostShown = 100;
+const maxShown = 100;
 
-/** Keeps the sheet for as long as its rehearsal takes, and leads to the run. */
+/** Starts the rehearsal and opens its page. Keeps the sheet until the rehearsal has ended. */
 export async function rehearse(
   visit: Visit,
   ports: ConsolePorts,
@@ -39,21 +39,21 @@ export async function rehearse(
     ...(allowForce ? ['--allow-force'] : []),
     '--rehearse',
   ];
-  const order = {
+  const run = {
     name: 'rehearsal',
     commandLine: ['bulk', 'run', action.name, file, ...flags, '--yes'],
     shown: ['bulk', 'run', action.name, name, ...flags],
     atEnd: remove,
   };
   try {
-    return await begin(visit, ports, order);
+    return await begin(visit, ports, run);
   } catch (error) {
     await remove();
     throw error;
   }
 }
 
-/** What a comparison will cost, and what it is for. */
+/** Explains the comparison and its cost, and starts it. */
 export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link, query, offers } = visit;
   const { mirror } = await ports.status();
@@ -64,13 +64,13 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
   const back = html`<a class="button quiet" href="${link('/batches')}">Back</a>`;
   const body = html`<p>
       ${batch === null ? 'Every change of a balance in the journal' : html`Batch <code>${batch}</code>`} is compared
-      with the transactions on the server: each mark once, with the right
-      amount${batch === null ? ', and none that the journal does not know' : ''}.
+      with the transactions on the server: each mark must be there once, with the right
+      amount${batch === null ? '; and there must be none that the journal does not know' : ''}.
     </p>
     <p>
       It reads the users with their
-      transactions${batch === null && pages !== null ? `: about ${counted(Math.max(1, pages), 'request')}` : ''}.
-      Nothing is changed on the server.
+      transactions${batch === null && pages !== null ? `: about ${counted(Math.max(1, pages), 'request')}` : ''}. It
+      changes nothing on the server.
     </p>
     ${
       offers('POST', '/batches/compare')
@@ -81,8 +81,8 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
       offers('POST', '/batches/adopt')
         ? html`<h2>The journal is behind the server</h2>
             <p>
-              A journal that was lost, or put back from a copy, does not know what was sent since. Adopting records what
-              the server shows, so that nobody is paid twice. It sends nothing, and your name stays on record.
+              A journal that was lost, or restored from a copy, does not know what was sent since. Adopting records what
+              the server shows, so that nobody is paid twice. It sends nothing. Your name stays on record.
             </p>
             ${postForm(link('/batches/adopt'), html`${named} <button class="quiet">Compare and adopt</button>`)}`
         : null
@@ -97,11 +97,10 @@ export function startAdopting(visit: Visit, ports: ConsolePorts): Promise<Reply>
 export async function startComparing(visit: Visit, ports: ConsolePorts, flags: string[] = []): Promise<Reply> {
   const name = visit.form.get('batch');
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
-  const order = { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] };
-  return begin(visit, ports, order);
+  return begin(visit, ports, { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] });
 }
 
-/** What `bulk reconcile --json` says. */
+/** The output of `bulk reconcile --json`. */
 interface ReconcileReport {
   readonly status: 'equal' | 'different' | 'incomplete';
   readonly rows: number;
@@ -112,7 +111,7 @@ interface ReconcileReport {
   readonly problems: readonly string[];
 }
 
-/** What a rehearsal or a comparison has shown, for those who may see batches; of any other report, nothing. */
+/** The result of a rehearsal or a comparison, for those who may see batches; nothing for any other report. */
 export function checkTag(visit: Visit, report: unknown): Html {
   if (typeof report !== 'object' || report === null || !visit.offers('GET', '/batches')) return nothing;
   if ('rehearsal' in report) return rehearsalTag(report as unknown as BatchReport);
@@ -121,22 +120,22 @@ export function checkTag(visit: Visit, report: unknown): Html {
 
 function rehearsalTag(report: BatchReport): Html {
   const { rows, problems, warnings, net, applied_net } = report;
-  return html`<h2>What the rehearsal has shown</h2>
-    <p>${grouped(rows)} rows: ${countWords(report)}. The net was to be ${net}, and is ${applied_net}.</p>
-    <p class="note">It went to a sandbox on this machine. Nothing was sent to the server, and nothing of it is kept.</p>
-    ${problemsTable(problems.slice(0, mostShown))}
+  return html`<h2>Result of the rehearsal</h2>
+    <p>${counted(rows, 'row')}: ${countWords(report)}. Planned net: ${net}. Applied net: ${applied_net}.</p>
+    <p class="note">It ran in a sandbox on this machine. Nothing was sent to the server, and nothing is kept.</p>
+    ${problemsTable(problems.slice(0, maxShown))}
     <ul>
-      ${warnings.slice(0, mostShown).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
+      ${warnings.slice(0, maxShown).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
     </ul>`;
 }
 
 export function problemsTable(problems: BatchReport['problems']): Html {
   return tableTag(
-    'What is wrong with which cell',
+    'What is wrong, cell by cell',
     [
       ['Row', ({ row }) => row, 'number'],
       ['Column', ({ column }) => column],
-      ['What is wrong, and how to put it right', ({ problem }) => prose(inBrowser(problem))],
+      ['What is wrong, and how to correct it', ({ problem }) => prose(inBrowser(problem))],
     ],
     problems,
     'No cell is wrong.',
@@ -154,8 +153,8 @@ function reconcileTag(
         ? null
         : html`<p>
             ${counted(adopted.recorded, 'row')} that the journal knew ${adopted.recorded === 1 ? 'is' : 'are'} recorded
-            as done, ${counted(adopted.rows, 'row')} that it did not know
-            ${adopted.batch === null ? null : html`stand in batch <a href="${link(`/batches/${adopted.batch}`)}">${adopted.batch}</a>`}.
+            as done, ${counted(adopted.rows, 'row')} that it did not
+            know${adopted.batch === null ? null : html` ${adopted.rows === 1 ? 'is' : 'are'} in batch <a href="${link(`/batches/${adopted.batch}`)}">${adopted.batch}</a>`}.
           </p>`
     }
     ${problems.map((problem) => problemTag(inBrowser(problem)))}
@@ -183,7 +182,7 @@ function reconcileTag(
         ['When', ({ at }) => timeTag(at)],
         ['Note', ({ note }) => prose(inBrowser(note))],
       ],
-      differences.slice(0, mostShown),
+      differences.slice(0, maxShown),
       'Nothing differs.',
     )}`;
 }

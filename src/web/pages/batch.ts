@@ -1,4 +1,4 @@
-/** One batch: its plan, what is wrong with it, what became of each row, and its files. */
+/** One batch: its plan, its problems, the outcome of each row, and its files. */
 import { countNameOf, countNames, intentStates, openStates, resultFiles } from '../../bulk/intent.ts';
 import { type BatchReport, discrepancyWords, isDiscarded, totalWords } from '../../bulk/report.ts';
 import { receiptFormats, receiptOf } from '../../bulk/receipt.ts';
@@ -33,8 +33,8 @@ import { openSigningKey } from '../../journal/signing-key.ts';
 import { Releases } from '../../model/releases.ts';
 
 const rowsAPage = 100;
-/** Problems, notes and open rows that are listed one by one; all of them are in the table and in the files. */
-const mostListed = 50;
+/** How many problems, notes and open rows the page lists. The table of rows and the files have all of them. */
+const maxListed = 50;
 
 export async function batchPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { journal } = ports;
@@ -88,25 +88,25 @@ function wrongTag({ link }: Visit, { batch, problems, warnings, counts }: BatchR
     problems.length === 0
       ? null
       : html`<h2>What is wrong with the sheet</h2>
-          ${problemsTable(problems.slice(0, mostListed))} ${moreTag(problems)}
-          ${counts.invalid === 0 ? null : html`<p>The wrong rows back, each with its problem; correct them and send them here again: ${sheetLinks(link, batch, 'wrong')}</p>`}`
+          ${problemsTable(problems.slice(0, maxListed))} ${moreTag(problems)}
+          ${counts.invalid === 0 ? null : html`<p>Download the wrong rows, each with its problem. Correct them and upload them as a new batch: ${sheetLinks(link, batch, 'wrong')}</p>`}`
   }
   ${
     warnings.length === 0
       ? null
       : html`<h2>Worth knowing</h2>
           <ul>
-            ${warnings.slice(0, mostListed).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
+            ${warnings.slice(0, maxListed).map((text) => html`<li>${prose(inBrowser(text))}</li>`)}
           </ul>
           ${moreTag(warnings)}`
   }`;
 }
 
 function moreTag(all: readonly unknown[]): Part {
-  return all.length > mostListed ? html`<p class="soft">… and ${grouped(all.length - mostListed)} more.</p>` : null;
+  return all.length > maxListed ? html`<p class="soft">… and ${grouped(all.length - maxListed)} more.</p>` : null;
 }
 
-/** What deserves a look before it goes out: nobody reads this after. */
+/** The rows to check before the batch is sent. After that, nobody needs this list. */
 async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, state }: BatchReport): Promise<Html> {
   const noted = state === 'planned' ? await notedRows(journal, batch) : [];
   if (noted.length === 0) return html``;
@@ -120,10 +120,10 @@ async function lookTag({ link }: Visit, { journal }: ConsolePorts, { batch, stat
         ['After', ({ after }) => after, 'number'],
         ['Why', ({ notes }) => notes.join('; ')],
       ],
-      noted.slice(0, mostListed),
+      noted.slice(0, maxListed),
     )}
     ${moreTag(noted)}
-    <p>Every row to look through, these on top: ${sheetLinks(link, batch, 'review')}</p>`;
+    <p>Download all rows to check them, these first: ${sheetLinks(link, batch, 'review')}</p>`;
 }
 
 function sheetLinks(link: Visit['link'], batch: string, name: 'wrong' | 'review'): Html[] {
@@ -137,12 +137,12 @@ async function openTag(
   { batch, counts, state }: BatchReport,
 ): Promise<Html> {
   if (counts.unknown === 0 || state === 'applying') return html``;
-  const open = await taken(journal.intents(batch, openStates), mostListed);
+  const open = await firstOf(journal.intents(batch, openStates), maxListed);
   return html`<h2>Outcomes that nobody knows yet</h2>
     <p>
-      These rows were sent, and it is not known whether they were done.
-      <strong>Do not send them by other means.</strong> “Go on” looks for each of them again. Where that does not settle
-      a row, look at the user on the server and say on the page of the row what you saw.
+      These rows were sent, but it is not known whether they were done.
+      <strong>Do not send them in any other way.</strong> “Go on” looks for each of them again. If a row stays open,
+      look at the user on the server, and say on the page of the row what you saw.
     </p>
     ${tableTag<Intent>(
       'Rows whose outcome is open',
@@ -156,10 +156,10 @@ async function openTag(
     )}`;
 }
 
-async function taken<T>(all: AsyncIterable<T>, most: number): Promise<T[]> {
-  const some: T[] = [];
-  for await (const each of all) if (some.push(each) === most) break;
-  return some;
+async function firstOf<T>(all: AsyncIterable<T>, count: number): Promise<T[]> {
+  const first: T[] = [];
+  for await (const each of all) if (first.push(each) === count) break;
+  return first;
 }
 
 async function rowsTag(
@@ -167,13 +167,13 @@ async function rowsTag(
   { journal }: ConsolePorts,
   { batch, action, counts, rows, types }: BatchReport,
 ): Promise<Html> {
-  // They are in the mirror, and not in the journal.
+  // The rows of deletions are in the mirror, not in the journal.
   if (action === 'deletions') return html``;
   const { link, query } = visit;
   const show = countNames.find((name) => name === query.get('show'));
   const after = Number(query.get('after') ?? -1);
   const states = show === undefined ? undefined : intentStates.filter((state) => countNameOf(state) === show);
-  const found = await taken(journal.intents(batch, states, Number.isSafeInteger(after) ? after : -1), rowsAPage + 1);
+  const found = await firstOf(journal.intents(batch, states, Number.isSafeInteger(after) ? after : -1), rowsAPage + 1);
   const part = found.slice(0, rowsAPage);
   const next = found.length > part.length ? part.at(-1)?.row : undefined;
   const totals = after === -1 && show === undefined ? types : [];
@@ -210,7 +210,7 @@ async function rowsTag(
         ],
       ],
       part,
-      'There is no such row.',
+      'There are no such rows.',
     )}
     ${next === undefined ? null : html`<p><a class="button quiet" href="${link(here, { show: show ?? null, after: next })}#rows">Next rows</a></p>`}`;
 }
@@ -221,12 +221,13 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
   const at = (name: string): string => link(`/batches/${batch}/results/${name}`);
   return html`<h2>Results</h2>
     <p>
-      Every row of the sheet is in exactly one of these files, in its own columns, with its state and what proves it.
+      Each row of the sheet is in exactly one of these files, with its own columns, its state, and what proves that
+      state.
     </p>
     <ul>
       ${resultFiles.map((name) => html`<li>${name}: ${tableFormats.map((format) => html`<a href="${at(`${name}.${format}`)}" download>${name}.${format}</a> `)}</li>`)}
       <li>
-        who, when, counts and fingerprints of the .csv files:
+        people, times, counts and fingerprints of the .csv files:
         <a href="${at('manifest.json')}" download>manifest.json</a>
       </li>
       <li>
@@ -244,20 +245,19 @@ function filesTag({ link, offers }: Visit, report: BatchReport): Html {
 }
 
 function undoTag({ link, may }: Visit, { batch, action, counts, state }: BatchReport): Html {
-  const isPossible = may('maker') && counts.applied > 0 && state !== 'applying' && !onceDone.has(action);
+  const isPossible = may('maker') && counts.applied > 0 && state !== 'applying' && !irreversible.has(action);
   if (!isPossible) return html``;
   return html`<h2>Take it back</h2>
     <p>
-      Plans a batch of its own that takes back every row that was applied, once. Nothing is sent before you have seen
-      it.
+      This plans a new batch that takes back every applied row, once. Nothing is sent before you have seen the plan.
     </p>
-    ${buttonForm(link(`/batches/${batch}/undo`), 'Plan the way back', 'quiet')}`;
+    ${buttonForm(link(`/batches/${batch}/undo`), 'Plan the reversal', 'quiet')}`;
 }
 
-/** What nobody can take back by a batch. */
-const onceDone: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
+/** Actions that no batch can take back. */
+const irreversible: ReadonlySet<string> = new Set(['email', 'notify', 'create', 'delete', 'deletions']);
 
-/** `wrong.csv`: the format after the name. */
+/** Returns the format in the name of a file, such as `wrong.csv`. Throws a NotFoundError. */
 function formatOf(name: string, file: string): TableFormat {
   const format = tableFormats.find((each) => file === `${name}.${each}`);
   if (format === undefined) throw notFound('there is no such file');
@@ -268,7 +268,7 @@ function writerOf(format: TableFormat, { signal }: Visit) {
   return tableWriter(format, signal, () => {});
 }
 
-/** The rows that are wrong, or all of them to look through. */
+/** A sheet of the wrong rows, or of all rows to check. */
 export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const file = visit.params['sheet'] ?? '';
@@ -279,7 +279,7 @@ export async function sheetFile(visit: Visit, ports: ConsolePorts): Promise<Repl
   return { kind: 'file', name: `${name}-${batch.batch}.${format}`, type: contentTypes[format], chunks };
 }
 
-/** One of the files of results, as it is now. */
+/** One of the result files, as of now. */
 export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const file = visit.params['result'] ?? '';
@@ -294,7 +294,7 @@ export async function resultsFile(visit: Visit, ports: ConsolePorts): Promise<Re
   return { kind: 'file', name: file, type: contentTypes[format], chunks };
 }
 
-/** The receipt, signed with the key beside the journal, which is made where there is none. */
+/** The receipt, signed with the key beside the journal, which is created if it does not exist. */
 export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const batch = await batchIn(visit, ports);
   const { settings, clock } = ports;
@@ -304,7 +304,7 @@ export async function receiptFile(visit: Visit, ports: ConsolePorts): Promise<Re
   async function* chunks(): AsyncGenerator<Uint8Array> {
     const releases = new Releases();
     try {
-      // One of its own: a journal does nothing else while it is read at one moment.
+      // A separate connection: the receipt is read in one transaction, which would block all other uses of the journal.
       const journal = await openJournalForReading(settings, clock, releases);
       if (journal !== undefined) yield* receiptOf(journal, batch, { format: format ?? 'json', key, clock });
     } finally {

@@ -1,4 +1,4 @@
-/** Batches: which there are, which wait for whoever looks, and new ones from a sheet. */
+/** The list of batches, those that wait for the caller, and new batches from a sheet. */
 import { actionNames, actionOf, actions } from '../../bulk/actions.ts';
 import {
   type BatchReport,
@@ -28,7 +28,7 @@ import {
   timeTag,
 } from '../html.ts';
 import { planLimits } from '../planning.ts';
-import type { KeptSheet } from '../uploads.ts';
+import type { KeptSheet, SheetChoices } from '../uploads.ts';
 import {
   actorOf,
   callerOf,
@@ -44,7 +44,7 @@ import { rehearse } from './batch-checks.ts';
 
 const batchesAPage = 50;
 
-/** A batch with its summary, and why it waits for whoever looks; null where it does not. */
+/** A batch of the list. `waits` says why it waits for the caller; null if it does not. */
 interface ListedBatch {
   readonly batch: Batch;
   readonly summary: BatchSummary;
@@ -64,12 +64,12 @@ export async function batchesPage(visit: Visit, ports: ConsolePorts): Promise<Re
     ${before === null ? waitingTag(visit, listed) : null}
     ${visit.offers('GET', '/batches/compare') ? html`<p><a class="button quiet" href="${link('/batches/compare')}">Compare with the server…</a></p>` : null}
     <h2>All batches</h2>
-    ${batchesTable(visit, 'Batches, the newest first', listed, 'Nothing was planned yet.')}
-    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older ones</a></p>`}`;
+    ${batchesTable(visit, 'Batches, the newest first', listed, 'There are no batches yet.')}
+    ${last === undefined ? null : html`<p><a class="button quiet" href="${link('/batches', { before: last.batch })}">Older batches</a></p>`}`;
   return page('Batches', body);
 }
 
-/** Those that wait for whoever looks, for the first page; nothing where that person has no part in batches. */
+/** The batches that wait for the caller, for the first page; nothing for roles that do not work with batches. */
 export async function waitingBatches(visit: Visit, ports: ConsolePorts): Promise<Html> {
   if (!visit.may('maker') && !visit.may('approver')) return html``;
   const newest = (await ports.journal.batches()).slice(0, batchesAPage);
@@ -106,12 +106,12 @@ export async function summaryNow(ports: ConsolePorts, batch: Batch): Promise<Bat
   return asNow(ports, await summaryOf(ports.journal, batch));
 }
 
-/** The batch as it stands: one that was just begun here is being sent, although nothing of that is on record yet. */
+/** Corrects the state: the journal may not know yet that this console has begun to send the batch. */
 function asNow<T extends BatchSummary>({ sendings }: ConsolePorts, found: T): T {
   return sendings.running(found.batch) === undefined ? found : { ...found, state: 'applying' };
 }
 
-/** What is planned and forgotten waits for nobody. */
+/** An older plan was forgotten, and waits for nobody. */
 const plansWaitMs = 3 * dayMs;
 
 function waitsFor(
@@ -130,7 +130,7 @@ function waitsFor(
   if (approval?.state === 'denied') return 'denied';
   if (approval?.state === 'waiting') return null;
   if (approval?.state === 'approved') return 'approved, to be sent';
-  return clock.now() - (parseInstant(createdAt) ?? 0) < plansWaitMs ? 'to be looked at and sent' : null;
+  return clock.now() - (parseInstant(createdAt) ?? 0) < plansWaitMs ? 'to be checked and sent' : null;
 }
 
 function batchesTable({ link }: Visit, caption: string, listed: readonly ListedBatch[], empty: string): Html {
@@ -138,7 +138,7 @@ function batchesTable({ link }: Visit, caption: string, listed: readonly ListedB
     caption,
     [
       ['Batch', ({ batch: { batch } }) => anchor(link(`/batches/${batch}`), batch)],
-      // A phone shows the first two columns.
+      // A phone shows only the first two columns.
       ['State', ({ summary, waits }) => [batchState(summary), waits === null ? null : html`<div>${waits}</div>`]],
       ['Planned', ({ batch: { createdAt }, by }) => html`${timeTag(createdAt)} by ${by}`],
       ['Action', ({ summary: { action, file } }) => html`${action} <span class="soft">${file}</span>`],
@@ -168,12 +168,12 @@ export function userTag({ link }: Visit, { user, subject }: Pick<Intent, 'user' 
   return user === null ? subject?.replace(/^new:/, 'new: ') : anchor(link(`/data/users/${user}`), user);
 }
 
-/** The fields of what is said of a sheet stand before it: they are read first. */
+/** The form for a new sheet. The file comes last, because the server must read the other fields before it. */
 function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
   const mostRows = Math.min(planLimits.rows, settings.bulk.maxRows ?? planLimits.rows);
   return html`<h2>A new batch</h2>
     <p>
-      Choose what to do, fill in its template, and drop the sheet here. Nothing is sent before you have seen the plan.
+      Choose what to do, fill in the template, and drop the sheet here. Nothing is sent before you have seen the plan.
     </p>
     <ul>
       ${actions.map(({ name, summary }) => html`<li><a href="${link(`/batches/templates/${name}.csv`)}">Template for ${name}</a>: ${summary}</li>`)}
@@ -188,8 +188,8 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
       </p>
       <details>
         <summary>More</summary>
-        ${textField('Sheet of an .xlsx file, where it has several', 'sheet', html`maxlength="100"`)}
-        ${reasonField('Reason to send again what was sent before. It stays on record; without one, that is refused', 'again')}
+        ${textField('Name of the sheet, if the .xlsx file has several', 'sheet', html`maxlength="100"`)}
+        ${reasonField('Reason for sending again what was sent before. Without one, it is refused. The reason stays on record', 'again')}
         <p>
           <label class="choice"
             ><input type="checkbox" name="rehearse" value="yes" /> rehearse it: send it to a sandbox on this machine
@@ -198,8 +198,8 @@ function uploadTag({ link }: Visit, { settings }: ConsolePorts): Html {
         </p>
         <p>
           <label class="choice"
-            ><input type="checkbox" name="force" value="yes" /> delete users in spite of orders and punishments, where
-            the column force of their row says yes</label
+            ><input type="checkbox" name="force" value="yes" /> delete users even if they have orders or punishments, in
+            rows with yes in the column force</label
           >
         </p>
       </details>
@@ -236,14 +236,15 @@ export async function uploadSheet(visit: Visit, ports: ConsolePorts): Promise<Re
   const actor = actorOf(visit, ports);
   for await (const upload of visit.uploads()) {
     if (upload.field !== 'file' || upload.name === '') continue;
-    if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, wordsOf(upload));
-    const planned = await ports.uploads.take(upload.bytes, upload.name, wordsOf(upload), actor, visit.signal);
+    const choices = choicesOf(upload);
+    if (upload.fields['rehearse'] === 'yes') return rehearse(visit, ports, upload, choices);
+    const planned = await ports.uploads.take(upload.bytes, upload.name, choices, actor, visit.signal);
     return redirect(link('question' in planned ? `/batches/uploads/${planned.id}` : `/batches/${planned.batch}`));
   }
   throw new UsageError('there is no file in the form', { advice: 'Choose a sheet, and send it again.' });
 }
 
-function wordsOf({ fields }: Upload) {
+function choicesOf({ fields }: Upload): SheetChoices {
   const again = fields['again']?.trim() ?? '';
   const sheet = fields['sheet']?.trim() ?? '';
   return {
@@ -256,11 +257,11 @@ function wordsOf({ fields }: Upload) {
 
 function keptOf(visit: Visit, { uploads }: ConsolePorts): KeptSheet {
   const kept = uploads.kept(visit.params['upload'] ?? '', callerOf(visit).account.name);
-  if (kept === undefined) throw notFound('that sheet does not wait any more; send it again');
+  if (kept === undefined) throw notFound('that sheet is not kept any more; send it again');
   return kept;
 }
 
-/** How the amounts of a sheet are meant, where they can be read in more than one way. */
+/** Asks how the amounts of a sheet are meant, if they can be read in more than one way. */
 export function questionPage(visit: Visit, ports: ConsolePorts): Reply {
   const { id, name, question } = keptOf(visit, ports);
   const { row, text, count, readings } = question;

@@ -1,4 +1,4 @@
-/** The tables and views of the mirror: a list of all, and one of them, filtered, sorted and page by page. */
+/** The list of tables and views of the mirror, and the page of one: filtered, sorted, page by page. */
 import { declaredTypes } from '../../data/column-type.ts';
 import { contentTypes, type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { type InventoryTable, inventory } from '../../data/inventory.ts';
@@ -37,13 +37,13 @@ import {
 } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, type Reply, type Visit } from '../route.ts';
 
-/** Whether people's data are masked for the caller. */
+/** Whether data about people is masked for the caller. */
 export function isMaskedFor({ caller }: Visit): boolean {
   return !seesPeople(caller?.account.roles ?? []);
 }
 
 export const maskedNote = html`<p class="note">
-  What is about people is masked for your roles, here and in downloads. An admin can give you another role.
+  With your roles, data about people is masked, here and in downloads. An admin can give you another role.
 </p>`;
 
 export async function dataPage(visit: Visit, { readers }: ConsolePorts): Promise<Reply> {
@@ -86,23 +86,33 @@ export function dataPath(...parts: readonly (string | number | bigint)[]): strin
   return ['/data', ...parts.map((part) => encodeURIComponent(String(part)))].join('/');
 }
 
-/** Columns whose few values tell most of a table. */
-const telling = ['status', 'is_sent', 'change', 'kind', 'state', 'coupon_type', 'service', 'currency', 'language'];
+/** Columns with few values, which say most about a table. The first that exists is shown beside it. */
+const summaryColumns = [
+  'status',
+  'is_sent',
+  'change',
+  'kind',
+  'state',
+  'coupon_type',
+  'service',
+  'currency',
+  'language',
+];
 
-/** One look at a table: what the address asks for, and the address of another look. */
-interface Look {
+/** What the address of the page asks for, and how to make the address of another view of the same table. */
+interface TableView {
   readonly visit: Visit;
   readonly relation: Relation;
   readonly table: InventoryTable;
   readonly browse: Browse;
   readonly columns: readonly string[];
-  /** The column whose common values stand beside the rows; null where none do. */
+  /** The column whose common values are shown beside the rows; null for none. */
   readonly beside: string | null;
   readonly isMasked: boolean;
   readonly href: (changed: Partial<Browse>, more?: Readonly<Record<string, string>>) => string;
 }
 
-function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
+function viewOf(visit: Visit, { readers }: ConsolePorts): TableView {
   const name = visit.params['relation'] ?? '';
   const relations = readers.read((snapshot) => snapshot.relations());
   const relation = relations.find((each) => each.name === name);
@@ -111,8 +121,8 @@ function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
   const browse = browseOf(name, visit.query);
   const isMasked = isMaskedFor(visit);
   const known = relation.columns.map((column) => column.name);
-  const wanted = visit.query.get('beside') ?? telling.find((each) => known.includes(each)) ?? '';
-  const beside = known.includes(wanted) && !(isMasked && isPersonal(name, wanted)) ? wanted : null;
+  const chosen = visit.query.get('beside') ?? summaryColumns.find((each) => known.includes(each)) ?? '';
+  const beside = known.includes(chosen) && !(isMasked && isPersonal(name, chosen)) ? chosen : null;
   return {
     visit,
     relation,
@@ -123,7 +133,7 @@ function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
     isMasked,
     href: (changed, more = {}) => {
       const query = browseQuery({ ...browse, from: null, ...changed });
-      if (visit.query.has('beside')) query.set('beside', wanted);
+      if (visit.query.has('beside')) query.set('beside', chosen);
       for (const [key, value] of Object.entries(more)) query.set(key, value);
       const text = query.toString();
       return `${visit.link(dataPath(name))}${text === '' ? '' : `?${text}`}`;
@@ -133,13 +143,13 @@ function lookOf(visit: Visit, { readers }: ConsolePorts): Look {
 
 export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { readers } = ports;
-  const look = lookOf(visit, ports);
-  const { browse, beside, isMasked, table, relation } = look;
+  const view = viewOf(visit, ports);
+  const { browse, beside, isMasked, table, relation } = view;
   const head = html`<p>${table.summary}</p>
     ${isMasked ? maskedNote : null}`;
-  if (visit.refusal !== null) return page(relation.name, html`${head} ${filterForm(look)}`);
+  if (visit.refusal !== null) return page(relation.name, html`${head} ${filterForm(view)}`);
   const found = await readers.part({ part: 'page', browse }, isMasked, visit.signal);
-  if (found.rows.length > 0) await noteView(visit, ports, relation.name, personIn(look));
+  if (found.rows.length > 0) await noteView(visit, ports, relation.name, personIn(view));
   const values =
     beside === null
       ? null
@@ -149,8 +159,8 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
         );
   const body = html`${head}
     <div class="beside">
-      <div>${filterForm(look)} ${rowsTag(look, found)} ${pagerTag(look, found)} ${downloadsTag(look)}</div>
-      <aside aria-label="Common values">${values === null ? null : valuesTag(look, beside ?? '', values)}</aside>
+      <div>${filterForm(view)} ${rowsTag(view, found)} ${pagerTag(view, found)} ${downloadsTag(view)}</div>
+      <aside aria-label="Common values">${values === null ? null : valuesTag(view, beside ?? '', values)}</aside>
     </div>
     <h2>Columns</h2>
     ${tableTag(
@@ -165,7 +175,7 @@ export async function relationPage(visit: Visit, ports: ConsolePorts): Promise<R
   return page(relation.name, body);
 }
 
-/** Whoever looks at what is kept of one person is on record. */
+/** Records in the journal that the caller looked at the data of one person. */
 export async function noteView(
   visit: Visit,
   ports: ConsolePorts,
@@ -176,8 +186,8 @@ export async function noteView(
   await ports.journal.by(actorOf(visit, ports)).viewed(user, relation === 'emails' ? 'emails' : 'record');
 }
 
-/** Whose data are looked at where the rows are those of one person. */
-function personIn({ relation, browse }: Look): RecordKey | undefined {
+/** The person whose data is shown, if the filter selects one person. */
+function personIn({ relation, browse }: TableView): RecordKey | undefined {
   const of = browse.filters.find(
     ({ column, operator }) =>
       operator === 'is' && (column === 'user_id' || (column === 'id' && /^users(?:_|$)/.test(relation.name))),
@@ -185,7 +195,7 @@ function personIn({ relation, browse }: Look): RecordKey | undefined {
   return of === undefined ? undefined : writtenId(of.value.trim());
 }
 
-function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look): Html {
+function filterForm({ visit, relation, browse, columns, beside, isMasked }: TableView): Html {
   const named = relation.columns.map(({ name }) => name);
   const open = named.filter((name) => !(isMasked && isPersonal(relation.name, name)));
   const columnSelect = (label: string, name: string, chosen: string, none: string): Html =>
@@ -225,7 +235,7 @@ function filterForm({ visit, relation, browse, columns, beside, isMasked }: Look
   </form>`;
 }
 
-function rowsTag({ visit, relation, table, browse, isMasked, href }: Look, { columns, rows }: BrowsePage): Html {
+function rowsTag({ visit, relation, table, browse, isMasked, href }: TableView, { columns, rows }: BrowsePage): Html {
   const types = declaredTypes(columns, [relation], { relation: relation.name });
   const { sort } = browse;
   const shown = columns.map(({ name }, at): Column<Row> => {
@@ -241,10 +251,10 @@ function rowsTag({ visit, relation, table, browse, isMasked, href }: Look, { col
       sideOf(types[at]),
     ];
   });
-  return tableTag<Row>(`Rows of ${relation.name}`, shown, rows, 'No row is like that.');
+  return tableTag<Row>(`Rows of ${relation.name}`, shown, rows, 'No rows match.');
 }
 
-/** The cell as a link to the record that it names. */
+/** Makes a cell that is the id of a record a link to it. */
 export function linked({ link }: Visit, relation: string, column: string, cell: Cell, tag: Part): Part {
   const to = recordNamed(relation, column);
   return to === null || typeof cell !== 'bigint' || cell < 1n ? tag : anchor(link(dataPath(to, cell)), tag);
@@ -257,7 +267,7 @@ function recordNamed(relation: string, column: string): string | null {
   return column === 'id' && isResourceName(of) ? of : null;
 }
 
-function pagerTag({ browse, href }: Look, { rows, next, previous }: BrowsePage): Html {
+function pagerTag({ browse, href }: TableView, { rows, next, previous }: BrowsePage): Html {
   const to = (values: readonly Cell[] | null, isBefore: boolean, words: string, rel: string): Part =>
     values === null
       ? null
@@ -269,19 +279,23 @@ function pagerTag({ browse, href }: Look, { rows, next, previous }: BrowsePage):
   </p>`;
 }
 
-function downloadsTag({ relation, visit, browse }: Look): Html {
+function downloadsTag({ relation, visit, browse }: TableView): Html {
   const query = (format: ExportFormat): string => {
     const parts = browseQuery({ ...browse, from: null });
     parts.set('format', format);
     return `${visit.link(dataPath(relation.name, 'download'))}?${parts.toString()}`;
   };
   return html`<p>
-    Download all rows that this filter finds:
+    Download all rows that the filter finds:
     ${exportFormats.map((format) => html`<a href="${query(format)}">${format}</a> `)}
   </p>`;
 }
 
-function valuesTag({ href, browse, relation }: Look, column: string, values: readonly CommonValue[] | undefined): Html {
+function valuesTag(
+  { href, browse, relation }: TableView,
+  column: string,
+  values: readonly CommonValue[] | undefined,
+): Html {
   const heading = html`<h2>${column}</h2>`;
   if (values === undefined) {
     return html`${heading}
@@ -313,16 +327,16 @@ function valuesTag({ href, browse, relation }: Look, column: string, values: rea
   )}`;
 }
 
-/** What the page shows, all pages of it, as a file. */
+/** All rows that the filter finds, as a file. */
 export async function downloadData(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const look = lookOf(visit, ports);
-  const { browse, isMasked, relation } = look;
+  const view = viewOf(visit, ports);
+  const { browse, isMasked, relation } = view;
   const what = ports.readers.read((snapshot) => exportOf(snapshot, browse, isMasked), isMasked);
-  await noteView(visit, ports, relation.name, personIn(look));
+  await noteView(visit, ports, relation.name, personIn(view));
   return downloadOf(visit, ports, relation.name, what);
 }
 
-/** The rows as a file of the format that the address names. @param timeoutMs how long the mirror may be waited for */
+/** The rows as a file in the format that the address names. @param timeoutMs limit for reading the mirror */
 export async function downloadOf(
   visit: Visit,
   { readers, clock }: ConsolePorts,
@@ -330,15 +344,15 @@ export async function downloadOf(
   what: SourceRequest,
   timeoutMs?: number,
 ): Promise<Reply> {
-  const wanted = visit.query.get('format') ?? 'csv';
-  const format = exportFormats.find((each) => each === wanted);
+  const asked = visit.query.get('format') ?? 'csv';
+  const format = exportFormats.find((each) => each === asked);
   if (format === undefined) {
-    throw new UsageError(`there is no format "${wanted}"`, { advice: `Take one of: ${exportFormats.join(', ')}.` });
+    throw new UsageError(`there is no format "${asked}"`, { advice: `Use one of: ${exportFormats.join(', ')}.` });
   }
   const form = { format, raw: false, compression: null, bom: format === 'csv' };
   const job = { kind: 'export', request: { what, form }, isMasked: isMaskedFor(visit) } as const;
   const chunks = readers.chunks(job, { signal: visit.signal, timeoutMs });
-  // Before the response begins: what is wrong with the question is a page and no broken file.
+  // Read before the response begins, so that a mistake in the request becomes a page, not a broken file.
   const first = await chunks.next();
   const file = `${name}-${dayOf(clock.now())}.${format}`;
   return { kind: 'file', name: file, type: contentTypes[format], chunks: withFirst(first, chunks) };

@@ -1,4 +1,4 @@
-/** The first page: how fresh everything is, what is wrong and what to do, what runs, and which batches wait for the reader. */
+/** The first page: freshness, problems and what to do about them, runs and jobs, and the batches that wait for the caller. */
 import type { MirrorStatus } from '../../mirror/open-status.ts';
 import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
@@ -18,12 +18,12 @@ export async function homePage(visit: Visit, ports: ConsolePorts): Promise<Reply
       ? html`${status.problems.length === 0 ? goodTag(status.mirror) : problemTags(status.problems, visit)}
         ${freshnessTag(status.mirror, worker, ports)} ${runsTag(status.mirror, worker, visit)}`
       : html`${problemTag(status.mirror.message, status.mirror.advice)} ${startLinks(visit)}`;
-  const whole = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
+  const all = html`${await waitingBatches(visit, ports)} ${body} ${jobsTag(worker, visit)} ${fleetTag(worker.fleet)}
   ${serversTag(await ports.servers(), ports)}`;
-  return page('Home', whole, { refresh: mirror instanceof FileError ? 10 : 60 });
+  return page('Home', all, { refresh: mirror instanceof FileError ? 10 : 60 });
 }
 
-/** All of the config file where there are several; each has a console of its own. */
+/** The servers of the config file, if there are several. Each one has its own console. */
 function serversTag(servers: readonly ServerState[], { settings, clock }: ConsolePorts): Html {
   if (servers.length < 2) return html``;
   const isThis = ({ profile }: ServerState) => profile === (settings.profile ?? null);
@@ -51,12 +51,15 @@ function goodTag({ runs: [last] }: MirrorStatus): Html {
   </p>`;
 }
 
-/** Each with what to do: the command of the terminal, and below the last that it helps, the page of the console that does the same. */
+/**
+ * The problems, each with a command for the terminal, and with a link to the page that does the same. If several problems in a row have
+ * the same link, it follows the last one.
+ */
 function problemTags(problems: readonly StatusProblem[], visit: Visit): Html {
   const steps = problems.map((each) => stepTag(each, visit));
-  const later = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
+  const isRepeated = (at: number): boolean => String(steps[at]) === String(steps[at + 1]);
   return html`<h2>What is wrong</h2>
-    ${problems.map(({ problem, next }, at) => html`${problemTag(problem, next)} ${later(at) ? null : steps[at]}`)}`;
+    ${problems.map(({ problem, next }, at) => html`${problemTag(problem, next)} ${isRepeated(at) ? null : steps[at]}`)}`;
 }
 
 function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null {
@@ -68,14 +71,14 @@ function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null 
   return html`<p><a class="button" href="${link('/runs/new', { what: 'sync' })}">Sync…</a></p>`;
 }
 
-/** A card a resource; the bound in words, since a time alone says little. */
+/** A card for each resource, which explains what its time means. */
 function freshnessTag({ resources }: MirrorStatus, { freshness }: WorkerStatus, { clock }: ConsolePorts): Html {
   return html`<h2>How fresh</h2>
     <ul class="cards">
       ${resourceNames.map((name) => {
         const { live, fresh_as_of, open_problems } = resources[name];
         const isFresh = freshness.resources[name]?.is_fresh ?? fresh_as_of !== null;
-        const state = fresh_as_of === null ? 'not read whole yet' : isFresh ? 'fresh enough' : 'too old';
+        const state = fresh_as_of === null ? 'not complete yet' : isFresh ? 'fresh enough' : 'too old';
         const open = open_problems.length;
         return html`<li class="card">
           <h3>${name}</h3>
@@ -110,8 +113,8 @@ function runsTag({ runs, running }: MirrorStatus, { jobs, shared_store: shared }
       ${
         next === undefined
           ? shared?.problem
-            ? 'Which run comes next is not known while the shared store is away.'
-            : 'No run is due: no worker runs, or it has no job whose time comes.'
+            ? 'The next run is not known, because the shared store cannot be reached.'
+            : 'No run is due: no worker is running, or it has no jobs.'
           : html`Next: ${next.job}, ${timeTag(next.next_at)}.`
       }
     </p>
@@ -124,7 +127,7 @@ function runsTag({ runs, running }: MirrorStatus, { jobs, shared_store: shared }
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
       runs,
-      'Nothing was read yet.',
+      'There are no runs yet.',
     )}
     ${startLinks(visit)}`;
 }
@@ -137,8 +140,8 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
   if (worker === null && jobs.length === 0) return html``;
   const owner =
     worker === null
-      ? problemTag('No worker runs.', 'The jobs of the config file are run by `admin-mirror schedule`.')
-      : html`<p>The worker runs on ${worker.host} since ${timeTag(worker.acquiredAt)}.</p>`;
+      ? problemTag('No worker is running.', '`admin-mirror schedule` runs the jobs of the config file.')
+      : html`<p>The worker has been running on ${worker.host} since ${timeTag(worker.acquiredAt)}.</p>`;
   return html`<h2>Jobs</h2>
     ${owner}
     ${tableTag<JobStatus>(
@@ -154,7 +157,7 @@ function jobsTag({ worker, jobs }: WorkerStatus, { link }: Visit): Html {
     )}`;
 }
 
-/** Where several machines share a store. */
+/** The workers of a shared store. */
 function fleetTag(fleet: WorkerStatus['fleet']): Html {
   if (fleet.length === 0) return html``;
   return html`<h2>Workers of all machines</h2>

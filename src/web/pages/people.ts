@@ -1,4 +1,4 @@
-/** Accounts: who there is, what each may do, who is signed in. The rules are those of src/people. */
+/** Accounts: their roles, states and sessions. src/people has the rules. */
 import { type Account, isRole, type Role, roles, roleWords, actorText } from '../../model/actor.ts';
 import { wordsIn } from '../../model/text.ts';
 import type { ListedAccount } from '../../people/people.ts';
@@ -28,7 +28,7 @@ export async function peoplePage({ link, form }: Visit, ports: ConsolePorts): Pr
         <legend>Roles</legend>
         ${choiceTags('role', roles, form.getAll('role'), roleWords)}
       </fieldset>
-      ${textField('Accounts of the system that the person uses, separated by commas; empty where there are none', 'os_users', html`value="${form.get('os_users')}"`)}
+      ${textField('Operating-system accounts of the person, separated by commas; leave it empty if there are none', 'os_users', html`value="${form.get('os_users')}"`)}
       <p>${newPasswordField('First password')}</p>
       <button>Add</button>
     </form>`;
@@ -48,7 +48,9 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
   const sessions = await ports.sessions.list(name);
   const at = (what: string) => link(`/people/${name}/${what}`);
   const listed = (await ports.people.accounts()).find((each) => each.name === name);
-  const body = html`<p>${listed === undefined ? stateTag(state) : stateOf(listed)}. Uses ${systemWords(osUsers)}.</p>
+  const body = html`<p>
+      ${listed === undefined ? stateTag(state) : stateOf(listed)}. Operating-system accounts: ${osUsersText(osUsers)}.
+    </p>
     <form method="post" action="${at('roles')}">
       <fieldset>
         <legend>Roles</legend>
@@ -57,7 +59,7 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
       <button>Set the roles</button>
     </form>
     <form method="post" action="${at('os-users')}">
-      ${textField('Accounts of the system, separated by commas; empty where there are none', 'os_users', html`value="${osUsers?.join(', ')}"`)}
+      ${textField('Operating-system accounts, separated by commas; leave it empty if there are none', 'os_users', html`value="${osUsers?.join(', ')}"`)}
       <button>Set these accounts</button>
     </form>
     <form method="post" action="${at('password')}">
@@ -66,14 +68,14 @@ export async function accountPage(visit: Visit, ports: ConsolePorts): Promise<Re
     </form>
     ${state === 'active' ? buttonForm(at('disable'), 'Disable the account', 'danger') : buttonForm(at('enable'), 'Enable the account')}
     <h2>Signed in</h2>
-    ${tableTag('Sessions', sessionColumns, sessions, 'Nobody is signed in to it.')}
+    ${tableTag('Sessions', sessionColumns, sessions, 'Nobody is signed in with this account.')}
     ${sessions.length === 0 ? null : buttonForm(at('sign-out'), 'End these sessions', 'quiet')}`;
   return page(name, body);
 }
 
-function systemWords(osUsers: Account['osUsers']): string {
-  if (osUsers === null) return 'accounts of the system that nobody has named';
-  return osUsers.length === 0 ? 'no account of the system' : `the accounts ${osUsers.join(', ')} of the system`;
+function osUsersText(osUsers: Account['osUsers']): string {
+  if (osUsers === null) return 'not recorded';
+  return osUsers.length === 0 ? 'none' : osUsers.join(', ');
 }
 
 async function accountOf({ params }: Visit, { people }: ConsolePorts): Promise<Account> {
@@ -102,8 +104,8 @@ const changes: Readonly<
   Record<string, (people: ConsolePorts['people'], account: Account, form: URLSearchParams) => Promise<unknown>>
 > = {
   roles: (people, { name, roles: own }, form) => {
-    const wanted = rolesIn(form);
-    return people.changeRoles(name, { add: wanted, remove: own.filter((role) => !wanted.includes(role)) });
+    const chosen = rolesIn(form);
+    return people.changeRoles(name, { add: chosen, remove: own.filter((role) => !chosen.includes(role)) });
   },
   'os-users': (people, { name }, form) => people.setOsUsers(name, osUsersIn(form)),
   password: (people, { name }, form) => changePassword(people, name, async () => form.get('new') ?? ''),
@@ -114,9 +116,9 @@ const changes: Readonly<
 export async function changePerson(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const account = await accountOf(visit, ports);
   const actor = actorOf(visit, ports);
-  const what = visit.params['change'] ?? '';
-  const change = Object.hasOwn(changes, what) ? changes[what] : undefined;
-  if (what === 'sign-out') await ports.sessions.end({ account: account.name }, actor);
+  const name = visit.params['change'] ?? '';
+  const change = Object.hasOwn(changes, name) ? changes[name] : undefined;
+  if (name === 'sign-out') await ports.sessions.end({ account: account.name }, actor);
   else if (change === undefined) throw notFound();
   else await change(ports.people.by(actor), account, visit.form);
   return redirect(visit.link(`/people/${account.name}`));

@@ -1,4 +1,4 @@
-/** One record: all its fields, how they came to be, what belongs to it, and what the server says of it now. */
+/** One record: its fields, history and related records, and a comparison with the server. */
 import { recordIn } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { openApi } from '../../api/open.ts';
@@ -32,25 +32,23 @@ import {
 import { type ConsolePorts, dayIn, notFound, page, type Reply, type Visit } from '../route.ts';
 import { dataPath, isMaskedFor, linked, maskedNote, noteView } from './data.ts';
 
-interface Named {
+interface RecordId {
   readonly resource: ResourceName;
   readonly id: RecordKey;
 }
 
-function namedIn({ params }: Visit): Named {
+function recordIdIn({ params }: Visit): RecordId {
   const { relation = '', id: text = '' } = params;
   const id = writtenId(text);
   if (!isResourceName(relation)) {
-    throw notFound(
-      `only records of users, packages, emails and coupons have a page, and "${relation}" is none of them`,
-    );
+    throw notFound(`only users, packages, emails and coupons have a page for each record; "${relation}" has none`);
   }
   if (id === undefined) throw notFound(`"${text}" is not an id`);
   return { resource: relation, id };
 }
 
 export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { resource, id } = namedIn(visit);
+  const { resource, id } = recordIdIn(visit);
   const { readers, journal } = ports;
   const { link } = visit;
   const isMasked = isMaskedFor(visit);
@@ -73,25 +71,25 @@ export async function recordPage(visit: Visit, ports: ConsolePorts): Promise<Rep
     ${warning === null ? null : html`<p class="note">${warning}</p>`}
     ${isLive ? null : html`<p class="note">${stateTag('The server no longer has this record.', 'bad')}</p>`}
     ${stateOf(fields, at)} ${fields === null ? null : fieldsTag(resource, fields, relations, visit)}
-    ${isMasked ? null : postForm(link(dataPath(resource, id, 'live')), readIt)}
+    ${isMasked ? null : postForm(link(dataPath(resource, id, 'live')), readLive)}
     ${related.map((each) => relatedTag(each, id, relations, visit))}
     ${resource === 'users' && !isMasked ? rowsTag(rows, visit) : null} ${changesTag(resource, changes)}`;
   return page(`${singular} ${id}`, body);
 }
 
-function personIn({ resource, id }: Named, fields: readonly RecordField[] | null): RecordKey | undefined {
+function personIn({ resource, id }: RecordId, fields: readonly RecordField[] | null): RecordKey | undefined {
   const owner = fields?.find(({ name }) => name === 'user_id')?.value;
   return resource === 'users' ? id : typeof owner === 'bigint' ? writtenId(String(owner)) : undefined;
 }
 
 function stateOf(fields: readonly RecordField[] | null, at: string | null): Html {
   if (at === null) {
-    return fields === null ? html`<p>Its last state stands at the top of its history below.</p>` : html``;
+    return fields === null ? html`<p>Its last state is at the top of its history below.</p>` : html``;
   }
   const then = timeTag(at);
   return fields === null
-    ? html`<p class="note">The mirror did not hold it at ${then}.</p>`
-    : html`<p class="note">As the mirror held it at ${then}.</p>`;
+    ? html`<p class="note">The mirror did not have it at ${then}.</p>`
+    : html`<p class="note">As the mirror had it at ${then}.</p>`;
 }
 
 function fieldsTag(
@@ -146,7 +144,9 @@ function relatedTag(
       ]),
       rows,
     )}
-    <p><a href="${all}">${hasMore ? `All of them, not only these ${rows.length}` : 'As a table of their own'}</a></p>`;
+    <p>
+      <a href="${all}">${hasMore ? `Show all, not only these ${rows.length}` : 'Show them in a separate table'}</a>
+    </p>`;
 }
 
 function rowsTag(rows: readonly UserRow[], { link, offers }: Visit): Html {
@@ -201,16 +201,16 @@ function changesTag(resource: ResourceName, changes: readonly ReportedChange[]):
         ['After', ({ field, change, after }) => (change.change === 'deleted' ? null : value(field, after))],
       ],
       rows,
-      'No change of it is known.',
+      'No changes are known.',
     )}`;
 }
 
-const readIt = html`<button class="quiet">Read it from the server</button>
+const readLive = html`<button class="quiet">Read it from the server</button>
   <span class="soft">This costs one request.</span>`;
 
-/** What one request to the server says of the record, beside what the mirror holds. */
+/** Reads the record from the server with one request, and shows it beside the mirror's. */
 export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  const { resource, id } = namedIn(visit);
+  const { resource, id } = recordIdIn(visit);
   const { readers, clock } = ports;
   const { singular } = resourceOf(resource);
   const served = await servedRecord(resource, id, visit.signal, ports);
@@ -222,7 +222,7 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
     const words =
       served === 'absent'
         ? `The server has no such ${singular}.`
-        : `The server's response does not show this ${singular}, and says nothing of whether it has one.`;
+        : `The server's response does not show this ${singular}, and does not say whether it exists.`;
     return page(
       title,
       html`<p class="note">${words}</p>
@@ -246,7 +246,7 @@ export async function liveRecord(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(title, body);
 }
 
-/** Each field as the server and the mirror have it; of those that the mirror does not know, what the server has. */
+/** Each field as the server and the mirror have it, including fields of the server that the mirror does not know. */
 function compared(resource: ResourceName, served: ServedRecord, held: readonly RecordField[] | null) {
   const { fields } = resourceOf(resource);
   const known = new Set(fields.map(({ name }) => name));
@@ -271,10 +271,10 @@ function compared(resource: ResourceName, served: ServedRecord, held: readonly R
   ];
 }
 
-/** Somebody waits in front of a browser. */
-const patience = { attempts: 2 };
+/** Few attempts, because somebody is waiting in front of a browser. */
+const retries = { attempts: 2 };
 
-/** `absent`: the server says that there is none. `not shown`: the response is about something else. */
+/** Requests the record. `absent`: the server says that it does not exist. `not shown`: the response has something else. */
 async function servedRecord(
   resource: ResourceName,
   id: RecordKey,
@@ -282,15 +282,15 @@ async function servedRecord(
   { settings, log, clock }: ConsolePorts,
 ): Promise<ServedRecord | 'absent' | 'not shown'> {
   return withReleases(async (releases) => {
-    // Whoever reads here decides by it what becomes of an open row.
+    // No cache: people use this page to decide the outcome of an open row.
     const client = withoutCache(openApi({ settings, log, clock }, releases));
     if (resource !== 'users') {
       const filters = [{ key: 'id', value: id }] as const;
-      const { records, total } = await client.list(resource, { filters, paginate: 15 }, signal, patience);
+      const { records, total } = await client.list(resource, { filters, paginate: 15 }, signal, retries);
       return records.find((each) => recordKey(each) === id) ?? (total === 0 ? 'absent' : 'not shown');
     }
     try {
-      const record = recordIn((await client.getUser(id, [], signal, patience)).body);
+      const record = recordIn((await client.getUser(id, [], signal, retries)).body);
       return isRecord(record) && recordKey(record) === id ? record : 'not shown';
     } catch (error) {
       if (error instanceof NotFound) return 'absent';

@@ -1,4 +1,4 @@
-/** Saved reports and statements of one's own: a form, the rows, a picture, and files of them. The address says everything. */
+/** Saved reports and SQL: a form, the rows, a picture, and downloads. The address of the page holds all parameters. */
 import { text } from 'node:stream/consumers';
 import { type ExportFormat, exportFormats } from '../../data/formats.ts';
 import { inventory, type InventoryTable } from '../../data/inventory.ts';
@@ -26,13 +26,13 @@ import {
 import { type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 import { downloadOf, isMaskedFor, maskedNote } from './data.ts';
 
-const shownRows = 200;
+const maxShownRows = 200;
 
-/** Seconds that a statement may take, as the form offers them; the first stands where none is chosen. */
+/** The time limits for a statement in the form, in seconds; the first is the default. */
 const limits = [30, 60, 300] as const;
 const downloadMs = 10 * minuteMs;
 
-/** Whoever may not see people's data could look for a person by a text. */
+/** Whether the caller may use the report. With a text parameter, somebody who sees only masks could search for a person. */
 function isOpenTo(visit: Visit, { parameters }: Report): boolean {
   return !isMaskedFor(visit) || parameters.every(({ type }) => type !== 'text');
 }
@@ -47,13 +47,13 @@ export async function reportsPage(visit: Visit, { settings }: ConsolePorts): Pro
     'Saved reports',
     [
       ['Report', ({ name, title }) => anchor(link(`/reports/${name}`), title)],
-      ['What it tells', ({ description }) => prose(description)],
+      ['What it shows', ({ description }) => prose(description)],
       [
-        'Comes',
+        'Origin',
         ({ name, origin }) =>
           origin === 'shipped'
-            ? 'with the program'
-            : `your own${replaced.includes(name) ? ', in place of one that comes with the program' : ''}`,
+            ? 'admin-mirror'
+            : `your own${replaced.includes(name) ? ', replaces one of admin-mirror' : ''}`,
       ],
     ],
     reports.filter((each) => isOpenTo(visit, each)),
@@ -68,11 +68,11 @@ async function reportOf(visit: Visit, { settings }: ConsolePorts): Promise<Repor
     throw notFound('there is no such report');
   }
   const found = reportNamed(reports, name);
-  if (!isOpenTo(visit, found)) throw notFound('this report looks for a text, which your roles may not');
+  if (!isOpenTo(visit, found)) throw notFound('this report searches for a text, which your roles do not allow');
   return found;
 }
 
-/** Fields of the form that are parameters; one that is left empty has its default. */
+/** Returns the parameters in the form. An empty field is left out, and gets its default. */
 function givenIn(query: URLSearchParams, { parameters }: Report): Map<string, string> {
   return new Map(
     parameters.flatMap(({ name }): [string, string][] => {
@@ -92,14 +92,14 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   const { name, title, description, parameters, columns, chart } = report;
   const here = `/reports/${name}`;
   const given = Object.fromEntries([...givenIn(query, report)].map(([key, value]) => [`p.${key}`, value]));
-  const isAsked = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
+  const isComplete = Object.keys(given).length > 0 || parameters.every((each) => each.default !== undefined);
   const form = html`<p>${prose(description)}</p>
     ${isMaskedFor(visit) ? maskedNote : null}
     <form method="get" action="${link(here)}" class="fields">
       ${parameters.map((each) => parameterTag(each, query.get(`p.${each.name}`) ?? ''))}
       ${parameters.length === 0 ? null : html`<button>Show</button>`}
     </form>`;
-  if (!isAsked) return page(title, form);
+  if (!isComplete) return page(title, form);
   const { shown, status } = await shownOrWhyNot(ports, async () => {
     const request = requestOf(report, visit, ports);
     const { preview, warnings } = await previewOf(visit, ports, request);
@@ -114,7 +114,7 @@ export async function reportPage(visit: Visit, ports: ConsolePorts): Promise<Rep
   return page(title, html`${form} ${shown}`, { status });
 }
 
-/** What is to be shown; or what is wrong with it, beside the form in which it can be put right. */
+/** Shows the result; or the reason why there is none, so that the form stays on the page and can be corrected. */
 async function shownOrWhyNot(ports: ConsolePorts, show: () => Promise<Html>) {
   try {
     return { shown: await show(), status: 200 };
@@ -128,7 +128,7 @@ function parameterTag({ name, type, default: standing, meaning }: ReportParamete
   const field =
     type === 'flag'
       ? html`<select name="p.${name}">
-          ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `usual (${standing ?? 'none'})` : each))}
+          ${['', '0', '1'].map((each) => optionTag(each, value, each === '' ? `default (${standing ?? 'none'})` : each))}
         </select>`
       : html`<input
           name="p.${name}"
@@ -180,11 +180,11 @@ export async function sqlPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
   return page('SQL', body, { status });
 }
 
-/** What the pressed button asks for. */
+/** The result of the button that was pressed. */
 async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<Html> {
   const { query, link } = visit;
   if (sql.trim() === '') {
-    return html`<p class="soft">Nothing that you write here changes anything: only statements that read are run.</p>`;
+    return html`<p class="soft">You cannot change anything here: only statements that read are run.</p>`;
   }
   const seconds = secondsIn(query);
   const chosen = { sql, limit: seconds === limits[0] ? null : seconds };
@@ -195,7 +195,7 @@ async function sqlTag(visit: Visit, ports: ConsolePorts, sql: string): Promise<H
       <pre class="code scroll" tabindex="0" role="region" aria-label="Plan">${plan}</pre>`;
   }
   if (doing === 'picture') {
-    // Drawn once here, so that what cannot be drawn is told in words.
+    // Drawn once here, so that an error appears as text.
     await textOf(visit, ports, { kind: 'chart', what: { sql }, to: 'svg' });
     return pictureTag(link('/sql/picture', chosen), `The picture of: ${sql.slice(0, 300)}`);
   }
@@ -217,7 +217,7 @@ function secondsIn(query: URLSearchParams): number {
   return limits.find((each) => String(each) === query.get('limit')) ?? limits[0];
 }
 
-/** The statement of the address; who asks for a part of none is led to the form. */
+/** Returns the statement in the address; without one, a redirect to the form. */
 function sqlOr({ query, link }: Visit): string | Reply {
   const sql = query.get('sql') ?? '';
   return sql.trim() === '' ? redirect(link('/sql')) : sql;
@@ -233,9 +233,9 @@ export async function sqlDownload(visit: Visit, ports: ConsolePorts): Promise<Re
   return typeof sql === 'string' ? downloadOf(visit, ports, 'query', { sql }, downloadMs) : sql;
 }
 
-type What = { readonly sql: string } | ReportRequest;
+type Query = { readonly sql: string } | ReportRequest;
 
-/** What the job gives, whole: its parts are bounded by their jobs. */
+/** Returns the whole output of the job. The jobs here limit their output. */
 async function textOf(
   visit: Visit,
   { readers }: ConsolePorts,
@@ -250,15 +250,15 @@ async function textOf(
 async function previewOf(
   visit: Visit,
   ports: ConsolePorts,
-  what: What,
+  what: Query,
 ): Promise<{ preview: Preview; warnings: string[] }> {
   const warnings: string[] = [];
-  const job: ReadingJob = { kind: 'preview', what, rows: shownRows };
+  const job: ReadingJob = { kind: 'preview', what, rows: maxShownRows };
   const preview = JSON.parse(await textOf(visit, ports, job, (words) => void warnings.push(words))) as Preview;
   return { preview, warnings };
 }
 
-async function pictureOf(visit: Visit, ports: ConsolePorts, what: What): Promise<Reply> {
+async function pictureOf(visit: Visit, ports: ConsolePorts, what: Query): Promise<Reply> {
   return { kind: 'picture', svg: await textOf(visit, ports, { kind: 'chart', what, to: 'svg' }) };
 }
 
@@ -274,18 +274,18 @@ function downloadsTag(link: (format: ExportFormat) => string): Html {
 
 const amounts = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
-/** @param money columns that hold amounts, which are shown to the cent */
+/** @param money columns with amounts, which are shown to the cent */
 function previewTag(
   title: string,
   { columns, rows, more, isCut }: Preview,
   money: ReadonlySet<string> = new Set(),
 ): Html {
   const all = rows.length + more;
-  const word =
+  const count =
     more === 0
       ? counted(rows.length, 'row')
       : `The first ${grouped(rows.length)} of ${isCut ? `more than ${grouped(all)}` : counted(all, 'row')}. The downloads have all of them.`;
-  return html`<p class="soft">${word}</p>
+  return html`<p class="soft">${count}</p>
     ${tableTag<Preview['rows'][number]>(
       title,
       columns.map(({ name, isNumber }, at) => [
@@ -300,6 +300,6 @@ function previewTag(
 
 function cellTag(cell: string | null, isMoney: boolean): Html {
   if (cell === null) return html`<span class="none">–</span>`;
-  // A text cannot turn the direction of what stands beside it.
+  // <bdi>: the text cannot change the text direction beside it.
   return isMoney ? html`${amounts.format(Number(cell))}` : html`<bdi>${cell}</bdi>`;
 }

@@ -1,4 +1,4 @@
-/** One run: what it did and found, how far it is while it goes on, and how it is stopped. */
+/** One run: what it did and found, its progress, and the button that stops it. */
 import { openRun } from '../../mirror/open-status.ts';
 import { actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
@@ -37,14 +37,14 @@ interface Found {
   readonly sync: Awaited<ReturnType<typeof openRun>>;
 }
 
-/** What is on record of the run: as a sync, as what a job or a person began, or as both. Throws a NotFoundError. */
+/** Finds the run among the syncs and among the runs of jobs and people; it may be in both. Throws a NotFoundError. */
 async function findRun({ settings, clock }: ConsolePorts, run: string): Promise<Found> {
   const job = (await withReleases((releases) => openJobRun(settings, run, clock, releases))) ?? null;
   let sync: Found['sync'] = null;
   try {
     sync = await withReleases((releases) => openRun(settings, run, clock, releases));
   } catch (error) {
-    // The first sync has only just begun to make the mirror.
+    // The first sync may not have created the mirror yet.
     if (!(error instanceof FileError) || job === null) throw error;
   }
   if (job === null && sync === null) throw notFound('there is no such run');
@@ -76,7 +76,7 @@ function stopTag({ link, offers }: Visit, run: string): Part {
 function elsewhereTag({ sync }: Found): Html {
   const owner = sync?.owner ?? null;
   return html`<p class="soft">
-    It was not started by this console. Stop it where it
+    This console did not start this run. Stop it where it
     runs${owner === null ? '' : `: process ${owner.pid} on ${owner.host}`}.
   </p>`;
 }
@@ -84,8 +84,8 @@ function elsewhereTag({ sync }: Found): Html {
 function jobTag(job: JobRun): Html {
   const { outcome, problem, command, startedAt, finishedAt, exitCode } = job;
   const isLocked = outcome === 'locked';
-  const waiting = 'Wait for it to end, or stop it, and start this one again.';
-  const why = isLocked ? problemTag(`Another run holds the lock: ${problem}`, waiting) : problemTag(problem ?? '');
+  const advice = 'Wait until that run ends, or stop it. Then start this one again.';
+  const why = isLocked ? problemTag(`Another run must end first: ${problem}`, advice) : problemTag(problem ?? '');
   const code = exitCode === null ? null : html`<span class="soft">exit code ${exitCode}</span>`;
   return html`${problem === null ? null : why}
   ${factsTag([
@@ -102,14 +102,14 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
   const isLost = status === 'running' && !goesOn;
   const isEnded = finished_at !== null;
   return html`${problem === null ? null : problemTag(problem)}
-    ${isLost ? problemTag('Its process is gone, and it was not finished.', 'The next sync goes on where it was.') : null}
+    ${isLost ? problemTag('The process of this run died before it was finished.', 'The next sync continues where it stopped.') : null}
     <h2>The sync</h2>
     ${factsTag([
       ['Outcome', isLost ? stateTag('killed') : stateTag(status)],
-      ['By', actor === null ? html`<span class="none">nobody noted it</span>` : actorText(actor)],
+      ['By', actor === null ? html`<span class="none">not recorded</span>` : actorText(actor)],
       ['Began', timeTag(started_at)],
       ['Ended', timeTag(finished_at)],
-      ['Requests', isEnded ? `${grouped(requests)}, ${counted(retries, 'retry', 'retries')} among them` : null],
+      ['Requests', isEnded ? `${grouped(requests)}, including ${counted(retries, 'retry', 'retries')}` : null],
       ['Responses', isEnded ? Object.entries(answers).map(([code, count]) => `${code}: ${grouped(count)} `) : null],
     ])}
     ${tableTag<[string, ResourceReport]>(
@@ -129,23 +129,23 @@ function syncTag(detail: RunDetail, goesOn: boolean): Html {
     )}
     <h2>Events</h2>
     ${tableTag<MirrorEvent>(
-      'What the run met for the first time',
+      'Unexpected things that this run met for the first time',
       [
         ['When', ({ at }) => timeTag(at)],
         ['Resource', ({ resource }) => resource],
         ['What', ({ kind }) => kind.replaceAll('_', ' ')],
-        ['Of', ({ subject }) => subject],
+        ['Where', ({ subject }) => subject],
         ['Detail', ({ detail: words }) => words],
       ],
       events,
-      'It met nothing new.',
+      'There was nothing unexpected.',
     )}`;
 }
 
-/** What is shown of a run that goes on: the same words in the page and in what follows it. */
-function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
+/** The progress of a run: the same texts in the page and in its events. */
+function progressOf(ports: ConsolePorts, { sync, job }: Found, run: string) {
   const { settings } = ports;
-  if (sync === null) return comparisonWords(ports, job, run);
+  if (sync === null) return comparisonProgress(ports, job, run);
   const { records, expected, requests, expectedRequests, leftMs } = sync.progress;
   return {
     records:
@@ -155,21 +155,21 @@ function progressWords(ports: ConsolePorts, { sync, job }: Found, run: string) {
     requests:
       `${counted(requests, 'request')} sent` +
       (expectedRequests === null ? '' : `, of about ${grouped(Math.max(requests, expectedRequests))}`) +
-      `; reading old records again may cost ${grouped(settings.sync.requestsPerRun)}`,
-    left: leftMs === null ? '' : leftWords(leftMs),
+      `; reading old records again may take up to ${grouped(settings.sync.requestsPerRun)}`,
+    left: leftMs === null ? '' : leftText(leftMs),
     share: expected === null || expected === 0 ? null : Math.min(1, records / expected),
   };
 }
 
-/** A comparison writes nothing that others could look at: it is followed by its log. */
-function comparisonWords({ consoleRuns, clock }: ConsolePorts, job: JobRun | null, run: string) {
+/** The progress of a comparison, from its log: it writes nothing else that others could read. */
+function comparisonProgress({ consoleRuns, clock }: ConsolePorts, job: JobRun | null, run: string) {
   const lines = consoleRuns.lastLines(run);
   const sum = (field: string) =>
     lines
       .filter(({ message }) => message === 'progress')
       .reduce((all, { fields }) => all + (typeof fields[field] === 'number' ? fields[field] : 0), 0);
   const [records, expected, windows, ofWindows] = [sum('records'), sum('expected'), sum('windows'), sum('of_windows')];
-  const said = [
+  const counts = [
     ...(ofWindows === 0 ? [] : [`${grouped(windows)} of ${counted(ofWindows, 'window')} counted`]),
     ...(expected === 0 ? [] : [`${grouped(records)} of ${counted(Math.max(records, expected), 'record')} compared`]),
   ];
@@ -177,19 +177,19 @@ function comparisonWords({ consoleRuns, clock }: ConsolePorts, job: JobRun | nul
   const share = expected > 0 ? Math.min(1, records / expected) : ofWindows > 0 ? windows / ofWindows : null;
   const spentMs = clock.now() - (parseInstant(job?.startedAt ?? '') ?? clock.now());
   return {
-    records: said.length > 0 ? said.join(', ') : (last?.message ?? 'It begins…'),
-    requests: typeof last?.fields['resource'] === 'string' ? `The newest: ${last.fields['resource']}` : '',
-    left: share === null || share === 0 || share === 1 ? '' : leftWords((spentMs * (1 - share)) / share),
+    records: counts.length > 0 ? counts.join(', ') : (last?.message ?? 'Starting…'),
+    requests: typeof last?.fields['resource'] === 'string' ? `Now: ${last.fields['resource']}` : '',
+    left: share === null || share === 0 || share === 1 ? '' : leftText((spentMs * (1 - share)) / share),
     share,
   };
 }
 
-function leftWords(ms: number): string {
+function leftText(ms: number): string {
   return `about ${roughLength(Math.max(secondMs, ms))} left`;
 }
 
 function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: string): Html {
-  const { records, requests, left, share } = progressWords(ports, found, run);
+  const { records, requests, left, share } = progressOf(ports, found, run);
   return html`<section aria-label="Progress" data-events="${link(`/runs/${run}/events`)}">
     <p>${stateTag('running')} <span data-live="records">${records}</span></p>
     <progress
@@ -205,28 +205,28 @@ function progressTag({ link }: Visit, ports: ConsolePorts, found: Found, run: st
 
 export async function runEvents({ params, signal }: Visit, ports: ConsolePorts): Promise<Reply> {
   const { run = '' } = params;
-  // Not before the response begins: whoever asks for what is not there gets a page that says so.
+  // Before the response begins, so that an unknown run gets an error page.
   await findRun(ports, run);
   return {
     kind: 'events',
     events: everySecond(signal, async () => {
       const found = await findRun(ports, run);
-      return isGoingOn(found, ports.consoleRuns.isRunning(run)) ? progressWords(ports, found, run) : null;
+      return isGoingOn(found, ports.consoleRuns.isRunning(run)) ? progressOf(ports, found, run) : null;
     }),
   };
 }
 
-/** Ids and windows that are named of each kind. */
-const mostNamed = 50;
+/** How many ids and windows of each kind the page names. */
+const maxNamed = 50;
 
-/** The findings, where the report is that of a comparison; of any other, nothing. */
+/** The findings of a comparison; nothing for any other report. */
 function verdictTag(report: unknown): Html {
   if (!isVerifyReport(report)) return nothing;
   const { status, requests, resources, deep } = report;
   return html`<h2>What was found</h2>
     <p>
       ${stateTag(status)}
-      ${deep ? 'Every record was compared.' : 'The numbers were compared, and the records where they differ.'}
+      ${deep ? 'Every record was compared.' : 'The counts were compared, and the records wherever the counts differ.'}
       ${counted(requests, 'request')}.
     </p>
     ${
@@ -242,7 +242,7 @@ function verdictTag(report: unknown): Html {
         ['In the mirror', ([, { live }]) => grouped(live), 'number'],
         ['On the server', ([, { server_total: total }]) => (total === null ? 'not counted' : grouped(total)), 'number'],
         ['Windows', ([, { windows }]) => grouped(windows), 'number'],
-        ['Findings', ([, each]) => findingsOf(each, mostNamed).map((line) => html`<p>${line}</p>`)],
+        ['Findings', ([, each]) => findingsOf(each, maxNamed).map((line) => html`<p>${line}</p>`)],
       ],
       Object.entries(resources),
     )}`;

@@ -1,4 +1,4 @@
-/** The runs that there were, and how one is started, with its cost shown before. */
+/** The list of runs, and the page that starts one and shows its cost first. */
 import { openRuns, openWriter } from '../../mirror/open-status.ts';
 import { openPlan, openVerifyPlan } from '../../mirror/open.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
@@ -25,24 +25,24 @@ import {
 } from '../html.ts';
 import { actorOf, type ConsolePorts, notFound, page, redirect, type Reply, type Visit } from '../route.ts';
 
-/** Runs that are looked through, and how many of those that fit are shown. */
-const lookedThrough = 500;
-const shownRuns = 50;
+/** How many runs the filter searches, and how many of its results are shown. */
+const maxSearched = 500;
+const maxShown = 50;
 
-const startWords: Readonly<Record<Startable, { readonly name: string; readonly what: string }>> = {
+const startTexts: Readonly<Record<Startable, { readonly name: string; readonly what: string }>> = {
   sync: {
     name: 'Sync',
     what: 'Reads what is new, the last days again, and as many older records as the budget of requests allows.',
   },
-  quick: { name: 'Quick sync', what: 'Reads only what can have been added, and compares the counts.' },
+  quick: { name: 'Quick sync', what: 'Reads only what may be new, and compares the counts.' },
   verify: {
     name: 'Verify',
-    what: 'Counts the records of each window on the server, and compares those where the numbers differ.',
+    what: 'Counts the records of each window on the server, and compares the records wherever the counts differ.',
   },
   deep: { name: 'Deep verify', what: 'Compares every record with the server, field by field.' },
 };
 
-/** The outcome of a job, or of what was started by hand; a comparison that ran well may have found differences. */
+/** The outcome of a job, or of a run by hand. A comparison with exit code 6 ran well, but found differences. */
 export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCode'>): Html {
   return stateTag(outcome === null ? 'running' : exitCode === 6 ? 'different' : outcome);
 }
@@ -50,35 +50,35 @@ export function jobState({ outcome, exitCode }: Pick<JobRun, 'outcome' | 'exitCo
 export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { query, link } = visit;
   const { settings, clock } = ports;
-  const [wanted, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
+  const [status, by] = [query.get('status') ?? '', (query.get('by') ?? '').trim()];
   const { syncs, problem } = await syncsOrWhy(ports);
-  const jobs = await withReleases((releases) => openJobRuns(settings, lookedThrough, clock, releases));
-  const nothing = (such: string) => (wanted === '' && by === '' ? 'There was none yet.' : such);
-  const isBy = (words: string) => words.toLowerCase().includes(by.toLowerCase());
-  const isWanted = (outcome: string | null) => wanted === '' || (outcome ?? 'running') === wanted;
-  const shown = syncs.filter((run) => isWanted(run.status) && isBy(whoRan(run.actor)));
-  const shownJobs = jobs.filter((job) => isWanted(job.outcome) && isBy(whoBegan(job)));
+  const jobs = await withReleases((releases) => openJobRuns(settings, maxSearched, clock, releases));
+  const emptyText = (withFilter: string) => (status === '' && by === '' ? 'There are none yet.' : withFilter);
+  const isBy = (name: string) => name.toLowerCase().includes(by.toLowerCase());
+  const hasStatus = (outcome: string | null) => status === '' || (outcome ?? 'running') === status;
+  const shown = syncs.filter((run) => hasStatus(run.status) && isBy(whoRan(run.actor)));
+  const shownJobs = jobs.filter((job) => hasStatus(job.outcome) && isBy(whoBegan(job)));
   const found = [...syncs.map(({ status }) => status), ...jobs.map(({ outcome }) => outcome ?? 'running')];
   const outcomes = [...new Set(found)].sort();
   const body = html`${problem} ${startLinks(visit)}
     <form method="get" action="${link('/runs')}" class="fields">
-      ${selectTag('Outcome', 'status', [optionTag('', wanted, 'all'), ...outcomes.map((state) => optionTag(state, wanted))])}
+      ${selectTag('Outcome', 'status', [optionTag('', status, 'all'), ...outcomes.map((state) => optionTag(state, status))])}
       <label>Run by <input name="by" value="${by}" /></label>
       <button>Show</button>
     </form>
     <h2>Syncs</h2>
     ${tableTag<RunReport>(
-      `Syncs, the newest first, ${shownRuns} at the most`,
+      `Syncs, the newest first, at most ${maxShown}`,
       [
         ['Run', ({ run }) => anchor(link(`/runs/${run}`), run)],
-        ['Outcome', ({ status }) => stateTag(status)],
+        ['Outcome', (run) => stateTag(run.status)],
         ['Began', ({ started_at }) => timeTag(started_at)],
         ['Ended', ({ finished_at }) => timeTag(finished_at)],
         ['By', ({ actor }) => whoRan(actor)],
         ['Requests', ({ requests }) => grouped(requests), 'number'],
       ],
-      shown.slice(0, shownRuns),
-      nothing('There is no such sync.'),
+      shown.slice(0, maxShown),
+      emptyText('There is no such sync.'),
     )}
     <h2>Jobs, comparisons and what was started here</h2>
     ${tableTag<JobRun>(
@@ -91,16 +91,16 @@ export async function runsPage(visit: Visit, ports: ConsolePorts): Promise<Reply
         ['By', whoBegan],
         ['Problem', ({ problem }) => problem],
       ],
-      shownJobs.slice(0, shownRuns),
-      nothing('There is no such run.'),
+      shownJobs.slice(0, maxShown),
+      emptyText('There is no such run.'),
     )}`;
   return page('Runs', body, { refresh: 30 });
 }
 
-/** A mirror that is not there yet, or cannot be read, is no reason not to show the rest. */
+/** Reads the syncs. If there is no mirror, or it cannot be read, returns the problem, so that the rest of the page is shown. */
 async function syncsOrWhy({ settings }: ConsolePorts): Promise<{ syncs: readonly RunReport[]; problem: Html | null }> {
   try {
-    const syncs = await withReleases((releases) => openRuns(settings, lookedThrough, releases));
+    const syncs = await withReleases((releases) => openRuns(settings, maxSearched, releases));
     return { syncs, problem: null };
   } catch (error) {
     if (error instanceof FileError) return { syncs: [], problem: problemTag(error.message, error.advice) };
@@ -117,11 +117,11 @@ export function whoBegan({ actor, job, cause }: JobRun): string {
   return cause === 'by_hand' ? `job ${job}, by hand` : `job ${job}`;
 }
 
-/** What the caller may start here; nothing where that is nothing. */
+/** Buttons for the runs that the caller may start; null if there are none. */
 export function startLinks({ offers, link }: Visit): Html | null {
   if (!offers('POST', '/runs')) return null;
   return html`<p class="buttons">
-    ${Object.entries(startWords).map(
+    ${Object.entries(startTexts).map(
       ([kind, { name }]) =>
         html`<a class="button ${kind === 'sync' ? '' : 'quiet'}" href="${link('/runs/new', { what: kind })}"
           >${name}…</a
@@ -132,34 +132,33 @@ export function startLinks({ offers, link }: Visit): Html | null {
 
 function requestIn(fields: URLSearchParams): { readonly what: Startable; readonly resources: readonly ResourceName[] } {
   const what = fields.get('what') ?? '';
-  if (!isStartable(what)) throw notFound('there is no such thing to start');
+  if (!isStartable(what)) throw notFound('there is no such kind of run');
   return { what, resources: fields.getAll('resource').filter(isResourceName) };
 }
 
-/** What would be started, and what it would cost: nothing is sent for it. */
+/** Shows a new run and its cost, without sending a request. */
 export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): Promise<Reply> {
   const { settings } = ports;
   const { what, resources } = requestIn(query.has('what') ? query : new URLSearchParams([...query, ['what', 'sync']]));
-  const { name, what: words } = startWords[what];
-  const named = resources.length === 0 ? resourceNames : resources;
-  const plan = await planOf(ports, what, named);
+  const { name, what: explanation } = startTexts[what];
+  const plan = await planOf(ports, what, resources.length === 0 ? resourceNames : resources);
   const writer = plan === null ? null : await withReleases((releases) => openWriter(settings, releases));
   const isSync = what === 'sync' || what === 'quick';
-  const body = html`<p>${words}</p>
-    ${writer === null || !isSync ? null : problemTag(`Another run holds the lock: ${ownerWords(writer)}`, 'Wait for it to end, or stop it. Two runs never write the mirror at once.')}
+  const body = html`<p>${explanation}</p>
+    ${writer === null || !isSync ? null : problemTag(`Another run must end first: ${ownerText(writer)}`, 'Wait until it ends, or stop it. Only one run at a time can write the mirror.')}
     <form method="post" action="${link('/runs')}">
       <input type="hidden" name="what" value="${what}" />
       <fieldset>
-        <legend>What to read; everything where nothing is chosen</legend>
+        <legend>What to read; if you choose nothing, everything is read</legend>
         ${choiceTags('resource', resourceNames, resources)}
       </fieldset>
       <button class="quiet" formmethod="get" formaction="${link('/runs/new')}">Show the cost</button>
       <h2>What it costs</h2>
-      ${plan === null ? html`<p>There is no mirror yet: everything is read, as many requests as it takes.</p>` : costTag(plan)}
+      ${plan === null ? html`<p>There is no mirror yet, so everything is read. It is not known how many requests that takes.</p>` : costTag(plan)}
       ${
         what === 'sync'
           ? html`<p class="soft">
-              Reading old records again may cost ${counted(settings.sync.requestsPerRun, 'request')} of it
+              Reading old records again may take up to ${counted(settings.sync.requestsPerRun, 'request')} of these
               (<code>sync.requests_per_run</code>).
             </p>`
           : null
@@ -175,7 +174,7 @@ interface Cost {
   readonly requests: number | null;
 }
 
-/** Null where there is no mirror yet, which only a sync makes. */
+/** Estimates the cost; null if there is no mirror yet. Throws a FileError if the run needs a mirror. */
 async function planOf(
   { settings }: ConsolePorts,
   what: Startable,
@@ -189,8 +188,7 @@ async function planOf(
       );
       return resources.map((resource) => {
         const known = requests[resource] ?? null;
-        const why = known === null ? 'never read: there is nothing to compare' : reason;
-        return { resource, reason: why, requests: known };
+        return { resource, reason: known === null ? 'never read: nothing to compare' : reason, requests: known };
       });
     }
     const { requestsPerRun } = settings.sync;
@@ -212,20 +210,20 @@ async function planOf(
 
 function costTag(costs: readonly Cost[]): Html {
   const known = costs.reduce((sum, { requests }) => sum + (requests ?? 0), 0);
-  return html`<p class="big">${counted(known, 'request')} known of</p>
+  return html`<p class="big">At least ${counted(known, 'request')}</p>
     ${tableTag<Cost>(
       'Requests by resource and reason',
       [
         ['Resource', ({ resource }) => resource],
         ['Why', ({ reason }) => reason],
-        ['Requests', ({ requests }) => (requests === null ? 'as it takes' : grouped(requests)), 'number'],
+        ['Requests', ({ requests }) => (requests === null ? 'not known' : grouped(requests)), 'number'],
       ],
       costs,
     )}
-    <p class="soft">What differs on the server costs more: it is read, too.</p>`;
+    <p class="soft">Whatever differs on the server is read too, which costs more.</p>`;
 }
 
-function ownerWords({ command, pid, host, acquiredAt }: LockOwner): string {
+function ownerText({ command, pid, host, acquiredAt }: LockOwner): string {
   return `${command}, process ${pid} on ${host}, since ${acquiredAt}`;
 }
 
@@ -234,7 +232,7 @@ export async function startRun(visit: Visit, ports: ConsolePorts): Promise<Reply
   return begin(visit, ports, consoleRunOf(what, resources));
 }
 
-/** Begins it, and leads to its page. */
-export async function begin(visit: Visit, ports: ConsolePorts, order: NewConsoleRun): Promise<Reply> {
-  return redirect(visit.link(`/runs/${await ports.consoleRuns.begin(order, actorOf(visit, ports))}`));
+/** Begins the run, and opens its page. */
+export async function begin(visit: Visit, ports: ConsolePorts, run: NewConsoleRun): Promise<Reply> {
+  return redirect(visit.link(`/runs/${await ports.consoleRuns.begin(run, actorOf(visit, ports))}`));
 }

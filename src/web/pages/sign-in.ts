@@ -1,4 +1,4 @@
-/** Signing in and out, by a password or the provider of the settings; an account of one's own; and proving who one is again. */
+/** Signing in and out, with a password or an OpenID provider; one's own account; and the proof of identity before an approval. */
 import { type Account, hasRole, type Role, roleWords } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, minPasswordLength, normalName } from '../../people/rules.ts';
@@ -16,7 +16,7 @@ function field(label: string, name: string, type: 'text' | 'password', more: Par
   /></label>`;
 }
 
-/** A password that is to be set; the form sends it as `new`, and as `again` where it is to be typed twice. */
+/** A field for a new password. @param name `again` for the second field if the password must be typed twice */
 export function newPasswordField(label: string, name: 'new' | 'again' = 'new'): Html {
   const least = name === 'new' ? `, at least ${minPasswordLength} characters` : '';
   return html`<label
@@ -28,7 +28,7 @@ export function newPasswordField(label: string, name: 'new' | 'again' = 'new'): 
 export async function signInPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const next = visit.query.get('next') ?? visit.form.get('next') ?? '';
   const left = visit.query.get('left') === null ? null : await ports.oidc?.signOutAddress().catch(() => null);
-  const body = html`${left === null || left === undefined ? null : html`<p class="note">You are signed out here, and still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
+  const body = html`${left === null || left === undefined ? null : html`<p class="note">You are signed out here, but still signed in at ${ports.oidc?.name}. <a href="${left}">Sign out there, too</a>.</p>`}
     <form method="post" action="${visit.link('/sign-in')}">
       <input type="hidden" name="next" value="${next}" />
       <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
@@ -49,7 +49,7 @@ export async function signIn(visit: Visit, ports: ConsolePorts): Promise<Reply> 
   return { kind: 'redirect', to: placeAfter(visit), cookie: { token } };
 }
 
-/** Only a page of ours: an address of elsewhere would be a way to lead people away. */
+/** Where to go after signing in: only to a page of ours. A foreign address could be a trap (open redirect). */
 function placeAfter({ form, query, link }: Visit): string {
   const next = form.get('next') ?? query.get('next') ?? '';
   return link(/^\/(?![/\\])[^\s\\]*$/.test(next) ? next : '/');
@@ -67,7 +67,7 @@ export const sessionColumns: readonly Column<Session>[] = [
   ['From', ({ address }) => address],
 ];
 
-/** The account of whoever asks: its roles, its sessions, its password. */
+/** The caller's own account: roles, sessions, password. */
 export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const { link } = visit;
   const { account, session } = callerOf(visit);
@@ -79,11 +79,11 @@ export async function ownPage(visit: Visit, ports: ConsolePorts): Promise<Reply>
     ${buttonForm(link('/me/sign-out-others'), 'End all but this one', 'quiet')}
     <h2>Password</h2>
     <form method="post" action="${link('/me/password')}">
-      <p>${field('Your password now', 'password', 'password')}</p>
-      <p>${newPasswordField('The new one')}</p>
-      <p>${newPasswordField('The new one again', 'again')}</p>
-      <button>Change it</button>
-      <p class="soft">You sign in again with the new one, everywhere.</p>
+      <p>${field('Current password', 'password', 'password')}</p>
+      <p>${newPasswordField('New password')}</p>
+      <p>${newPasswordField('New password again', 'again')}</p>
+      <button>Change the password</button>
+      <p class="soft">After that, you must sign in again everywhere.</p>
     </form>`;
   return page('Your account', body);
 }
@@ -98,25 +98,25 @@ export async function changeOwnPassword(visit: Visit, ports: ConsolePorts): Prom
   const { form, link } = visit;
   const { name } = callerOf(visit).account;
   const people = ports.people.by(actorOf(visit, ports));
-  const given = form.get('new') ?? '';
-  if (given !== form.get('again')) throw new UsageError('the new password was not typed the same way twice');
+  const password = form.get('new') ?? '';
+  if (password !== form.get('again')) throw new UsageError('the two new passwords are not the same');
   await authenticate(people, name, form.get('password') ?? '');
-  await changePassword(people, name, async () => given);
+  await changePassword(people, name, async () => password);
   return { kind: 'redirect', to: link('/sign-in'), cookie: { token: null } };
 }
 
-/** Who has the link from the terminal makes the first admin, and is signed in. */
+/** Lets the person with the link from the terminal create the first admin. */
 export async function firstPage(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   await refuseSecond(ports);
   firstOf(visit, ports);
   const body = html`<p>
-      There is no admin yet. This account gets every role but approver: nobody approves batches of their own.
+      There is no admin yet. This account gets every role except approver, because nobody may approve their own batches.
     </p>
     <form method="post" action="${visit.link(visit.path)}">
       <p>${field('Name', 'name', 'text', html`autofocus`)}</p>
       <p>${newPasswordField('Password')}</p>
       <p>${newPasswordField('The password again', 'again')}</p>
-      <button>Make the account</button>
+      <button>Create the account</button>
     </form>`;
   return page('The first account', body);
 }
@@ -124,11 +124,11 @@ export async function firstPage(visit: Visit, ports: ConsolePorts): Promise<Repl
 export async function addFirst(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   await refuseSecond(ports);
   const { form, address, link } = visit;
-  const given = form.get('new') ?? '';
-  if (given !== form.get('again')) throw new UsageError('the password was not typed the same way twice');
+  const password = form.get('new') ?? '';
+  if (password !== form.get('again')) throw new UsageError('the two passwords are not the same');
   const name = accountName(form.get('name') ?? '');
   const account = { name, roles: firstRoles, osUsers: null };
-  const add = () => addAccount(ports.people.by(ports.actor), account, async () => given);
+  const add = () => addAccount(ports.people.by(ports.actor), account, async () => password);
   const added = await firstOf(visit, ports).use(add);
   const token = await ports.sessions.begin(added, { method: 'link', address }, { ...ports.actor, account: name });
   return { kind: 'redirect', to: link('/'), cookie: { token } };
@@ -136,7 +136,7 @@ export async function addFirst(visit: Visit, ports: ConsolePorts): Promise<Reply
 
 const firstRoles: readonly Role[] = ['reader', 'analyst', 'maker', 'operator', 'admin'];
 
-/** Somebody may have made an admin on the command line meanwhile. */
+/** Throws a NotFoundError if there is an admin: somebody may have added one on the command line meanwhile. */
 async function refuseSecond({ people }: ConsolePorts): Promise<void> {
   const accounts = await people.accounts();
   if (accounts.some((each) => hasRole(each, 'admin'))) throw usedUp();
@@ -147,10 +147,10 @@ function firstOf({ path }: Visit, { first }: ConsolePorts): FirstAccount {
   throw usedUp();
 }
 
-const usedUp = () => notFound('this link was used, or is not the newest');
+const usedUp = () => notFound('this link was already used, or there is a newer one');
 
 function oidcOf({ oidc }: ConsolePorts): Oidc {
-  if (oidc === null) throw notFound('nobody signs in by another service here');
+  if (oidc === null) throw notFound('signing in with another service is not set up here');
   return oidc;
 }
 
@@ -166,7 +166,7 @@ export async function oidcSignIn(visit: Visit, ports: ConsolePorts): Promise<Rep
   return { kind: 'redirect', to: begun.to, ticket: begun.ticket };
 }
 
-/** The way back from the provider. No session comes with it: for the browser it is still a request of another site. */
+/** The page to which the provider sends the browser back. The browser sends no session cookie: the request comes from another site. */
 export async function oidcCallback(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const oidc = oidcOf(ports);
   const url = new URL(callbackOf(visit));
@@ -179,24 +179,24 @@ export async function oidcCallback(visit: Visit, ports: ConsolePorts): Promise<R
     return { kind: 'onward', to: next, cookie: { token } };
   }
   if (again.account !== account.name) {
-    throw new SignInFailed(`you are signed in as ${again.account}, and confirmed as ${account.name}`);
+    throw new SignInFailed(`you are signed in here as ${again.account}, but there as ${account.name}`);
   }
   oidc.confirm(again);
   return { kind: 'onward', to: next };
 }
 
-/** The same words for an account that is not there and one that is disabled. */
+/** Returns the active account of that name. Throws the same error whether the account is missing or disabled. */
 async function accountOf(name: string, { people }: ConsolePorts): Promise<Account> {
-  // Behind what somebody types stands a password, behind this only the provider, to which letters that look alike are other people.
+  // Only ASCII: normalising would merge letters that look alike, but to the provider these are different people.
   const known = /^[\x21-\x7e]+$/.test(name) ? normalName(name) : undefined;
   const account = known === undefined ? undefined : await people.account(known);
   if (account?.state === 'active') return account;
-  throw new SignInFailed(`you are signed in there as ${name}, and there is no active account of that name here`, {
+  throw new SignInFailed(`you are signed in there as ${name}, but there is no active account of that name here`, {
     advice: 'An admin of the console can add it on the page People.',
   });
 }
 
-/** Who proves once more that it is them, in a form on the page `here`: by password, or by what the provider just confirmed. */
+/** The part of a form on the page `here` in which a person proves again who they are: with the password or at the provider. */
 export function proofTag(visit: Visit, { oidc }: ConsolePorts, here: string): Html {
   const { session } = callerOf(visit);
   if (oidc === null || session.method !== 'oidc') return field('Your password', 'password', 'password');
@@ -205,7 +205,7 @@ export function proofTag(visit: Visit, { oidc }: ConsolePorts, here: string): Ht
   return html`<a class="button quiet" href="${to}">Confirm with ${oidc.name} that it is you</a> first.`;
 }
 
-/** The account of the caller, who has proven it with the form. Throws a UsageError. */
+/** Checks that proof, and returns the caller's account. Throws a UsageError. */
 export async function provenAccount(visit: Visit, ports: ConsolePorts): Promise<Account> {
   const { account, session } = callerOf(visit);
   if (session.method === 'oidc' && ports.oidc?.takeConfirmation(session.id) === true) return account;

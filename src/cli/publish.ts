@@ -1,4 +1,4 @@
-/** `publish`: the mirror into PostgreSQL, compared with it, and restored from there. */
+/** `publish`: writes the mirror to PostgreSQL, compares the two, or restores the mirror from there. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { startedFor } from '../model/actor.ts';
@@ -26,16 +26,14 @@ export function define(program: Command, context: CliContext): void {
     .command('publish')
     .description(
       'Write the mirror into a schema of PostgreSQL: everything the first time, then what changed. Readers there always see a ' +
-        'state that the mirror was in. May run beside a sync; one that was stopped is continued.',
+        'state that the mirror was in. May run during a sync. Continues a run that was stopped.',
     )
-    .addOption(
-      new Option('--full', 'write every row again, and put right what others changed there').conflicts('check'),
-    )
+    .addOption(new Option('--full', 'write every row again, and undo what others changed there').conflicts('check'))
     .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 if one differs')
     .addOption(
       new Option(
         '--restore [file]',
-        'make a mirror from what is published (default: where the mirror belongs)',
+        'create a mirror from what is published (default: the file of the setting store.mirror)',
       ).conflicts(['full', 'check', 'all']),
     )
     .addHelpText(
@@ -118,7 +116,7 @@ function checkLines({ tables, equal, waiting }: CheckReport): string[] {
   });
   const next =
     waiting === 0 ? '' : `; ${counted(waiting, 'change')} of the mirror will be there after the next \`publish\``;
-  const advice = equal ? '' : '; `admin-mirror publish --full` puts it right';
+  const advice = equal ? '' : '; `admin-mirror publish --full` repairs it';
   return [...lines, `${equal ? 'equal' : 'different'}${next}${advice}`];
 }
 
@@ -126,5 +124,5 @@ function restoredLines({ file, published_at: at, tables }: RestoreReport): strin
   const rows = Object.entries(tables).flatMap(([name, count]) =>
     count === 0 || name.startsWith('mirror_') ? [] : [`${grouped(count)} ${name}`],
   );
-  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file goes on from there`];
+  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file continues from there`];
 }

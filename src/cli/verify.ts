@@ -1,4 +1,4 @@
-/** `verify`: whether the mirror holds what the server has. Changes no record of either. */
+/** `verify`: compares the mirror with the server. Changes no record of either. */
 import type { Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
@@ -23,9 +23,9 @@ export function define(program: Command, context: CliContext): void {
   const command = program
     .command('verify')
     .description(
-      'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
-        'where the numbers differ. Changes no record, and may run beside a sync; the next sync compares again what differs.\n' +
-        'Ends with 0 if all is equal, 6 if anything differs, 5 if something could not be compared.',
+      'Compare the mirror with the server: the number of records in each window of creation time, and the records themselves ' +
+        'if the numbers differ. Changes no record, and may run during a sync; the next sync compares again what differs.\n' +
+        'Ends with 0 if everything is equal, 6 if anything differs, 5 if something could not be compared.',
     )
     .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');
@@ -62,7 +62,7 @@ async function verify(context: CliContext, resources: readonly ResourceName[], f
   if (report.status === 'different') context.exit(6);
 }
 
-/** Ids and windows that are shown of each kind; --json has all. */
+/** How many ids and windows of each kind to show. --json has all. */
 const shown = 20;
 
 const styles = { equal: 'green', different: 'red', incomplete: 'yellow' } as const;

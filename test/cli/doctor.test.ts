@@ -224,9 +224,7 @@ describe('doctor', () => {
     await people.add(newAccount('dora', { roles: ['admin', 'operator'], password: 'hash' }));
     expect(await found()).toMatch(/^ok/);
     await people.changeRoles('dora', { add: ['maker'], remove: [] });
-    expect(await found()).toMatch(
-      /^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* act as two/,
-    );
+    expect(await found()).toMatch(/^warn: balance: by up to 2 of 2 approvers; dora may make or approve .* act as two/);
     await people.changeRoles('dora', { add: [], remove: ['maker'] });
     expect(await found()).toMatch(/^ok/);
   });

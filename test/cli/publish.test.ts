@@ -85,7 +85,7 @@ test('a mirror is published, compared and restored; what differs ends with 6', a
   const restored = await run('publish', '--restore', 'restored/mirror.db');
   expect(restored).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining('the next sync into this file goes on') as string,
+    stdout: expect.stringContaining('the next sync into this file continues') as string,
   });
   expect((await run('status', '--db', 'restored/mirror.db')).code).toBe(0);
   expect(existsSync(`${folder}/restored/mirror.db`)).toBe(true);

@@ -118,6 +118,6 @@ describe('sync --dry-run --fresh', () => {
       /\nwith one sync a night, every row is read within 1 day, at about \d+ requests a run\n/,
     );
     const without = await invoke(['sync', '--fresh', '26h'], { folder });
-    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('Say --dry-run as well')]);
+    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('Add --dry-run')]);
   });
 });

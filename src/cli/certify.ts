@@ -106,11 +106,10 @@ async function write(
 
 function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: CertificateHead): string[] {
   const lines = resourceNames.flatMap((name) => {
-    const { rows, windows, run } = resources[name] ?? {};
-    if (rows === undefined || windows === undefined || run === undefined) return [];
-    return [
-      `${name.padEnd(9)} ${counted(rows, 'row')} in ${counted(windows, 'window')}, complete by ${onOneLine(run)}`,
-    ];
+    const part = resources[name];
+    if (part === undefined) return [];
+    const size = `${counted(part.rows, 'row')} in ${counted(part.windows, 'window')}`;
+    return [`${name.padEnd(9)} ${size}, complete by ${onOneLine(part.run)}`];
   });
   return [
     ...lines,

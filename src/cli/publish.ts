@@ -11,8 +11,8 @@ import type { PublishReport } from '../data/publish/publish.ts';
 import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { openLog } from './logger.ts';
-import { pasteable, printResult } from './output.ts';
+import { openSurroundings } from './logger.ts';
+import { freshWords, pasteable, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags extends AllFlags {
@@ -53,12 +53,11 @@ Examples:
 async function run(context: CliContext, flags: Flags): Promise<void> {
   const settings = context.settings();
   const { run = runId(systemClock) } = startedFor(context.environment);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const watch = openShareWatch(
     context,
     flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',
   );
-  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   const print = (report: unknown, lines: readonly string[]) => {
     watch.close();
     printResult(context, report, lines);
@@ -92,8 +91,7 @@ function words(report: unknown): string {
   const sum = (key: 'written' | 'deleted') => Object.values(tables).reduce((total, each) => total + each[key], 0);
   const fresh = earliest(Object.values(times));
   const deleted = mode === 'whole' ? '' : `, ${grouped(sum('deleted'))} deleted`;
-  const state = fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`;
-  return `${mode === 'whole' ? 'everything, ' : ''}${counted(sum('written'), 'row')} written${deleted}, ${state}`;
+  return `${mode === 'whole' ? 'everything, ' : ''}${counted(sum('written'), 'row')} written${deleted}, ${freshWords(fresh)}`;
 }
 
 function verdict(report: unknown): string {

@@ -12,11 +12,11 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { namedOf, resourcesArgument, toDuration, toWholeNumber } from './flag-values.ts';
-import { alignedLines, printResult, printWarning } from './output.ts';
+import { alignedLines, freshWords, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
-import { openLog } from './logger.ts';
+import { openSurroundings } from './logger.ts';
 import { openSyncWatch } from './progress.ts';
 import { mayHaveJournal, openJournal } from '../journal/open.ts';
 import { openPlan, openSync, type RunPlan } from '../mirror/open.ts';
@@ -75,7 +75,7 @@ function syncWords(report: unknown): string {
   const sum = (key: 'inserted' | 'updated' | 'deleted') => grouped(all.reduce((total, each) => total + each[key], 0));
   const fresh = earliest(all.map(({ fresh_as_of }) => fresh_as_of));
   const changes = `${sum('inserted')} new, ${sum('updated')} changed, ${sum('deleted')} deleted`;
-  return `${changes}, ${counted(requests, 'request')}, ${fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`}`;
+  return `${changes}, ${counted(requests, 'request')}, ${freshWords(fresh)}`;
 }
 
 function planWords(plan: unknown): string {
@@ -86,13 +86,11 @@ function planWords(plan: unknown): string {
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   // Hardly anything of a page lives on after it, so a small heap saves 60 MB.
   keepHeapSmall(60);
-  const settings = context.settings();
   const { run = runId(systemClock), account } = startedFor(context.environment);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run, actor: { ...context.actor(), account } };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(openSyncWatch(context, log, systemClock, resources));
-    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const watch = releases.add(openSyncWatch(context, surroundings.log, resources));
     const end = await openSync(surroundings, releases)(request, watch.progress);
     const { status, requests, retries } = end.report;
     watch.ended({ status, requests, retries });

@@ -10,7 +10,7 @@ import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from 
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, printResult } from './output.ts';
-import { openLog } from './logger.ts';
+import { openSurroundings } from './logger.ts';
 import { followedMs, openSyncWatch } from './progress.ts';
 import { withReleases } from '../model/releases.ts';
 import { openVerify } from '../mirror/open.ts';
@@ -43,16 +43,13 @@ function verdictWords(report: unknown): string {
 }
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  const settings = context.settings();
   const { run: given } = startedFor(context.environment);
   const run = given ?? runId(systemClock);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(
-      openSyncWatch(context, log, systemClock, resources, given === undefined ? undefined : followedMs),
-    );
-    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const everyMs = given === undefined ? undefined : followedMs;
+    const watch = releases.add(openSyncWatch(context, surroundings.log, resources, everyMs));
     const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });
     return end;

@@ -1,17 +1,17 @@
-/** `audit`: who did what, from the journal's chain; and whether the chain and the tables are as they were. */
+/** `audit`: shows who did what, from the journal's chain, and checks whether chain and tables were altered. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
 import { listChunks, type TextList } from '../data/text-lines.ts';
 import { namedColumns } from '../data/text-table.ts';
 import { writeToStream } from '../data/stream-output.ts';
 import type { AuditEntry, AuditFilter } from '../journal/audit.ts';
-import { openJournalForReading } from '../journal/open.ts';
 import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { systemClock, timestampOf } from '../model/time.ts';
+import { timestampOf } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
+import { lookAtJournal } from './bulk/shared.ts';
 import type { CliContext } from './context.ts';
 import { checkSpan, toMoment, toWholeNumber } from './flag-values.ts';
 import { paint, printResult, tableRoom } from './output.ts';
@@ -30,15 +30,15 @@ interface Flags {
   readonly format?: QueryFormat;
 }
 
-/** Flags that mean nothing where no steps are listed. */
-const ofTheList = ['since', 'until', 'person', 'batch', 'user', 'format'];
+/** Flags that make sense only if steps are listed. */
+const listFlags = ['since', 'until', 'person', 'batch', 'user', 'format'];
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('audit')
     .description(
       'Show who did what, from the journal: who planned, approved and sent each row, what is known of it and what proves it. ' +
-        'With --verify, find out whether anything in the journal was altered by anything but this program. Reads the journal file, not the ' +
+        'With --verify, check whether anything but this program altered the journal. Reads the journal file, not the ' +
         'server, and changes nothing.',
     )
     .option('--since <time>', 'from this time on: a time, a day or 7d ago (default: all that is known)', toMoment())
@@ -52,31 +52,29 @@ export function define(program: Command, context: CliContext): void {
     )
     .addOption(
       new Option('--verify', 'check every step and every record; ends with 6 if something was altered').conflicts(
-        ofTheList,
+        listFlags,
       ),
     )
-    .option('--head <hash>', 'with --verify: a head noted before, which must be among the steps', toHash)
+    .option('--head <hash>', 'with --verify: a head from an earlier --verify, which must be among the steps', toHash)
     .addOption(
       new Option(
         '--check-receipt <file>',
-        'check a receipt of `bulk receipt` by its signature, its sums and, if it is there, the journal; ends with 6 if ' +
-          'something does not fit',
-      ).conflicts([...ofTheList, 'verify']),
+        'check a receipt of `bulk receipt`: its signature, its sums and, if there is one, the journal; ends with 6 if ' +
+          'anything is wrong',
+      ).conflicts([...listFlags, 'verify']),
     )
     .option(
       '--key <file>',
       'with --check-receipt: the public key to check it with (default: receipt.pub beside the journal)',
     )
     .addOption(
-      new Option('--format <format>', 'how steps are printed; --json stands for json (default: table)').choices(
-        queryFormats,
-      ),
+      new Option('--format <format>', 'how to print steps; --json means json (default: table)').choices(queryFormats),
     )
     .addHelpText(
       'after',
       `
-Each step of the journal holds the hash of the step before. Keep the head that --verify prints somewhere else: by --head it
-shows later that no step up to it was removed.
+Each step of the journal holds the hash of the step before. Keep the head that --verify prints in another place: with --head
+you can prove later that no step up to it was removed.
 
 Examples:
   admin-mirror audit --since 2026-03-01 --until 2026-03-31 --user 42
@@ -86,13 +84,13 @@ Examples:
     )
     .action(async (flags: Flags) => {
       if (flags.head !== undefined && flags.verify === undefined) {
-        throw new UsageError('--head says what must be found, and nothing is looked for', {
-          advice: 'Say --verify as well.',
+        throw new UsageError('--head needs --verify', {
+          advice: 'Add --verify, or leave --head out.',
         });
       }
       if (flags.key !== undefined && flags.checkReceipt === undefined) {
-        throw new UsageError('--key says what a receipt is checked with, and none was named', {
-          advice: 'Name it with --check-receipt.',
+        throw new UsageError('--key needs --check-receipt', {
+          advice: 'Name the receipt with --check-receipt, or leave --key out.',
         });
       }
       if (flags.checkReceipt !== undefined) return checkReceiptFile(context, flags.checkReceipt, flags.key);
@@ -113,10 +111,10 @@ async function verify(context: CliContext, head: string | undefined): Promise<vo
 }
 
 async function openJournalOf(context: CliContext): Promise<Journal> {
-  const journal = await openJournalForReading(context.settings(), systemClock, context.releases);
+  const journal = await lookAtJournal(context);
   if (journal !== undefined) return journal;
   throw new UsageError(`there is no journal at ${context.settings().store.journal}`, {
-    advice: 'Nothing was planned or sent yet; or name the file with --journal.',
+    advice: 'Nothing was planned or sent yet, or the journal is another file: name it with --journal.',
   });
 }
 

@@ -1,4 +1,4 @@
-/** `backup`: the mirror and the journal, copied and looked through, in a folder named by the time. */
+/** `backup`: copies the mirror and the journal to a new timestamped folder, and checks both copies. */
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../model/time.ts';
@@ -21,13 +21,13 @@ export function define(program: Command, context: CliContext): void {
   const command = program
     .command('backup')
     .description(
-      'Copy the mirror and the journal to a new folder named by the time, also while they are written to, and check ' +
-        'both copies whole. docs/operating.md says how to restore them.',
+      'Copy the mirror and the journal to a new timestamped folder, even while they are being written to, and check ' +
+        'both copies completely. docs/operating.md says how to restore them.',
     )
     .argument('[folder]', 'where backups are kept (default: the setting backup.folder)')
     .option(
       '--keep <n>',
-      'keep the newest <n> of this mirror and journal; remove older ones once this one is safe (default: backup.keep)',
+      'keep the newest <n> backups of this mirror and journal; remove older ones once this one is safe (default: backup.keep)',
       toCount,
     )
     .addHelpText(
@@ -40,7 +40,7 @@ Examples:
   addAllFlags(command).action((folder: string | undefined, flags: Flags) => {
     if (!flags.all) return run(context, folder, flags);
     if (folder === undefined) return runForAll(context, flags, (report) => (report as BackupReport).folder);
-    throw new UsageError('a folder of backups is of one server, and --all is for all of them', {
+    throw new UsageError('a backup folder is for one server, but --all is for all of them', {
       advice: 'Leave it out: the setting backup.folder has a folder in it for each profile.',
     });
   });
@@ -53,7 +53,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const mirror = mirrorToCopy(settings.store.mirror, systemClock);
   const file = journalToCopy(settings.store.journal);
   const { shared } = settings.store;
-  // A journal in a shared store is no file.
+  // A journal in a shared store is not a file, so there is nothing to copy.
   const journal = shared === undefined ? file : { ...file, size: () => undefined };
   const run = { signal: context.signal, progress: watch.progress };
   const ports = { mirror, journal, clock: systemClock, run };
@@ -68,7 +68,7 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   if (error !== null) throw error;
 }
 
-/** @param isAll what is not in the backup is nowhere */
+/** @param isAll whether a file that is missing in the backup does not exist at all */
 function linesOf({ folder, mirror, journal, removed, not_ours: others }: BackupReport, isAll: boolean): string[] {
   const none = isAll ? 'there is none yet' : 'not backed up';
   const line = (name: string, file: BackupReport['mirror']): string =>

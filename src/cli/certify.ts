@@ -1,4 +1,4 @@
-/** `certify`: a signed statement of what a complete mirror holds; and whether one, or two of them, still hold. */
+/** `certify`: writes a signed statement of what a complete mirror holds, checks one, or compares two. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { type CertificateHead, certificateOf } from '../data/certificate.ts';
@@ -29,11 +29,11 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('certify')
     .description(
-      'Write a certificate: for each window of the mirror its days, its records, when they were read and a hash over them, in one ' +
-        'signed file. Only what is complete is certified; otherwise the command writes nothing and ends with 5. Sends no request.',
+      'Write a certificate: one signed file with, for each window of the mirror, its days, its number of records, when they were ' +
+        'read and a hash over them. If the mirror is not complete, it writes nothing and ends with 5. Sends no request.',
     )
     .addArgument(resourcesArgument('certify'))
-    .option('-o, --output <file>', 'where to; {date} and {time} stand for now (default: certificate-{date}.json)')
+    .option('-o, --output <file>', 'the file; {date} and {time} stand for now (default: certificate-{date}.json)')
     .option('--keep <n>', 'keep the newest <n> files of this name with {date}; remove older ones', toCount)
     .addOption(
       new Option(
@@ -43,7 +43,7 @@ export function define(program: Command, context: CliContext): void {
       ).conflicts(['output', 'keep', 'compare']),
     )
     .addOption(
-      new Option('--compare <files...>', 'two certificates: on which days their rows differ').conflicts([
+      new Option('--compare <files...>', 'show on which days the rows of two certificates differ').conflicts([
         'output',
         'keep',
       ]),
@@ -64,14 +64,14 @@ Examples:
     .action(async (resources: readonly ResourceName[], flags: Flags) => {
       if (flags.check === undefined && flags.compare === undefined) {
         if (flags.key !== undefined) {
-          throw new UsageError('--key is what a certificate is checked with, and none was named', {
-            advice: 'Name it with --check or --compare.',
+          throw new UsageError('--key needs --check or --compare', {
+            advice: 'Name a certificate with --check or --compare, or leave --key out.',
           });
         }
         return write(context, namedOf(resources), flags);
       }
       if (resources.length > 0) {
-        throw new UsageError(`a certificate is checked whole, and "${resources.join(' ')}" was named`, {
+        throw new UsageError(`a certificate is always checked as a whole, but "${resources.join(' ')}" was named`, {
           advice: 'Leave it out.',
         });
       }
@@ -106,11 +106,10 @@ async function write(
 
 function linesOf({ root, resources, fresh_as_of: fresh, key_id: key }: CertificateHead): string[] {
   const lines = resourceNames.flatMap((name) => {
-    const { rows, windows, run } = resources[name] ?? {};
-    if (rows === undefined || windows === undefined || run === undefined) return [];
-    return [
-      `${name.padEnd(9)} ${counted(rows, 'row')} in ${counted(windows, 'window')}, complete by ${onOneLine(run)}`,
-    ];
+    const part = resources[name];
+    if (part === undefined) return [];
+    const size = `${counted(part.rows, 'row')} in ${counted(part.windows, 'window')}`;
+    return [`${name.padEnd(9)} ${size}, complete by ${onOneLine(part.run)}`];
   });
   return [
     ...lines,
@@ -135,7 +134,7 @@ async function check(context: CliContext, file: string, { key: keyFile }: Flags)
   const differing = [...problems, ...(mirror?.problems ?? []), ...(mirror?.windows ?? []).map(differenceText)];
   printCheck(context, { status, file, problems: differing }, head === null ? [] : linesOf(head));
   if (mirror === null) return printLine(context, `mirror    not compared: ${not_compared}`);
-  const again = mirror.read_again ? '; it was read again since, and what changed on the server differs' : '';
+  const again = mirror.read_again ? '; it was read again since then, so what changed on the server differs' : '';
   printLine(context, `mirror    ${mirror.status === 'same' ? 'holds the same rows' : `is different${again}`}`);
 }
 
@@ -154,7 +153,7 @@ async function compare(context: CliContext, files: readonly string[], { key: key
   printLine(context, `${onOneLine(older.written_at)} to ${onOneLine(newer.written_at)}: ${what}`);
 }
 
-/** Days that are named of a window; --json has all. */
+/** How many days of a window to name. --json has all. */
 const shownDays = 8;
 
 /** `users 2026-03-01..2026-04-01: 2026-03-11 (12 rows, then 13), 2026-03-14 (9 rows, changed)`. */

@@ -1,4 +1,4 @@
-/** `changes`: who changed what between two times, field by field, from the mirror's history. */
+/** `changes`: shows what changed between two times, field by field, from the mirror's history. */
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
@@ -25,10 +25,10 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('changes')
     .description(
-      'Show which records came, changed and went between two times, field by field. Reads the mirror file, not the ' +
-        'server: a time is when the mirror saw the change. Fields of history.ignore are left out.',
+      'Show which records were added, changed and deleted between two times, field by field. Reads the mirror file, not the ' +
+        'server: a time is when the mirror saw the change. Leaves out the fields in history.ignore.',
     )
-    .addArgument(new Argument('[resource]', 'only this one; without a name, all').choices(resourceNames))
+    .addArgument(new Argument('[resource]', 'only this resource (default: all)').choices(resourceNames))
     .option(
       '--since <time>',
       'from this time on: a time, a day or 7d ago (default: 1d; with --id, all that is known); with --follow also a cursor',
@@ -37,10 +37,7 @@ export function define(program: Command, context: CliContext): void {
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--id <id>', 'only this record of the resource', toId)
     .addOption(formatOption('changes', queryFormats))
-    .option(
-      '--follow',
-      'print changes as they are written, until you stop it; then it prints the cursor for the next time',
-    )
+    .option('--follow', 'print changes as they are written, until you stop it; then print the cursor for the next time')
     .addHelpText(
       'after',
       `
@@ -56,7 +53,7 @@ Examples:
 
 async function run(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
   if (flags.id !== undefined && resource === undefined) {
-    throw new UsageError('--id says which record, and not of which resource', {
+    throw new UsageError('--id needs a resource', {
       advice: `Name one: ${resourceNames.join(', ')}. As in: admin-mirror changes users --id ${flags.id}`,
     });
   }
@@ -70,7 +67,7 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
     { format: context.json() ? 'json' : flags.format, room: tableRoom(context) },
     {
       signal: context.signal,
-      // Without --since, no beginning can be missed.
+      // The warning is about a history that begins after --since.
       onWarning: (warning) => flags.since !== undefined && printWarning(context, warning),
     },
   );
@@ -79,8 +76,8 @@ async function run(context: CliContext, resource: ResourceName | undefined, flag
 
 async function follow(context: CliContext, resource: ResourceName | undefined, flags: Flags): Promise<void> {
   const { since, until, id } = flags;
-  if (until !== undefined) throw new UsageError('--follow goes on until it is stopped, and --until would end it');
-  if (id !== undefined) throw new UsageError('--follow is for all records of a resource, and --id for one');
+  if (until !== undefined) throw new UsageError('--follow runs until it is stopped: it cannot be used with --until');
+  if (id !== undefined) throw new UsageError('--follow shows all records of a resource: it cannot be used with --id');
   const settings = context.settings();
   let cursor: string | undefined;
   const request = {
@@ -96,7 +93,7 @@ async function follow(context: CliContext, resource: ResourceName | undefined, f
   try {
     await writeToStream(context.stdout, followChunks(request, { store, shared, signal, onCursor }), signal);
   } finally {
-    if (cursor !== undefined) printNote(context, `go on with --since ${cursor}`);
+    if (cursor !== undefined) printNote(context, `continue with --since ${cursor}`);
   }
 }
 
@@ -106,8 +103,8 @@ function toStart(text: string): NonNullable<Flags['since']> {
 
 function spanOf({ since, until, id }: Flags) {
   if (typeof since === 'object') {
-    throw new UsageError(`--since ${since.cursor} is a cursor, and those are for --follow`, {
-      advice: 'Give --follow, or a time; `admin-mirror export --changed-since` writes what changed as rows.',
+    throw new UsageError(`--since ${since.cursor} is a cursor, which needs --follow`, {
+      advice: 'Add --follow, or give a time. `admin-mirror export --changed-since` writes what changed as rows.',
     });
   }
   const now = systemClock.now();

@@ -1,4 +1,4 @@
-/** `export`: rows of the mirror into a file or to standard output. */
+/** `export`: writes rows of the mirror to a file or standard output. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
@@ -21,14 +21,14 @@ import { pathOfFile, refuseOwnFiles, removeOlder, targetOf } from './files.ts';
 import { printJson, printOutcome, printWarning } from './output.ts';
 import { drawReport, isReport, type ReportFlags, reportRequest, toParameter } from './reports.ts';
 
-/** What says which part of a table or a report is wanted, by commander's names. */
+/** Flags that select a part of a table or a report, by commander's names. */
 const partFlags = ['columns', 'where', 'order', 'asOf'];
 
 export function define(program: Command, context: CliContext): void {
   program
     .command('export')
     .description(
-      'Write a table or view of the mirror, or the result of a query, as CSV or another format. A file appears whole or ' +
+      'Write a table or view of the mirror, or the result of a query, as CSV or another format. A file appears complete or ' +
         'not at all.',
     )
     .argument(
@@ -37,16 +37,15 @@ export function define(program: Command, context: CliContext): void {
     )
     .option(
       '-o, --output <file>',
-      'write to the file (default: standard output, as for -); {date} and {time} in its name stand for now, in UTC',
+      'write to the file (default: standard output, or -); {date} and {time} in its name stand for now, in UTC',
     )
     .addOption(
-      new Option(
-        '--format <format>',
-        "how rows are written (default: what the file's name ends with, else csv)",
-      ).choices(exportFormats),
+      new Option('--format <format>', 'the format of the rows (default: from the name of the file, else csv)').choices(
+        exportFormats,
+      ),
     )
     .addOption(
-      new Option('--all', 'every table, each into a file of the folder that -o names, with a manifest.json').conflicts([
+      new Option('--all', 'every table, each to a file in the folder that -o names, with a manifest.json').conflicts([
         'sql',
         'param',
         'chart',
@@ -54,7 +53,7 @@ export function define(program: Command, context: CliContext): void {
       ]),
     )
     .addOption(
-      new Option('--sql <sql>', 'the rows of one query that reads, in place of a table').conflicts([
+      new Option('--sql <sql>', 'the rows of one read-only query, instead of a table').conflicts([
         'param',
         'chart',
         'meta',
@@ -67,10 +66,10 @@ export function define(program: Command, context: CliContext): void {
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
     .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
     .addOption(
-      // Every change comes, in the order of the changes, up to now.
+      // Gives all changes up to now, in the order in which they happened.
       new Option(
         '--changed-since <cursor>',
-        'only what changed since the export that gave this cursor, and what went (column _deleted); 0 for everything',
+        'only what changed since the export that printed this cursor, with deletions (column _deleted); 0 for everything',
       ).conflicts(['where', 'order', 'asOf']),
     )
     .option(
@@ -79,14 +78,14 @@ export function define(program: Command, context: CliContext): void {
       toParameter,
     )
     .addOption(
-      new Option('--chart <file>', 'draw the report as SVG into the file, and write no rows').conflicts([
+      new Option('--chart <file>', 'draw the report as SVG to the file, and write no rows').conflicts([
         'output',
         'columns',
         'mask',
       ]),
     )
-    .option('--mask', 'write (masked) in place of data about people; numbers, days and states stay')
-    .option('--meta', "also the mirror's own columns, which begin with _ (_seq only by name)")
+    .option('--mask', 'write (masked) instead of data about people; numbers, days and states stay')
+    .option('--meta', "also write the mirror's own columns, which begin with _ (_seq only by name)")
     .option(
       '--keep <number>',
       'keep the newest <number> files of this name with {date}, this one included; remove older ones',
@@ -94,7 +93,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .addOption(new Option('--gzip', 'compress with gzip: csv, tsv, json and jsonl').conflicts('zstd'))
     .option('--zstd', 'compress with zstd: csv, tsv, json and jsonl')
-    .option('--raw', "leave text that a spreadsheet would run as it is in csv and tsv (default: put a ' before it)")
+    .option('--raw', "in csv and tsv, do not put a ' before text that a spreadsheet would run as a formula")
     .option('--bom', 'begin with a byte order mark, for spreadsheets that need one')
     .addHelpText(
       'after',
@@ -151,24 +150,24 @@ async function run(context: CliContext, what: string | undefined, flags: ExportF
     as_of: flags.asOf === undefined ? undefined : timestampOf(flags.asOf),
     changed_since: flags.changedSince,
   };
-  // The same before and after: no run has begun meanwhile, and the rows are of this state.
+  // If the certificate is the same before and after, no run began in between, and it is about the rows just written.
   const after = certifiedOf(context);
   const certificate = before?.written_at === after?.written_at ? after : null;
   const written = { file: target.path, format, compression, rows, bytes };
   printJson(context, { ...written, ...times, cursor, certificate, ...older });
 }
 
-/** Says how to go on, once all of it is written. */
+/** Prints the cursor to continue from, once everything is written. */
 function noteCursor(context: CliContext, { changedSince }: ExportFlags, cursor: string | null): void {
-  if (changedSince !== undefined && cursor !== null) printOutcome(context, `go on with --changed-since ${cursor}`);
+  if (changedSince !== undefined && cursor !== null) printOutcome(context, `continue with --changed-since ${cursor}`);
 }
 
-/** The certificate of the mirror as it is, where its root is reported. */
+/** Reads the current certificate of the mirror, if the output reports it. */
 function certifiedOf(context: CliContext) {
   return context.json() ? openCertified(context.settings()) : null;
 }
 
-/** A statement runs where it can be ended, since SQLite may work on it for minutes; a whole table is read in pieces here. */
+/** Runs a statement in a process that can be killed, since SQLite may work on it for minutes. Reads a whole table here, in pieces. */
 async function openChunks(
   { settings, releases }: CliContext,
   request: ExportRequest,
@@ -207,9 +206,9 @@ function checkStandardOutput(
 }
 
 async function exportAll(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<void> {
-  if (what !== undefined) throw new UsageError(`--all is every table: give it, or "${what}", not both`);
+  if (what !== undefined) throw new UsageError(`--all exports every table: give either --all or "${what}"`);
   if (flags.output === undefined || flags.output === '-') {
-    throw new UsageError('--all writes many files, and no folder was named', { advice: 'Give -o FOLDER.' });
+    throw new UsageError('--all writes many files, but no folder was named', { advice: 'Give -o FOLDER.' });
   }
   const form = formOf(flags, undefined);
   const target = targetOf(context, flags.output, flags.keep);
@@ -223,7 +222,7 @@ async function exportAll(context: CliContext, what: string | undefined, flags: E
   };
   const store = openReading(settings, context.releases);
   const { size } = statSync(settings.store.mirror);
-  // What is compressed takes less room than the same rows in the mirror.
+  // Compressed files take less room than the same rows in the mirror.
   const isSmall = form.compression !== null || isPacked(form.format);
   requireSpace('export every table', target.path, isSmall ? size / 2 : size);
   const manifest = await exportSet(flags.mask === true ? maskedStore(store) : store, request, {
@@ -260,21 +259,19 @@ interface ExportFlags extends ReportFlags {
   readonly chart?: string;
 }
 
-/** What the rows are written as: by the flags, else by the ending of the file's name, else CSV. Throws a UsageError. */
+/** Returns the format: from the flags, else from the name of the file, else CSV. Throws a UsageError. */
 function formOf(flags: ExportFlags, file: string | undefined): FileForm {
   const named = file === undefined ? undefined : formatOfName(file);
   if (flags.format === undefined && named?.ending !== undefined && named.format === undefined) {
-    throw new UsageError(`no format is written as "${named.ending}" (${file})`, {
-      advice: `Let the name end in ${exportFormats.map((each) => `.${each}`).join(', ')}, or say which with --format.`,
+    throw new UsageError(`"${named.ending}" is not the ending of any format (${file})`, {
+      advice: `Use a name that ends in ${exportFormats.map((each) => `.${each}`).join(', ')}, or choose with --format.`,
     });
   }
   const format = flags.format ?? named?.format ?? 'csv';
   const flagged = flags.gzip === true ? 'gzip' : flags.zstd === true ? 'zstd' : undefined;
   const compression = flagged ?? named?.compression ?? null;
   if (compression !== null && isPacked(format)) {
-    throw new UsageError(
-      `--${compression} is for csv, tsv, json and jsonl: a file of ${format} is compressed as it is`,
-    );
+    throw new UsageError(`--${compression} is for csv, tsv, json and jsonl: a file of ${format} is already compressed`);
   }
   if (flags.bom === true && format !== 'csv' && format !== 'tsv') {
     throw new UsageError(`--bom is for csv and tsv, not for ${format}`);
@@ -282,17 +279,17 @@ function formOf(flags: ExportFlags, file: string | undefined): FileForm {
   return { format, raw: flags.raw === true, compression, bom: flags.bom === true };
 }
 
-/** The rows that are requested. Throws a UsageError. */
+/** Returns the rows to export. Throws a UsageError. */
 async function whatOf(context: CliContext, what: string | undefined, flags: ExportFlags): Promise<SourceRequest> {
   const { sql, changedSince } = flags;
   if (isReport(what)) {
     if (changedSince === undefined) return reportRequest(context, what, flags, partOf(flags));
-    throw new UsageError('--changed-since is for tables, and a report is computed from all rows');
+    throw new UsageError('--changed-since is for tables; a report is computed from all rows');
   }
   if (flags.param !== undefined) throw new UsageError('--param is for reports: export report:NAME --param name=value');
   if (sql !== undefined) {
     if (what === undefined) return { sql };
-    throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
+    throw new UsageError(`--sql replaces the table: give either --sql or "${what}"`);
   }
   if (what === undefined) {
     throw new UsageError('nothing to export was named', {
@@ -302,7 +299,7 @@ async function whatOf(context: CliContext, what: string | undefined, flags: Expo
   return { relation: what, meta: flags.meta === true, ...partOf(flags), changedSince };
 }
 
-/** What of the rows is wanted. Throws a UsageError. */
+/** Returns which part of the rows to export. Throws a UsageError. */
 function partOf({ columns: list, where, order, asOf }: ExportFlags): StatementPart {
   const columns = list?.split(',').map((name) => name.trim());
   if (columns?.includes('') === true) throw new UsageError(`--columns has an empty name: "${list}"`);
@@ -312,5 +309,5 @@ function partOf({ columns: list, where, order, asOf }: ExportFlags): StatementPa
 function past(moment: number): Timestamp {
   const at = timestampOf(moment);
   if (moment <= systemClock.now()) return at;
-  throw new UsageError(`--as-of ${at} lies in the future`, { advice: 'Leave it out to export what is there now.' });
+  throw new UsageError(`--as-of ${at} is in the future`, { advice: 'Leave it out to export what is there now.' });
 }

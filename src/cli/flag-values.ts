@@ -35,7 +35,7 @@ export function toMoment(dayEnd = false): (text: string) => number {
 /** Throws a UsageError if --since is after --until. */
 export function checkSpan(since: Timestamp | undefined, until: Timestamp | undefined): void {
   if (since === undefined || until === undefined || since <= until) return;
-  throw new UsageError(`--since ${since} lies after --until ${until}`);
+  throw new UsageError(`--since ${since} is after --until ${until}`);
 }
 
 /** @param doing what the command does with the resources: `read` */

@@ -1,4 +1,4 @@
-/** `forget`: erases one person from the mirror, and keeps that person from coming back. */
+/** `forget`: erases one person from the mirror and keeps them out of later syncs. */
 import type { Command } from 'commander';
 import { IncompleteError } from '../model/errors.ts';
 import { systemClock } from '../model/time.ts';
@@ -18,17 +18,17 @@ export function define(program: Command, context: CliContext): void {
   program
     .command('forget')
     .description(
-      'Erase one person: the user, emails, related records, earlier versions and every text about them leave the mirror, ' +
-        'and do not come back with the next sync. The server is not touched.',
+      'Erase one person from the mirror: the user, emails, related records, earlier versions and every text about them. They do ' +
+        'not come back with the next sync. The server is not changed.',
     )
-    .argument('<user>', 'an id, or an email or user name of the mirror')
+    .argument('<user>', 'an id, or an email or user name in the mirror')
     .option('--undo', 'let the person come back with the next sync; takes the id')
-    .option('--yes', 'do not ask before it is removed')
+    .option('--yes', 'do not ask before erasing')
     .addHelpText(
       'after',
       `
-What is kept is the id of the user and of each email, so that they are known when a page brings them again. Exports,
-snapshots and backups that were made before are not changed.
+Only the ids of the user and of each email are kept, so that a sync recognises and skips them. Existing exports, snapshots
+and backups are not changed.
 
 Examples:
   admin-mirror forget 1234
@@ -44,10 +44,10 @@ async function forget(context: CliContext, named: string, flags: Flags): Promise
   await promptForConsent(context, { doing: `forget user ${user}`, typed: String(user) }, flags.yes === true);
   const receipt = await forgetUser(ports, user);
   printResult(context, receipt, receiptLines(receipt));
-  printNote(context, 'Exports, snapshots and backups that were made before are as they were.');
+  printNote(context, 'Existing exports, snapshots and backups were not changed.');
   if (receipt.scrubbed) return;
-  throw new IncompleteError(`user ${user} is removed, but another process still reads what the mirror was before`, {
-    advice: `End exports and queries that are running, then run \`admin-mirror forget ${user}\` again.`,
+  throw new IncompleteError(`user ${user} is removed, but another process still reads an earlier state of the mirror`, {
+    advice: `Stop running exports and queries, then run \`admin-mirror forget ${user}\` again.`,
   });
 }
 
@@ -66,7 +66,7 @@ function receiptLines({ user, at, removed, suppressed, journal, scrubbed }: Forg
     ...countLines('removed', removed),
     ...countLines('kept out', suppressed),
     `journal: ${journals[journal]}`,
-    `files:   ${scrubbed ? 'rewritten, nothing of it is left in them' : 'NOT clean yet'}`,
+    `files:   ${scrubbed ? 'rewritten, nothing about the user is left in them' : 'NOT clean yet'}`,
   ];
 }
 

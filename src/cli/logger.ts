@@ -10,7 +10,9 @@ import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/
 import { type Log, logWith } from '../model/log.ts';
 import { isRecord } from '../model/records.ts';
 import { harmless } from '../model/text.ts';
+import { systemClock } from '../model/time.ts';
 import type { LogLevel } from '../settings/kinds.ts';
+import type { Surroundings } from '../settings/settings.ts';
 
 /**
  * Opens the file for appending. Throws a FileError. Later failures do not end the run, since a disk may be full for a while: each
@@ -94,6 +96,12 @@ export async function openLog(context: CliContext, fields: () => Fields = () => 
   const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
   if (log.file !== undefined) context.atEnd((error) => logEnd(context, whole, error));
   return whole;
+}
+
+/** Opens the log, and returns what the other rooms need besides. Throws a FileError. */
+export async function openSurroundings(context: CliContext, fields?: () => Fields): Promise<Surroundings> {
+  const { signal } = context;
+  return { settings: context.settings(), log: await openLog(context, fields), clock: systemClock, signal };
 }
 
 /** Creates a pino logger without host name and process id: there is one process on one machine, and people read the lines. */

@@ -101,6 +101,11 @@ export function bugText(error: unknown): string {
   return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;
 }
 
+/** Returns how fresh something is, in the summary of a run. */
+export function freshWords(freshAsOf: string | null): string {
+  return freshAsOf === null ? 'not read whole yet' : `fresh as of ${freshAsOf}`;
+}
+
 /** Returns the name of a server in lists. */
 export function serverLabel(profile: string | null): string {
   return profile ?? '(no profile)';

@@ -5,7 +5,7 @@ import type { SyncEvent } from '../store/mirror-types.ts';
 import { counted, grouped, harmless } from '../model/text.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { type Clock, minuteMs, secondMs } from '../model/time.ts';
+import { minuteMs, secondMs, systemClock } from '../model/time.ts';
 import type { CliContext } from './context.ts';
 import { screenOf } from './output.ts';
 
@@ -67,7 +67,6 @@ interface Tracker<Event> {
 function openWatch<Event extends { readonly kind: string }>(
   context: CliContext,
   log: Log,
-  clock: Clock,
   tracker: Tracker<Event>,
 ): Watch<Event> {
   const draw = openDrawing(context);
@@ -78,8 +77,8 @@ function openWatch<Event extends { readonly kind: string }>(
       tracker.take(event);
       if (isLogged) tracker.log(event);
       const isFrequent = event.kind === 'row' || event.kind === 'page' || event.kind === 'window';
-      if (draw === undefined || (isFrequent && clock.now() - (drawnAt ?? 0) < drawEveryMs)) return;
-      drawnAt = clock.now();
+      if (draw === undefined || (isFrequent && systemClock.now() - (drawnAt ?? 0) < drawEveryMs)) return;
+      drawnAt = systemClock.now();
       draw(tracker.lines());
     },
     ended: (fields) => {
@@ -134,22 +133,22 @@ export function bulkLine({ rows, done, failed, startedAt }: BulkTally, now: numb
   return `${barOf(share)}  ${grouped(done)} of ${grouped(rows)}   ${speed}/s${left}${wrong}`;
 }
 
-export function openBulkWatch(context: CliContext, log: Log, clock: Clock): Watch<BulkEvent> {
-  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: clock.now() };
-  let loggedAt = clock.now();
+export function openBulkWatch(context: CliContext, log: Log): Watch<BulkEvent> {
+  let tally: BulkTally = { rows: 0, done: 0, failed: 0, startedAt: systemClock.now() };
+  let loggedAt = systemClock.now();
   let waits = '';
-  return openWatch(context, log, clock, {
+  return openWatch(context, log, {
     take: (event) => {
       tally = tallied(tally, event);
       waits = event.kind === 'wait' ? `   waiting ${clockText(event.ms)}: ${event.why}` : '';
     },
-    lines: () => [`${bulkLine(tally, clock.now())}${waits}`],
+    lines: () => [`${bulkLine(tally, systemClock.now())}${waits}`],
     log: (event) => {
       if (event.kind === 'wait') log.warn({ ms: event.ms }, event.why);
       if (event.kind !== 'row') return;
       if (event.state !== 'applied') log.warn({ row: event.row, state: event.state }, 'row');
-      if (clock.now() - loggedAt < logEveryMs) return;
-      loggedAt = clock.now();
+      if (systemClock.now() - loggedAt < logEveryMs) return;
+      loggedAt = systemClock.now();
       log.info({ done: tally.done, rows: tally.rows, failed: tally.failed }, 'progress');
     },
   });
@@ -197,7 +196,6 @@ export const followedMs = secondMs;
 export function openSyncWatch(
   context: CliContext,
   log: Log,
-  clock: Clock,
   resources: readonly ResourceName[],
   everyMs = logEveryMs,
 ): Watch<SyncEvent> {
@@ -207,12 +205,12 @@ export function openSyncWatch(
 
   function tallyOf(resource: ResourceName): Tally {
     const known = tallies.get(resource);
-    const tally = known ?? { records: 0, expected: 0, windows: 0, ofWindows: 0, startedAt: clock.now() };
+    const tally = known ?? { records: 0, expected: 0, windows: 0, ofWindows: 0, startedAt: systemClock.now() };
     tallies.set(resource, tally);
     return tally;
   }
 
-  return openWatch(context, log, clock, {
+  return openWatch(context, log, {
     take: (event) => {
       const { resource } = event;
       const tally = tallyOf(resource);
@@ -224,13 +222,13 @@ export function openSyncWatch(
       }
       if (event.kind !== 'end') return;
       const { problem } = event;
-      const done = problem === null ? `✓ ${endLine(resource, tally, clock.now())}` : `✗ ${resource}: ${problem}`;
+      const done = problem === null ? `✓ ${endLine(resource, tally, systemClock.now())}` : `✗ ${resource}: ${problem}`;
       ends.set(resource, done);
     },
     lines: () =>
       resources.map((resource) => {
         const tally = tallies.get(resource);
-        const line = tally === undefined ? resource : progressLine(resource, tally, clock.now());
+        const line = tally === undefined ? resource : progressLine(resource, tally, systemClock.now());
         return ends.get(resource) ?? `  ${line}`;
       }),
     log: (event) => {
@@ -242,8 +240,8 @@ export function openSyncWatch(
       } else if (event.kind === 'expected') log.info({ resource, records: event.records }, 'reading');
       else {
         const since = loggedAt.get(resource) ?? (everyMs === followedMs ? 0 : startedAt);
-        if (clock.now() - since < everyMs) return;
-        loggedAt.set(resource, clock.now());
+        if (systemClock.now() - since < everyMs) return;
+        loggedAt.set(resource, systemClock.now());
         const counts = ofWindows === 0 ? {} : { windows, of_windows: ofWindows };
         log.info({ resource, records, expected, ...counts }, 'progress');
       }

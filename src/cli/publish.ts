@@ -1,4 +1,4 @@
-/** `publish`: the mirror into PostgreSQL, compared with it, and restored from there. */
+/** `publish`: writes the mirror to PostgreSQL, compares the two, or restores the mirror from there. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { startedFor } from '../model/actor.ts';
@@ -11,8 +11,8 @@ import type { PublishReport } from '../data/publish/publish.ts';
 import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { openLog } from './logger.ts';
-import { pasteable, printResult } from './output.ts';
+import { openSurroundings } from './logger.ts';
+import { freshWords, pasteable, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 
 interface Flags extends AllFlags {
@@ -26,16 +26,14 @@ export function define(program: Command, context: CliContext): void {
     .command('publish')
     .description(
       'Write the mirror into a schema of PostgreSQL: everything the first time, then what changed. Readers there always see a ' +
-        'state that the mirror was in. May run beside a sync; one that was stopped is continued.',
+        'state that the mirror was in. May run during a sync. Continues a run that was stopped.',
     )
-    .addOption(
-      new Option('--full', 'write every row again, and put right what others changed there').conflicts('check'),
-    )
+    .addOption(new Option('--full', 'write every row again, and undo what others changed there').conflicts('check'))
     .option('--check', 'compare every table there with the mirror, and change neither; ends with 6 if one differs')
     .addOption(
       new Option(
         '--restore [file]',
-        'make a mirror from what is published (default: where the mirror belongs)',
+        'create a mirror from what is published (default: the file of the setting store.mirror)',
       ).conflicts(['full', 'check', 'all']),
     )
     .addHelpText(
@@ -55,12 +53,11 @@ Examples:
 async function run(context: CliContext, flags: Flags): Promise<void> {
   const settings = context.settings();
   const { run = runId(systemClock) } = startedFor(context.environment);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const watch = openShareWatch(
     context,
     flags.restore === undefined ? (flags.check ? 'comparing' : 'publishing') : 'restoring',
   );
-  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
   const print = (report: unknown, lines: readonly string[]) => {
     watch.close();
     printResult(context, report, lines);
@@ -94,8 +91,7 @@ function words(report: unknown): string {
   const sum = (key: 'written' | 'deleted') => Object.values(tables).reduce((total, each) => total + each[key], 0);
   const fresh = earliest(Object.values(times));
   const deleted = mode === 'whole' ? '' : `, ${grouped(sum('deleted'))} deleted`;
-  const state = fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`;
-  return `${mode === 'whole' ? 'everything, ' : ''}${counted(sum('written'), 'row')} written${deleted}, ${state}`;
+  return `${mode === 'whole' ? 'everything, ' : ''}${counted(sum('written'), 'row')} written${deleted}, ${freshWords(fresh)}`;
 }
 
 function verdict(report: unknown): string {
@@ -118,7 +114,7 @@ function checkLines({ tables, equal, waiting }: CheckReport): string[] {
   });
   const next =
     waiting === 0 ? '' : `; ${counted(waiting, 'change')} of the mirror will be there after the next \`publish\``;
-  const advice = equal ? '' : '; `admin-mirror publish --full` puts it right';
+  const advice = equal ? '' : '; `admin-mirror publish --full` repairs it';
   return [...lines, `${equal ? 'equal' : 'different'}${next}${advice}`];
 }
 
@@ -126,5 +122,5 @@ function restoredLines({ file, published_at: at, tables }: RestoreReport): strin
   const rows = Object.entries(tables).flatMap(([name, count]) =>
     count === 0 || name.startsWith('mirror_') ? [] : [`${grouped(count)} ${name}`],
   );
-  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file goes on from there`];
+  return [`${file}: ${rows.join(', ')}`, `published ${at}; the next sync into this file continues from there`];
 }

@@ -1,4 +1,4 @@
-/** `query`: one statement that reads, run on the mirror. */
+/** `query`: runs one read-only statement on the mirror. */
 import { type Command, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type QueryFormat, queryFormats } from '../data/formats.ts';
@@ -22,15 +22,15 @@ interface QueryFlags {
 export function define(program: Command, context: CliContext): void {
   program
     .command('query')
-    .description('Run one SQL statement that only reads. One that writes, attaches or sets anything is refused.')
-    .argument('[sql]', 'the SQL; without it, or as -, it is read from standard input')
+    .description('Run one read-only SQL statement. Refuses a statement that writes, attaches or sets anything.')
+    .argument('[sql]', 'the SQL; read from standard input if it is missing or -')
     .addOption(formatOption('rows', queryFormats))
     .option('--timeout <duration>', 'stop when the statement takes longer: 30s, 10m (default: no limit)', toDuration)
-    .addOption(new Option('--explain', 'show how the statement would be run, and which tables it reads whole'))
+    .addOption(new Option('--explain', 'show how the statement would run, and which tables it reads in full'))
     .addOption(
-      new Option('--chart [file]', 'draw the result: in the terminal, or as SVG into the file').conflicts('explain'),
+      new Option('--chart [file]', 'draw the result: in the terminal, or as SVG to the file').conflicts('explain'),
     )
-    .option('--mask', 'show (masked) in place of data about people; numbers, days and states stay')
+    .option('--mask', 'show (masked) instead of data about people; numbers, days and states stay')
     .addHelpText(
       'after',
       `
@@ -48,7 +48,7 @@ Examples:
 }
 
 async function run(context: CliContext, argument: string | undefined, flags: QueryFlags): Promise<void> {
-  // First of all, as it takes a moment to get ready.
+  // First, because the process takes a moment to start.
   const reading = openReadingProcess(context.releases);
   const settings = context.settings();
   const { sql, file } = await requestOf(context, argument, flags);
@@ -59,17 +59,17 @@ async function run(context: CliContext, argument: string | undefined, flags: Que
   await writePicture(context, file, chunks);
 }
 
-/** The SQL, and the file that a picture goes to. */
+/** Returns the SQL, and the file for a picture. */
 async function requestOf(
   context: CliContext,
   argument: string | undefined,
   { chart }: QueryFlags,
 ): Promise<{ readonly sql: string; readonly file: string | undefined }> {
-  // `--chart "SELECT …"`: what stands behind the flag was meant for the command.
+  // In `--chart "SELECT …"`, commander takes the SQL as the flag's value.
   const isFile = typeof chart === 'string' && chart.toLowerCase().endsWith('.svg');
   if (typeof chart === 'string' && !isFile && (argument !== undefined || !/\s/.test(chart))) {
-    throw new UsageError(`a picture is written as SVG, and "${chart}" does not end in .svg`, {
-      advice: 'Name a file such as out.svg, or none for a picture in the terminal.',
+    throw new UsageError(`a picture is written as SVG, but "${chart}" does not end in .svg`, {
+      advice: 'Name a file such as out.svg, or no file for a picture in the terminal.',
     });
   }
   const given = typeof chart === 'string' && !isFile ? chart : argument;
@@ -80,7 +80,7 @@ async function requestOf(
   return { sql, file: isFile ? chart : undefined };
 }
 
-/** Where there is no terminal, pictures are as wide and high as the usual one. */
+/** The size of a picture outside a terminal. */
 const usual = { columns: 80, rows: 24 };
 
 function jobOf(context: CliContext, sql: string, flags: QueryFlags, file: string | undefined): ReadingJob {

@@ -1,4 +1,4 @@
-/** `reports`: the saved reports; and `report:NAME` on the command line, as rows or as a picture. */
+/** `reports`: lists and explains the saved reports. Also runs `report:NAME` for `export`, as rows or as a picture. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { openReadingProcess, openReports } from '../data/open.ts';
 import { type Report, reportNamed, type ReportParameter, type Reports } from '../data/reports/reports.ts';
@@ -10,7 +10,7 @@ import type { CliContext } from './context.ts';
 import { alignedLines, paint, pasteable, printNote, printResult, printWarning } from './output.ts';
 import { writePicture } from './files.ts';
 
-/** Draws the report into the file, which appears whole or not at all. */
+/** Draws the report to the file, which appears complete or not at all. */
 export async function drawReport(
   context: CliContext,
   what: string | undefined,
@@ -24,7 +24,7 @@ export async function drawReport(
     });
   }
   if (!file.toLowerCase().endsWith('.svg')) {
-    throw new UsageError(`a picture is written as SVG, and "${file}" does not end in .svg`);
+    throw new UsageError(`a picture is written as SVG, but "${file}" does not end in .svg`);
   }
   const reading = openReadingProcess(context.releases);
   const request = await reportRequest(context, what, flags, part);
@@ -41,7 +41,7 @@ export function define(program: Command, context: CliContext): void {
     .command('reports')
     .description(
       'List the saved reports, or explain one: what it shows, its parameters and columns. `export report:NAME` runs it. ' +
-        'Those of your own lie in the folder of the setting export.reports.',
+        'Your own reports are in the folder of the setting export.reports.',
     )
     .argument('[name]', 'only this one, in full')
     .addHelpText(
@@ -64,13 +64,14 @@ async function run(context: CliContext, name: string | undefined): Promise<void>
   const { reports, broken } = found;
   printResult(context, { reports: reports.map(documentOf), broken }, listOf(context, found));
   if (context.json()) return;
-  for (const { file, problems } of broken) printWarning(context, `${file} is not a report: ${problems.join('; ')}`);
+  for (const { file, problems } of broken)
+    printWarning(context, `${file} is not a valid report: ${problems.join('; ')}`);
 }
 
 function documentOf({ sql, parameters, needs, ...rest }: Report) {
   return {
     ...rest,
-    // No default is one that must be given; null is one that stands for nothing.
+    // A parameter without a default is required; a default of null means "no value".
     parameters: parameters.map(({ default: standing, ...each }) => ({
       ...each,
       required: standing === undefined,
@@ -90,13 +91,13 @@ function listOf(context: CliContext, { reports, replaced }: Reports): string[] {
   const titles = Math.max(0, ...reports.map(({ title }) => title.length));
   return reports.map(({ name, title, origin, parameters }) => {
     const own = origin === 'own' ? `(your own${replaced.includes(name) ? ', in place of a shipped one' : ''})` : '';
-    const requested = paint(context, 'dim', parameters.map(shortly).join(' '));
+    const requested = paint(context, 'dim', parameters.map(parameterText).join(' '));
     return [paint(context, 'bold', name.padEnd(names)), title.padEnd(titles), requested, own].join('  ').trimEnd();
   });
 }
 
-/** `from=30d`, `user=` where it can be left out, `user=…` where it must be given. */
-function shortly({ name, default: standing }: ReportParameter): string {
+/** Returns `from=30d`, `user=` for an optional parameter without a value, `user=…` for a required one. */
+function parameterText({ name, default: standing }: ReportParameter): string {
   return `${name}=${standing === undefined ? '…' : (standing?.replaceAll(/\s+ago$/g, '') ?? '')}`;
 }
 
@@ -127,7 +128,7 @@ function linesOf(context: CliContext, report: Report): string[] {
   ];
 }
 
-/** Lines of a width that is read with ease. */
+/** Wraps the text at a width that is easy to read. */
 function wrapped(text: string): string[] {
   return text.match(/.{1,100}(?:\s|$)/g)?.map((line) => line.trim()) ?? [text];
 }
@@ -146,7 +147,7 @@ export function isReport(what: string | undefined): what is `report:${string}` {
   return what?.startsWith(prefix) === true;
 }
 
-/** A flag `name=value` that may be given several times, each name once. */
+/** Parses a flag `name=value`. It may be given several times, but each name only once. */
 export function toParameter(
   text: string,
   before: ReadonlyMap<string, string> = new Map<string, string>(),
@@ -163,25 +164,24 @@ export interface ReportFlags {
   readonly meta?: boolean;
 }
 
-/** The report to run; what its numbers rest on goes to standard error. Throws a UsageError or FileError. */
+/** Returns the report to run, and notes its assumptions on standard error. Throws a UsageError or FileError. */
 export async function reportRequest(
   context: CliContext,
   what: string,
   flags: ReportFlags,
   part: StatementPart,
 ): Promise<ReportRequest> {
-  if (flags.sql !== undefined)
-    throw new UsageError(`--sql stands in place of a table: give it, or "${what}", not both`);
-  if (flags.meta === true) throw new UsageError('--meta is for tables and views; a report has the columns that it has');
+  if (flags.sql !== undefined) throw new UsageError(`--sql replaces the table: give either --sql or "${what}"`);
+  if (flags.meta === true) throw new UsageError('--meta is for tables and views; the columns of a report are fixed');
   const reports = await openReports(context.settings());
   const report = reportNamed(reports, what.slice(prefix.length));
-  // At an earlier time, today and 30d ago are those of then.
+  // With --as-of, "today" and "30d ago" are counted from that time.
   const now = part.asOf === undefined ? systemClock.now() : Date.parse(part.asOf);
   const values = boundValues(report, flags.param ?? new Map<string, string>(), now);
   if (reports.replaced.includes(report.name)) {
     printNote(
       context,
-      `report ${report.name} is your own, ${report.file}, which replaces the one that comes with the program`,
+      `report ${report.name} is your own (${report.file}) and replaces the one that comes with the program`,
     );
   }
   for (const words of assumptionsWith(report, values)) printNote(context, `assumed: ${words}`);

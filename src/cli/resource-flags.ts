@@ -1,4 +1,4 @@
-/** The flags of the list operations: defined from a resource's descriptor, read into the parameters of a list request. */
+/** The flags of the operations: defined from the descriptors, and read into the parameters or the body of a request. */
 import { type Command, Option } from 'commander';
 import type { ListWords } from '../api/list-query.ts';
 import { readInput, toCount } from './flag-values.ts';
@@ -8,7 +8,7 @@ import { parseMoney } from '../model/money.ts';
 import type { Operation, Parameter } from '../model/operations.ts';
 import { datePresets, defaultPageSize, type Resource } from '../model/resources.ts';
 
-/** As commander gives them. */
+/** As commander returns them. */
 export interface ListFlags {
   readonly page?: number;
   readonly paginate?: number;
@@ -23,7 +23,7 @@ function collected(text: string, before: readonly string[] | undefined): string[
   return [...(before ?? []), text];
 }
 
-/** Names of a flag that may be given several times, each time with several names. */
+/** Parses a flag that may be given several times, each time with several names. */
 function collectedNames(text: string, before: readonly string[] | undefined): string[] {
   return [...(before ?? []), ...wordsIn(text)];
 }
@@ -35,11 +35,11 @@ export function addListFlags(command: Command, resource: Resource): void {
     .option('--page <number>', 'which page, counted from 1', toCount)
     .option(
       '--paginate <number>',
-      `records on a page; ${defaultPageSize} where it is left out, with --all api.page_size`,
+      `records per page (default: ${defaultPageSize}; with --all, the setting api.page_size)`,
       toCount,
     );
   if (includes !== null) {
-    const help = `related records that come along, separated by commas: ${includes.join(', ')}`;
+    const help = `related records to include, separated by commas: ${includes.join(', ')}`;
     command.addOption(new Option('--include <names>', help).argParser(collectedNames));
   }
   command
@@ -57,8 +57,8 @@ export function addListFlags(command: Command, resource: Resource): void {
     )
     .option(
       '--date <when>',
-      `created then: ${datePresets.join(', ')}, or two days, 2026-01-01,2026-01-31; many servers end at the midnight ` +
-        'with which the second day begins: for all of it, name the day after',
+      `created then: ${datePresets.join(', ')}, or two days: 2026-01-01,2026-01-31. Many servers stop at the start of the ` +
+        'second day: to include it, name the day after',
     )
     .addOption(new Option('--all', 'every page, each record once').conflicts('page'));
 }
@@ -75,7 +75,7 @@ function sortOf(text: string): { key: string; direction: string } {
   throw new UsageError(`--sort is "${text}"`, { advice: 'Write it as --sort key:desc.' });
 }
 
-/** The flags as the parameters of a list request, not yet checked against the resource. Throws a UsageError. */
+/** Returns the flags as parameters of a list request, not yet checked against the resource. Throws a UsageError. */
 export function listWordsOf(flags: ListFlags): ListWords {
   const { page, paginate } = flags;
   const sorts = flags.sort?.map(sortOf);
@@ -92,7 +92,7 @@ export function listWordsOf(flags: ListFlags): ListWords {
   };
 }
 
-/** As commander gives them, by attribute name. */
+/** As commander returns them, by attribute name. */
 export type ParameterFlags = Readonly<Record<string, string | boolean | undefined>>;
 
 /** `address[zip_code]` → `address-zip-code`. */
@@ -102,7 +102,7 @@ function flagOf(parameter: Parameter): string {
 
 const placeholders = { string: 'text', number: 'amount', code: 'code', icon: 'icon', url: 'url' } as const;
 
-/** Texts that may be long, or that nobody should see: given as `-`, they are read from standard input. */
+/** Parameters that may be long or secret: given as `-`, they are read from standard input. */
 const readable = new Set(['content', 'message', 'password']);
 
 function meaningOf({ values, note, name, required }: Parameter): string {
@@ -117,7 +117,7 @@ export function addParameterFlags(command: Command, operation: Operation): void 
     const flag = flagOf(parameter);
     if (parameter.type === 'boolean') {
       command.addOption(new Option(`--${flag}`, meaningOf(parameter)));
-      // To say no is something else than to say nothing.
+      // false is not the same as a missing value.
       command.addOption(new Option(`--no-${flag}`, `send ${parameter.name} as false`));
     } else {
       const option = new Option(`--${flag} <${placeholders[parameter.type]}>`, meaningOf(parameter));
@@ -141,7 +141,7 @@ function checkedText(parameter: Parameter, text: string): string {
   return parsed.money;
 }
 
-/** What the flags say, by the API's names; `address[city]` goes into an object, and `-` is read from the stream. Throws a UsageError. */
+/** Returns the request body. `address[city]` goes into a nested object; `-` is read from standard input. Throws a UsageError. */
 export async function bodyOf(
   operation: Operation,
   flags: ParameterFlags,

@@ -1,4 +1,4 @@
-/** `users`, `packages`, `emails`, `coupons`: every operation of the live API, from the descriptors. */
+/** `users`, `packages`, `emails`, `coupons`: every operation of the live API, defined from the descriptors. */
 import type { Command } from 'commander';
 import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
 import { recordIn } from '../api/envelope.ts';
@@ -58,17 +58,17 @@ function defineOperation(parent: Command, context: CliContext, resource: Resourc
   if (ofOne) command.argument('<id>', "the user's id");
   if (operation.relations.length > 0) {
     const names = operation.relations.join(', ');
-    command.option('--with <names>', `related records that come along, separated by commas: ${names}`);
+    command.option('--with <names>', `related records to include, separated by commas: ${names}`);
   }
   addParameterFlags(command, operation);
-  if (operation.confirm) command.option('--yes', 'do not ask before it is sent');
+  if (operation.confirm) command.option('--yes', 'do not ask before sending');
   command.action((...given: unknown[]) => {
     const [id, flags] = ofOne ? [String(given[0]), given[1]] : [undefined, given[0]];
     return runOperation(context, operation, id, flags as ParameterFlags);
   });
 }
 
-/** Runs the work with a client. The response to a refused request is printed, too, under `--json`. */
+/** Runs the work with a client. Under `--json`, also prints the response to a refused request. */
 async function withClient(context: CliContext, work: (client: Client) => Promise<void>): Promise<void> {
   const log = await openLog(context);
   const client = openApi({ settings: context.settings(), log, clock: systemClock }, context.releases);
@@ -126,20 +126,20 @@ async function runOperation(
     if (record !== undefined) context.sends();
     const response = await (record === undefined ? send() : record(send, (text) => client.redact(text)));
     printResponse(context, response);
-    if (operation.name === 'users.get') checkShown(response, key);
+    if (operation.name === 'users.get') checkIsRequested(response, key);
   });
 }
 
-/** Nobody must take the balance of somebody else for this user's. */
-function checkShown({ body }: Response, key: RecordKey): void {
+/** Throws if the response shows somebody else, whose balance could be taken for this user's. */
+function checkIsRequested({ body }: Response, key: RecordKey): void {
   const record = recordIn(body);
   if (record === undefined || recordKey(record) === key) return;
-  throw new IncompleteError(`user ${key} was requested, and the response shows user ${String(record['id'])}`, {
+  throw new IncompleteError(`user ${key} was requested, but the response shows user ${String(record['id'])}`, {
     advice: 'A route or a cache of the server is wrong: report it to whoever runs it.',
   });
 }
 
-/** Opens the journal, says what is open about the same user, and gives the function that sends with a record of it. */
+/** Opens the journal, warns about open or repeated writes, and returns the function that sends and records this one. */
 async function openRecord(
   context: CliContext,
   { name, path }: Operation,
@@ -151,11 +151,11 @@ async function openRecord(
   const ports = { journal, memory, clock: journal.clock };
   if (name === 'users.update-balance') await checkJournal(ports);
   const user = path.includes('{user}') ? id : null;
-  // Of a password, not even that it is long.
-  const shown = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
-  const write = { operation: name, user, body: shown, fingerprint: fingerprintOfWrite(name, user, body) };
+  // A fixed mask does not even show how long the password is.
+  const maskedBody = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
+  const write = { operation: name, user, body: maskedBody, fingerprint: fingerprintOfWrite(name, user, body) };
   await journal.checkWrite(write);
-  // Nothing keeps a person from doing it twice by hand, but nobody does it unknowingly.
+  // A person may do it twice by hand, but not without knowing.
   const before =
     (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, journal.clock));
   if (before !== null) printWarning(context, before);
@@ -177,7 +177,7 @@ function relationsOf({ relations }: Operation, given: unknown): UserRelation[] {
   return names as UserRelation[];
 }
 
-/** What commander cannot see: a change that changes nothing, the mark of another change, an amount below zero. */
+/** Checks what commander cannot: a change that changes nothing, the mark of another change, an amount below zero. */
 function checkBody({ name, parameters }: Operation, body: Readonly<Record<string, unknown>>): void {
   if (name === 'users.update' && Object.keys(body).length === 0) {
     const flags = parameters.map((each) => `--${each.name.replaceAll('_', '-')}`).join(', ');
@@ -186,20 +186,20 @@ function checkBody({ name, parameters }: Operation, body: Readonly<Record<string
   for (const [parameter, value] of Object.entries(body)) {
     const mark = typeof value === 'string' ? tokenAtEnd(value) : undefined;
     if (mark === undefined) continue;
-    // The row that it is of would look as if it had been made twice, or made at all.
+    // With the same mark, that row would look applied, or applied twice.
     throw new UsageError(`--${parameter.replaceAll('_', '-')} ends with ${mark}, the mark of a row of a batch`, {
-      advice: 'Leave the mark out, in HTML the comment with it: by it the row is found.',
+      advice: 'Remove the mark (in HTML, the whole comment): admin-mirror finds that row by it.',
     });
   }
   const { amount = '', type } = body as Readonly<Record<string, string | undefined>>;
   if (name === 'users.update-balance' && amount.startsWith('-') && type !== 'set') {
     throw new UsageError(`--amount ${amount} is below zero`, {
-      advice: 'Say --type remove and the amount without its sign.',
+      advice: 'Use --type remove and the amount without its sign.',
     });
   }
 }
 
-/** What is about to be done, for the question. */
+/** Returns what will be done, for the question. */
 function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record<string, unknown>>): string {
   const { type, amount, subject, email } = body as Readonly<Record<string, string | undefined>>;
   if (name === 'users.update-balance') {
@@ -211,25 +211,25 @@ function doingOf({ name, summary }: Operation, id: number, body: Readonly<Record
   if (name === 'users.send-notification') return `notify user ${id}`;
   if (name === 'users.create') return `create the user ${email}, who may get an email,`;
   if (name === 'users.delete')
-    return `delete user ${id} for good${body['force'] === true ? ', whatever orders there are,' : ''}`;
+    return `delete user ${id} for good${body['force'] === true ? ', in spite of any orders,' : ''}`;
   if (name === 'users.update') return `change user ${id}`;
   return summary.toLowerCase();
 }
 
 interface Call {
-  /** For what only reads. */
+  /** The id for reading; may exceed the safe integers. */
   readonly key: RecordKey;
-  /** The same, exact for what may be written to. */
+  /** The same as a number, for writing; larger ids were refused. */
   readonly id: number;
   readonly relations: readonly UserRelation[];
-  /** By the API's names; its required parameters are there and its words are valid. */
+  /** By the API's names. All required parameters are there, and all values are valid. */
   readonly body: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal;
 }
 
 type Operate = (client: Client, call: Call) => Promise<Response>;
 
-/** The client's function for an operation about single users. The flags were checked against the same descriptor. */
+/** Returns the client's function for an operation on single users. The flags were checked against the same descriptor. */
 function callOf(name: OperationName): Operate {
   const found = calls[name];
   if (found === undefined) throw new Error(`${name} is not about a single user`);

@@ -1,4 +1,4 @@
-/** One of several workers: what it brings to the fleet from the settings of this machine. */
+/** One of several workers: connects the fleet with the settings and the mirror of this machine. */
 import { existsSync } from 'node:fs';
 import { type JournalMemory, openJournalMemory, rememberShared } from '../bulk/journal-memory.ts';
 import { OperatorError } from '../model/errors.ts';
@@ -11,16 +11,19 @@ import { openFleetMembership } from '../worker/open-store.ts';
 import { sleepFor } from '../worker/sleep.ts';
 
 interface Member extends Pick<Surroundings, 'settings' | 'log' | 'signal'> {
-  /** By what the other workers know it. */
+  /** Its name among the workers. */
   readonly id: string;
-  /** Called with what keeps it from waiting or working; undefined once that is over. */
+  /** Called with the problem that keeps it from waiting or working; with undefined once that is over. */
   readonly onTrouble: (problem: string | undefined) => void;
 }
 
-/** What is published changes by the night; whoever waits need not look at each turn. */
-const comparedMs = minuteMs;
+/** How long a comparison with the published mirror is reused. The published mirror changes about once a night. */
+const compareEveryMs = minuteMs;
 
-/** Waits for its turn, and works, until the signal. @param work as the mirror's only worker; `prepare` comes before its first job */
+/**
+ * Waits for its turn and works, until the signal is aborted.
+ * @param work runs while this is the mirror's only worker; it must call `prepare` before the first job
+ */
 export async function workAsMember(
   member: Member,
   work: (prepare: (signal: AbortSignal) => Promise<void>) => Promise<void>,
@@ -30,30 +33,30 @@ export async function workAsMember(
   let compared: { readonly at: number; readonly state: MirrorState } | undefined;
 
   async function mirror(isWorking: boolean): Promise<MirrorState> {
-    // Whoever works is ahead of what is published.
+    // The active worker is ahead of what is published.
     if (isWorking || settings.publish.url === undefined) {
       compared = undefined;
       return existsSync(file) ? 'current' : 'absent';
     }
-    if (compared !== undefined && performance.now() - compared.at < comparedMs) return compared.state;
-    const state = await standing();
+    if (compared !== undefined && performance.now() - compared.at < compareEveryMs) return compared.state;
+    const state = await compareWithPublished();
     compared = { at: performance.now(), state };
     return state;
   }
 
-  async function standing(): Promise<MirrorState> {
+  async function compareWithPublished(): Promise<MirrorState> {
     try {
       const publisher = await openPublisher(member, signal);
       const found = await publisher.compare();
       return found === 'current' ? 'current' : found === 'behind' || found === 'other' ? 'behind' : 'absent';
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      // Whoever knows more is preferred; `prepare` says what is wrong.
+      // A worker that knows more takes precedence. `prepare` reports what is wrong.
       return existsSync(file) ? 'behind' : 'absent';
     }
   }
 
-  /** The mirror as it was published last: nothing of it is read from the server again. */
+  /** Restores the mirror as it was published last, so that nothing of it is read from the server again. */
   async function prepare(stop: AbortSignal): Promise<void> {
     if (settings.publish.url === undefined) return;
     const publisher = await openPublisher(member, stop);
@@ -101,14 +104,14 @@ function withMemory<T>(file: string, work: (memory: JournalMemory) => T | Promis
 }
 
 function logEvent(log: Log, event: FleetEvent): void {
-  if (event.kind === 'waiting') return log.info({}, 'another worker works; this one waits for its turn');
+  if (event.kind === 'waiting') return log.info({}, 'another worker is active; this one waits for its turn');
   if (event.kind === 'clock') {
     const { difference } = event;
     if (difference === null) return log.info({}, "this machine's clock agrees with that of the shared store");
-    const advice = 'Set it right. Until then jobs run at their times by the clock of the shared store.';
+    const advice = 'Correct it. Until then, jobs run by the clock of the shared store.';
     return log.warn({ advice }, `this machine's clock is ${difference} that of the shared store`);
   }
   const { message, advice } = event.error;
-  if (event.kind === 'replaced') return log.warn({ advice }, `this worker no longer works: ${message}`);
+  if (event.kind === 'replaced') return log.warn({ advice }, `this worker is no longer active: ${message}`);
   return log.error({ advice }, message);
 }

@@ -1,5 +1,4 @@
-/** `schedule` without flags: the worker, from the settings to its end. Each job is a child process of its own. */
-import { once } from 'node:events';
+/** `schedule` without flags: runs the worker. Each job is a child process of its own. */
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { jobVariable } from '../model/actor.ts';
@@ -19,7 +18,7 @@ import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../wo
 import { sleepFor } from '../worker/sleep.ts';
 import { commandRunner } from '../worker/command.ts';
 import { turnsOf } from './all.ts';
-import type { CliContext } from './context.ts';
+import { type CliContext, waitForStop } from './context.ts';
 import { openLog } from './logger.ts';
 import { givenFlags } from './flag-values.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
@@ -44,7 +43,7 @@ function logEvent(log: Log, event: WorkerEvent): void {
     case 'clock_set_back':
       return log.warn(
         { job: event.job },
-        `the clock was set back by more than a day; ${event.job} begins anew from now`,
+        `the clock was set back by more than a day; ${event.job} is scheduled anew from now`,
       );
     case 'reloaded':
       return log.info({ jobs: event.jobs.map(({ name }) => name) }, 'the config file was read again');
@@ -69,14 +68,14 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 
-/** Keeps a copy of the config file beside the mirror: what is being edited changes no job before SIGHUP. Throws a FileError. */
+/** Copies the config file to a place beside the mirror, so that edits change no job before SIGHUP. Throws a FileError. */
 function keepConfig(reading: SettingsReading): string {
   const { mirror } = settingsFrom(reading).store;
   const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;
   try {
     makeFolder(dirname(copy));
-    // What was checked and not what stands there by now; in one step, since a disk that is full must leave the copy that the
-    // old config file goes on by.
+    // Write what was checked, not what the file contains by now. Replace the copy in one step: if the disk is full, the jobs
+    // must still have the old one.
     refusePlanted(`${copy}.new`);
     writeFileSync(`${copy}.new`, reading.config() ?? '', { mode: 0o600 });
     renameSync(`${copy}.new`, copy);
@@ -88,7 +87,7 @@ function keepConfig(reading: SettingsReading): string {
 
 const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
 
-/** The environment as programs of others may have it: the key, that of a profile too, and the like stay here. */
+/** Returns the environment for programs of others, without the keys of all profiles and other secrets. */
 export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
   const holdsSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
@@ -97,18 +96,18 @@ export function withoutSecrets(environment: CliContext['environment']): CliConte
 interface Place {
   readonly reading: SettingsReading;
   readonly readAgain: () => SettingsReading;
-  /** Global flags for its commands, besides `--config`. */
+  /** Global flags for the jobs, besides `--config`. */
   readonly flags: readonly string[];
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly onHangUp: CliContext['onHangUp'];
-  /** Where it is one of many: when a job may begin, and who serves the health. */
+  /** If it is one of many in this process: when a job may begin, and who reports health. */
   readonly many?: Watched & { readonly inTurn: InTurn };
-  /** Where it is one of several workers. */
+  /** If it is one of several workers. */
   readonly member?: Pick<WorkerPorts, 'id' | 'prepare'>;
 }
 
-/** Works until the signal of the context is aborted. Throws LockHeldError where another worker is at this mirror. */
+/** Works until the context's signal is aborted. Throws a LockHeldError if another worker has this mirror. */
 export async function work(context: CliContext): Promise<void> {
   const log = await openLog(context);
   const reading = context.reading();
@@ -118,13 +117,13 @@ export async function work(context: CliContext): Promise<void> {
   if (settings.store.shared === undefined) return workAt(context, place);
   await withReleases(async (releases) => {
     const watched: Watched = { watches: new Map(), troubles: new Map() };
-    // Also while it waits for its turn.
+    // Health is served while it waits for its turn, too.
     await openHealthOfAll(settings, watched, log, releases);
     await workInTurn(context, { ...place, many: { inTurn: (_, begin) => begin(), ...watched } });
   });
 }
 
-/** Works at once, or, where several machines share a store, whenever it is this one's turn. */
+/** Works at once or, if several machines share a store, whenever it is this one's turn. */
 async function workInTurn(context: CliContext, place: Place): Promise<void> {
   const settings = settingsFrom(place.reading);
   if (settings.store.shared === undefined) return workAt(context, place);
@@ -140,7 +139,7 @@ async function workInTurn(context: CliContext, place: Place): Promise<void> {
   );
 }
 
-/** The settings by now, where they can be read: much may have changed while it waited. */
+/** Reads the settings again, because they may have changed while it waited. Returns the old ones if that fails. */
 function newestOf({ reading, readAgain, log }: Place): SettingsReading {
   try {
     const again = readAgain();
@@ -152,13 +151,13 @@ function newestOf({ reading, readAgain, log }: Place): SettingsReading {
   }
 }
 
-/** Throws where a worker that goes on would keep its lock and its record in one place, and its jobs theirs in another. */
+/** Throws if the settings now name another store: the worker would keep its lock and records in one place, its jobs in another. */
 function checkSameStore({ store: before }: Settings, { store: now }: Settings): void {
   const moved = (['mirror', 'journal', 'shared'] as const).find(
     (name) => JSON.stringify(before[name]) !== JSON.stringify(now[name]),
   );
   if (moved === undefined) return;
-  throw new UsageError(`store.${moved} names another place now`, { advice: 'Start the worker anew for that.' });
+  throw new UsageError(`store.${moved} names another place now`, { advice: 'Restart the worker to use it.' });
 }
 
 async function workAt(context: CliContext, place: Place): Promise<void> {
@@ -170,7 +169,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
   const runCommand: RunCommand = (commandLine, { job, run: jobRun }, signal) =>
     run(commandLine, { variables: { [jobVariable]: job }, fields: { job, job_run: jobRun } }, signal);
   const emit = (event: WorkerEvent): void => {
-    // Before it has started, the copy may be that of another worker.
+    // Before the worker has its lock, the copy may belong to another worker.
     if (event.kind === 'started') config = ['--config', keepConfig(reading)];
     logEvent(log, event);
   };
@@ -182,7 +181,7 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
       const { jobs } = read;
       checkSameStore(settings, read);
       const watching = watchSettingsOf(read);
-      // From here on nothing fails: a file is in force whole or not at all.
+      // Nothing after this line can fail: a config file is applied completely or not at all.
       config = ['--config', keepConfig(again)];
       worker.reload(jobs);
       watch.reload(watching);
@@ -215,27 +214,31 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
       await opened.worker.run();
     } finally {
       ended.abort();
-      // However the work ends: what is being looked at must not be closed under it.
+      // Wait for the watch before the releases close the files that it reads.
       await watching;
     }
   });
 }
 
-/** Whatever is wrong with the file, or with us, is no reason to give up tonight's jobs. */
+/** A broken config file, or a bug, must not stop tonight's jobs: log it and keep the old settings. */
 function logNotRead(log: Log, error: unknown): void {
-  log.error(moreOf(error), `the config file was not read again, and the old one stays in force: ${messageOf(error)}`);
+  log.error(
+    detailsOf(error),
+    `the config file was not read again; the old settings stay in force: ${messageOf(error)}`,
+  );
 }
 
-function moreOf(error: unknown) {
+function detailsOf(error: unknown) {
   return error instanceof OperatorError ? { advice: error.advice } : { stack: bugText(error) };
 }
 
-/** Before a server is tried again at which another worker was, or whose files or settings could not be used. */
-const againMs = minuteMs;
+/** How long to wait before trying a server again that has another worker, or whose files or settings could not be used. */
+const retryMs = minuteMs;
 
 /**
- * Works for every server of the config file, in one process. One that cannot be worked for is tried again each minute and stops no
- * other. SIGHUP reads the config file again. @param atOnce jobs that run at the same time, of all servers
+ * Works for every server of the config file, in one process. If a server cannot be worked for, it is tried again each minute; the
+ * others continue. SIGHUP reads the config file again.
+ * @param atOnce how many jobs of all servers run at the same time
  */
 export async function workForAll(context: CliContext, atOnce: number): Promise<void> {
   let readings = byProfile(context.allSettings());
@@ -276,7 +279,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     void done.finally(() => {
       running.delete(profile);
       watched.troubles.delete(serverLabel(profile));
-      // It went, and came back while its jobs still stopped.
+      // The profile was removed, and came back while its jobs were still stopping.
       if (readings.has(profile) && !context.signal.aborted) start(profile);
     });
   }
@@ -298,7 +301,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
     await openHealthOfAll(rest, watched, log, releases);
     for (const profile of readings.keys()) start(profile);
     releases.add({ close: context.onHangUp(reload) });
-    if (!context.signal.aborted) await once(context.signal, 'abort');
+    await waitForStop(context);
     await Promise.all(Array.from(running.values(), ({ done }) => done));
   });
 }
@@ -307,28 +310,28 @@ function byProfile(all: readonly ServerReading[]): Map<string | null, SettingsRe
   return new Map(all.map(({ profile, reading }) => [profile, reading]));
 }
 
-/** Does it again and again until the signal is aborted; what goes wrong, a bug too, is logged once, and stops no other. */
+/** Makes attempt after attempt until the signal is aborted. Logs each new error once, even a bug, so that other servers go on. */
 async function untilStopped(
   signal: AbortSignal,
   log: Log,
   onTrouble: (why: string) => void,
-  doing: () => Promise<void>,
+  attempt: () => Promise<void>,
 ): Promise<void> {
   let problem: string | undefined;
   while (!signal.aborted) {
     try {
-      await doing();
+      await attempt();
     } catch (error) {
       const why = messageOf(error);
-      if (why !== problem) log.error(moreOf(error), `no worker runs here: ${why}`);
+      if (why !== problem) log.error(detailsOf(error), `no worker is running here: ${why}`);
       onTrouble(why);
       problem = why;
     }
-    await sleepFor(againMs, signal);
+    await sleepFor(retryMs, signal);
   }
 }
 
-/** Commands that send requests to the server: of those with one key, one at a time. */
+/** Commands that send requests to the server. With the same key, only one runs at a time. */
 const sending: readonly JobKind[] = ['sync', 'verify'];
 
 export function noJobs(): UsageError {

@@ -1,4 +1,4 @@
-/** `schedule`: the worker. Runs the jobs of the config file at their times, or one of them now, or says when they come. */
+/** `schedule`: runs the jobs of the config file at their times, or one of them now, or lists when they will run. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
@@ -32,11 +32,9 @@ export function define(program: Command, context: CliContext): void {
     .command('schedule')
     .description(
       'Run the jobs of the config file at their times, until it is stopped: syncs, exports, reports, comparisons and ' +
-        'copies. SIGTERM and SIGINT stop what is running in order, SIGHUP reads the config file again.',
+        'copies. SIGTERM and SIGINT let running jobs stop in an orderly way. SIGHUP reads the config file again.',
     )
-    .addOption(
-      new Option('--once <job>', 'run this job now, wait for it, and end as it ends').conflicts(['list', 'all']),
-    )
+    .addOption(new Option('--once <job>', 'run this job now, and exit with its exit code').conflicts(['list', 'all']))
     .addOption(new Option('--list', 'print each job with the next five times at which it will run').conflicts('all'))
     .addOption(
       new Option('--test-alert', 'send a test alert to the webhook and the command of the settings').conflicts([
@@ -99,7 +97,7 @@ function documentOf(job: Job, times: readonly number[]): unknown {
   };
 }
 
-/** Runs the job; its exit code is the command's. Throws LockHeldError while it runs already. */
+/** Runs the job and exits with its exit code. Throws a LockHeldError if it is already running. */
 async function runOnce(context: CliContext, job: Job): Promise<void> {
   const { folder, environment, signal } = context;
   const command = commandText(job.commandLine);
@@ -118,7 +116,7 @@ async function runOnce(context: CliContext, job: Job): Promise<void> {
   context.exit(exitCode as ExitCode);
 }
 
-/** Sends it once by each channel of the settings. Throws an UnreachableError where one did not arrive. */
+/** Sends a test alert once through each channel of the settings. Throws an UnreachableError if one did not arrive. */
 async function sendTestAlert(context: CliContext): Promise<void> {
   const { folder, environment, signal } = context;
   const settings = context.settings();

@@ -1,4 +1,4 @@
-/** `schema`: what every table and column of the mirror means. Needs no mirror file, and says what one lacks. */
+/** `schema`: explains every table and column of the mirror. Needs no mirror file, but marks what an existing one lacks. */
 import { Buffer } from 'node:buffer';
 import { existsSync } from 'node:fs';
 import { Readable } from 'node:stream';
@@ -24,16 +24,14 @@ export function define(program: Command, context: CliContext): void {
     .description('Show the data dictionary of the mirror: every table and column, its type, meaning and source.')
     .argument('[table]', 'only this table or view')
     .addOption(
-      new Option('--format <format>', 'how it is printed; --json stands for json')
-        .choices(schemaFormats)
-        .default('text'),
+      new Option('--format <format>', 'how to print it; --json means json').choices(schemaFormats).default('text'),
     )
     .addHelpText(
       'after',
       `
-"null" marks a column that the API's reference, or the mirror, leaves without a value at times. A field that a server
-does not send at all is null in any column. Each column's source is document (a field of the API), relation (of related
-records) or mirror (kept by this program).
+"null" marks a column that may have no value, by the API's reference or because of the mirror. A field that a server does
+not send at all is null in any column. Each column's source is document (a field of the API), relation (of related records)
+or mirror (kept by this program).
 
 Examples:
   admin-mirror schema
@@ -66,10 +64,10 @@ function jsonText(value: unknown): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
-/** What the file has; undefined where there is none that can be read, which the dictionary does not need. */
+/** Returns the tables of the file; undefined if it cannot be read, since the dictionary does not need it. */
 function relationsIn(context: CliContext, file: string): readonly Relation[] | undefined {
   if (!existsSync(file)) {
-    printNote(context, `There is no mirror at ${file} yet; this is what \`admin-mirror sync\` makes.`);
+    printNote(context, `There is no mirror at ${file} yet. This is what \`admin-mirror sync\` will create.`);
     return undefined;
   }
   try {

@@ -1,16 +1,14 @@
 /** `serve`: serves the console until it is stopped. */
 import type { Command } from 'commander';
-import { actorOf } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { keepHeapSmall } from '../model/memory.ts';
-import { systemClock } from '../model/time.ts';
 import { readValue } from '../settings/kinds.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
 import { type CliContext, waitForStop } from './context.ts';
 import { passedFlags } from './flag-values.ts';
-import { openLog } from './logger.ts';
+import { openSurroundings } from './logger.ts';
 import { printResult } from './output.ts';
 
 interface Flags {
@@ -38,9 +36,8 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const { openConsole } = await import('../web/open.ts');
   const settings = context.settings();
   const address = addressOf(settings, flags);
-  const log = await openLog(context);
-  const actor = actorOf(context.environment);
-  const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+  const actor = context.actor();
+  const surroundings = await openSurroundings(context);
   const { redact, keepSecret, folder, environment } = context;
   const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
   const servers = context.serversOfConfig();

@@ -1,4 +1,4 @@
-/** `status`: how fresh the mirror is, how far it reaches, what happened last, what is wrong. */
+/** `status`: shows how fresh the mirror is, what is wrong, the last runs, and the worker with its jobs. */
 import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
 import type { CliContext } from './context.ts';
@@ -12,23 +12,23 @@ import { ageText, clockDifference, parseInstant, systemClock } from '../model/ti
 import { checkCode, type StatusProblem, statusProblems } from '../worker/problems.ts';
 import { type JobStatus, openServerStates, openWorkerStatus, type WorkerStatus } from '../worker/open-status.ts';
 
-/** Nothing where there is neither a job nor a worker. What is wrong stands elsewhere: src/worker/problems.ts. */
+/** Returns no lines if there is neither a job nor a worker. What is wrong with them comes from src/worker/problems.ts. */
 function workerLines({ worker, jobs, shared_store: shared, fleet }: WorkerStatus): string[] {
   const store = shared === null ? [] : ['', `journal, jobs and alerts are in ${shared.address}`, ...clockLines(shared)];
   if (worker === null && jobs.length === 0) return store;
   const owner =
     worker === null
-      ? 'no worker runs; its jobs are'
+      ? 'no worker is running; its jobs are'
       : `the worker: process ${worker.pid} on ${worker.host}, since ${worker.acquiredAt}`;
   const width = Math.max(...jobs.map(({ job }) => job.length));
-  // What a shared store says of times is by its clock, whatever that of this machine is.
+  // The times in a shared store are those of its clock, not of this machine's.
   const ahead = shared?.clock_ahead_ms ?? 0;
   return [...store, '', owner, ...jobs.map((job) => jobLine(job, width, ahead)), ...fleetLines(fleet, ahead)];
 }
 
 function clockLines({ clock_ahead_ms: ahead }: NonNullable<WorkerStatus['shared_store']>): string[] {
   const difference = clockDifference(ahead ?? 0);
-  return difference === null ? [] : [`its clock, by which jobs and batches go, is ${difference} this machine's`];
+  return difference === null ? [] : [`its clock, which jobs and batches use, is ${difference} this machine's`];
 }
 
 const mirrorWords = { current: 'its mirror is current', behind: 'its mirror is behind', absent: 'it has no mirror' };
@@ -67,8 +67,8 @@ export function define(program: Command, context: CliContext): void {
     )
     .option(
       '--check',
-      'print only what is wrong, for monitoring; ends with 0 if nothing is, 5 if the mirror is too old or incomplete, or a ' +
-        'run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror',
+      'print only what is wrong, for monitoring; ends with 0 if nothing is wrong, 5 if the mirror is too old or incomplete, or ' +
+        'a run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror',
     )
     .option('--all', 'every server of the config file, the worst first; the default if no profile is chosen')
     .action(async (flags: Flags) => {
@@ -92,7 +92,7 @@ export function define(program: Command, context: CliContext): void {
     });
 }
 
-/** A line a server with the worst of what is wrong below it; ends as the worst would. */
+/** Prints a line for each server, and below it its worst problem. The exit code is the worst one. */
 async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
   const all = context.allSettings();
   const states = await openServerStates(all, systemClock);
@@ -110,7 +110,7 @@ async function statusOfAll(context: CliContext, flags: Flags): Promise<void> {
     const state = problems.length === 0 ? 'good' : counted(problems.length, 'problem');
     const now = is_running ? ', a sync is running' : '';
     const line = `${serverLabel(profile).padEnd(wide)}  ${state.padEnd(11)}  ${freshText(fresh_as_of)}${now}`;
-    const rest = problems.length > 1 ? [`  and ${problems.length - 1} more, which its own status shows`] : [];
+    const rest = problems.length > 1 ? [`  and ${problems.length - 1} more, shown by its own status`] : [];
     return [line, ...problemLines(context, problems.slice(0, 1)).map((each) => `  ${each}`), ...rest];
   });
   const good = states.filter(({ check }) => check === 0).length;
@@ -122,11 +122,11 @@ function problemLines(context: CliContext, problems: readonly StatusProblem[]): 
   return problems.flatMap(({ problem, next }) => [paint(context, 'yellow', problem), `  ${next}`]);
 }
 
-/** Terminals that are narrower get times to the minute. */
+/** On narrower terminals, times have no seconds. */
 const wideEnough = 100;
 const time = /(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d\.\d{6}Z/g;
 
-/** In a terminal, lines are broken between words, and what follows is moved in. */
+/** On a terminal, wraps lines between words and indents the rest. */
 function fitted({ stdout }: CliContext, lines: readonly string[]): string[] {
   if (!stdout.isTTY) return [...lines];
   const { columns } = stdout;
@@ -138,7 +138,7 @@ function broken(line: string, columns: number): string[] {
   const lines: string[] = [];
   let rest = line;
   while (width(stripVTControlCharacters(rest)) > columns) {
-    // Between two columns rather than within one, where that leaves no half-empty line.
+    // Prefer a break between two columns, unless it leaves the line half empty.
     const gap = rest.lastIndexOf('  ', columns);
     const at = gap > columns >> 1 ? gap : rest.lastIndexOf(' ', columns);
     if (at <= indent.length) break;
@@ -191,8 +191,8 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
 function rhythmText({ nights, requests }: NonNullable<MirrorStatus['rhythm']>): string {
   const cost = `about ${counted(requests, 'request')} a run`;
   if (nights === null)
-    return `some rows are never read again: sync.requests_per_run is less than a window has pages (${cost})`;
-  return `with one sync a night every row is read within ${counted(nights, 'day')}, by ${cost}`;
+    return `some rows are never read again: sync.requests_per_run is below the number of pages of a window (${cost})`;
+  return `with one sync a night, every row is read within ${counted(nights, 'day')}, at ${cost}`;
 }
 
 function serverLines({ server, resources }: MirrorStatus): string[] {
@@ -207,14 +207,14 @@ function serverLines({ server, resources }: MirrorStatus): string[] {
 }
 
 const driftWords: Readonly<Record<string, string>> = {
-  unknown_field: 'fields that are not in it, kept in _extra',
-  missing_field: 'fields that did not come, stored as null',
-  changed_type: 'values of another type, kept as they came',
-  unreadable_text: 'text with bytes that are no UTF-8, kept as \uFFFD',
-  relation_absent: 'related records that did not come',
+  unknown_field: 'unknown fields, kept in _extra',
+  missing_field: 'missing fields, stored as null',
+  changed_type: 'values of another type, kept as they are',
+  unreadable_text: 'text that is not valid UTF-8, kept as \uFFFD',
+  relation_absent: 'missing related records',
 };
 
-/** How records depart from the reference: a line a resource and way, with the fields. */
+/** Returns a line for each resource and way in which its records differ from the reference, with the fields. */
 function driftLines({ drift }: MirrorStatus): string[] {
   if (drift.length === 0) return [];
   const lines = new Map<string, string[]>();
@@ -228,13 +228,12 @@ function driftLines({ drift }: MirrorStatus): string[] {
   const inOrder = [...lines].sort(([a], [b]) => a.localeCompare(b));
   return [
     '',
-    'drift: how records depart from the reference',
+    "drift: how records differ from the API's reference",
     ...inOrder.map(([line, fields]) => `${line}: ${onOneLine(fields.sort().join(', '))}`),
   ];
 }
 
-/** `2026-11-21T02:15:00.000000Z (3 hours ago)`. */
-/** @param aheadMs by how much the clock of that time is ahead of this machine's */
+/** `2026-11-21T02:15:00.000000Z (3 hours ago)`. @param aheadMs how far the clock of that time is ahead of this machine's */
 function freshText(at: string | null, aheadMs = 0): string {
   const instant = parseInstant(at);
   if (at === null || instant === undefined) return 'not read whole yet';

@@ -12,11 +12,11 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { namedOf, resourcesArgument, toDuration, toWholeNumber } from './flag-values.ts';
-import { alignedLines, printResult, printWarning } from './output.ts';
+import { alignedLines, freshWords, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
-import { openLog } from './logger.ts';
+import { openSurroundings } from './logger.ts';
 import { openSyncWatch } from './progress.ts';
 import { mayHaveJournal, openJournal } from '../journal/open.ts';
 import { openPlan, openSync, type RunPlan } from '../mirror/open.ts';
@@ -40,26 +40,26 @@ export function define(program: Command, context: CliContext): void {
     .command('sync')
     .description(
       'Bring the mirror up to date: new records, those of the last days, and as many older ones as the budget of requests allows. ' +
-        'A run that was stopped is continued.',
+        'Continues a run that was stopped.',
     )
     .addArgument(resourcesArgument('read'))
     .addOption(new Option('--full', 'read every record again').conflicts('quick'))
-    .option('--quick', 'read only what can have been added, and compare counts')
+    .option('--quick', 'read only what may have been added, and compare counts')
     .option('--since <day>', 'only records created on this day or later, YYYY-MM-DD', toDay)
     .option('--until <day>', 'only records created on this day or earlier, YYYY-MM-DD', toDay)
-    .option('--max-requests <n>', 'requests that reading old records again may cost', toWholeNumber)
+    .option('--max-requests <n>', 'how many requests to spend on reading old records again', toWholeNumber)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'continue although the server seems to be another one, or restored from a backup')
     .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
     .option(
       '--fresh <duration>',
-      'with --dry-run: how many requests a night keep every row younger than that: 26h, 7d',
+      'with --dry-run: show how many requests a night keep every row younger than this: 26h, 7d',
       toDuration,
     );
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
     if (flags.fresh !== undefined && flags.dryRun === undefined) {
-      throw new UsageError('--fresh asks what freshness costs, and nothing else', {
-        advice: 'Say --dry-run as well. What it prints can be set as sync.requests_per_run.',
+      throw new UsageError('--fresh only shows what freshness costs, and needs --dry-run', {
+        advice: 'Add --dry-run. Then set sync.requests_per_run to the number that it prints.',
       });
     }
     if (flags.all) return runForAll(context, flags, flags.dryRun ? planWords : syncWords);
@@ -75,24 +75,22 @@ function syncWords(report: unknown): string {
   const sum = (key: 'inserted' | 'updated' | 'deleted') => grouped(all.reduce((total, each) => total + each[key], 0));
   const fresh = earliest(all.map(({ fresh_as_of }) => fresh_as_of));
   const changes = `${sum('inserted')} new, ${sum('updated')} changed, ${sum('deleted')} deleted`;
-  return `${changes}, ${counted(requests, 'request')}, ${fresh === null ? 'not read whole yet' : `fresh as of ${fresh}`}`;
+  return `${changes}, ${counted(requests, 'request')}, ${freshWords(fresh)}`;
 }
 
 function planWords(plan: unknown): string {
-  return `${counted((plan as RunPlan).requests, 'request')} known of`;
+  return `at least ${counted((plan as RunPlan).requests, 'request')}`;
 }
 
-/** Prints the report. Throws why the sync is not complete. */
+/** Syncs and prints the report. Throws the reason if the sync is not complete. */
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  // Of what pages leave behind, hardly anything lives on: 60 MB less.
+  // Hardly anything of a page lives on after it, so a small heap saves 60 MB.
   keepHeapSmall(60);
-  const settings = context.settings();
   const { run = runId(systemClock), account } = startedFor(context.environment);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { ...requestOf(context, resources, flags), run, actor: { ...context.actor(), account } };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(openSyncWatch(context, log, systemClock, resources));
-    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const watch = releases.add(openSyncWatch(context, surroundings.log, resources));
     const end = await openSync(surroundings, releases)(request, watch.progress);
     const { status, requests, retries } = end.report;
     watch.ended({ status, requests, retries });
@@ -103,7 +101,7 @@ export async function sync(context: CliContext, resources: readonly ResourceName
   if (error !== null) throw error;
 }
 
-/** Rows of batches that the transactions of this sync show to have been made late. */
+/** Records and reports rows of batches that the server applied late, as the transactions of this sync show. */
 async function noteLate(context: CliContext): Promise<void> {
   const settings = context.settings();
   if (!settings.resources.users.include.includes('balance_transactions') || !mayHaveJournal(settings)) return;
@@ -116,7 +114,7 @@ async function noteLate(context: CliContext): Promise<void> {
     await refreshMemory({ journal, memory, clock: journal.clock });
     for (const { batch, row, state } of late) {
       const what = state === 'applied' ? 'is applied' : 'needs a person';
-      printWarning(context, `row ${row} of batch ${batch} counted as not applied, and was made late: it ${what} now`);
+      printWarning(context, `row ${row} of batch ${batch} counted as not applied, but was made late: it ${what} now`);
     }
   });
 }
@@ -147,12 +145,12 @@ function planLines({ resources, requests: all, fresh }: RunPlan, budget: number)
     }),
   );
   const price = fresh === undefined ? [] : priceLines(fresh, budget);
-  return [...steps, `${counted(all, 'request')} known of; nothing was sent`, ...price];
+  return [...steps, `at least ${counted(all, 'request')}; nothing was sent`, ...price];
 }
 
-/** What it costs to keep every row as young as that, and how it is set. */
+/** Returns what it costs to keep every row that young, and which setting does it. */
 function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number): string[] {
-  if (price === null) return ['what freshness costs is known once a sync has measured the lists'];
+  if (price === null) return ['the cost of freshness is not known before a sync has measured the lists'];
   const { within_seconds: seconds, requests_a_minute: speed, minutes_a_run: minutes, runs_a_day: runs } = price;
   const within = durationText(seconds * secondMs);
   const time = minutes === null ? 'for a time that is not known yet' : `for about ${counted(minutes, 'minute')}`;
@@ -160,9 +158,9 @@ function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number)
   const churn = Object.entries(price.churn).map(
     ([name, { added_a_day: added, deleted_a_day: deleted }]) => `${name} ${added} new and ${deleted} deleted`,
   );
-  const basis = `reckoned with what comes and goes in a day: ${churn.join(', ')}`;
+  const basis = `based on the changes of a day: ${churn.join(', ')}`;
   if (runs === null) {
-    return [`every row younger than ${within} cannot be kept: reading everything goes on ${time}${pace}`, basis];
+    return [`cannot keep every row younger than ${within}: reading everything goes on ${time}${pace}`, basis];
   }
   const often = runs === 1 ? 'one sync a night' : `${runs} syncs in 24 hours`;
   const turn =
@@ -170,7 +168,7 @@ function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number)
   const total = counted(price.requests_a_night ?? 0, 'request');
   return [
     `every row younger than ${within}: about ${total} in 24 hours, by ${often}; ${turn}, ${time}${pace}`,
-    `set sync.requests_per_run to ${grouped(price.requests_per_run ?? 0)} for it; it is ${grouped(budget)}`,
+    `set sync.requests_per_run to ${grouped(price.requests_per_run ?? 0)} for that (now ${grouped(budget)})`,
     basis,
   ];
 }
@@ -179,11 +177,11 @@ function rangeOf({ since, until }: Flags): DayRange | null {
   if (since === undefined && until === undefined) return null;
   const range = { from: since ?? eraStart, to: until === undefined || until >= eraEnd ? eraEnd : addDays(until, 1) };
   if (range.from < range.to) return range;
-  if (since === undefined) throw new UsageError(`--until ${until} lies before ${eraStart}, the first day that is read`);
+  if (since === undefined) throw new UsageError(`--until ${until} is before ${eraStart}, the first day that is read`);
   throw new UsageError(
     range.to === eraEnd
-      ? `--since ${since} lies after ${addDays(eraEnd, -1)}, the last day that is read`
-      : `--since ${since} lies after --until ${until}`,
+      ? `--since ${since} is after ${addDays(eraEnd, -1)}, the last day that is read`
+      : `--since ${since} is after --until ${until}`,
   );
 }
 
@@ -193,12 +191,12 @@ function toDay(text: string): Day {
   return day;
 }
 
-/** The report as a table: a line a resource, and what is wrong below it. */
+/** Returns the report as a table with a line for each resource, and a line about the run. */
 function reportLines(report: RunReport): string[] {
   const heads = ['resource', 'status', 'records', 'new', 'changed', 'deleted', 'requests', 'fresh as of'];
   const rows = Object.entries(report.resources).map(([name, each]) => rowOf(name, each));
   return [
-    // Numbers stand to the right.
+    // Right-align the numbers.
     ...alignedLines([heads, ...rows], (column) => column >= 2 && column <= 6),
     `run ${report.run}: ${report.status}, ${counted(report.requests, 'request')}, ${counted(report.retries, 'retry', 'retries')}`,
   ];

@@ -1,4 +1,4 @@
-/** `verify`: whether the mirror holds what the server has. Changes no record of either. */
+/** `verify`: compares the mirror with the server. Changes no record of either. */
 import type { Command } from 'commander';
 import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
@@ -10,7 +10,7 @@ import { findingsOf, type ResourceVerdict, sinceWords, type VerifyReport } from 
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { paint, printResult } from './output.ts';
-import { openLog } from './logger.ts';
+import { openSurroundings } from './logger.ts';
 import { followedMs, openSyncWatch } from './progress.ts';
 import { withReleases } from '../model/releases.ts';
 import { openVerify } from '../mirror/open.ts';
@@ -23,9 +23,9 @@ export function define(program: Command, context: CliContext): void {
   const command = program
     .command('verify')
     .description(
-      'Compare the mirror with the server: the number of records by window of creation time, and the records themselves ' +
-        'where the numbers differ. Changes no record, and may run beside a sync; the next sync compares again what differs.\n' +
-        'Ends with 0 if all is equal, 6 if anything differs, 5 if something could not be compared.',
+      'Compare the mirror with the server: the number of records in each window of creation time, and the records themselves ' +
+        'if the numbers differ. Changes no record, and may run during a sync; the next sync compares again what differs.\n' +
+        'Ends with 0 if everything is equal, 6 if anything differs, 5 if something could not be compared.',
     )
     .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');
@@ -43,16 +43,13 @@ function verdictWords(report: unknown): string {
 }
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  const settings = context.settings();
   const { run: given } = startedFor(context.environment);
   const run = given ?? runId(systemClock);
-  const log = await openLog(context, () => ({ run }));
+  const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
-    const watch = releases.add(
-      openSyncWatch(context, log, systemClock, resources, given === undefined ? undefined : followedMs),
-    );
-    const surroundings = { settings, log, clock: systemClock, signal: context.signal };
+    const everyMs = given === undefined ? undefined : followedMs;
+    const watch = releases.add(openSyncWatch(context, surroundings.log, resources, everyMs));
     const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });
     return end;
@@ -62,7 +59,7 @@ async function verify(context: CliContext, resources: readonly ResourceName[], f
   if (report.status === 'different') context.exit(6);
 }
 
-/** Ids and windows that are shown of each kind; --json has all. */
+/** How many ids and windows of each kind to show. --json has all. */
 const shown = 20;
 
 const styles = { equal: 'green', different: 'red', incomplete: 'yellow' } as const;

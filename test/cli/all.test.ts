@@ -139,7 +139,7 @@ describe('--all', () => {
   test('is refused where there are no profiles, and with a folder of backups', async () => {
     const { code, stderr } = await invoke(['sync', '--all'], { folder: temporaryFolder() });
     expect([code, stderr]).toEqual([2, expect.stringContaining('the config file has no profiles')]);
-    expect((await run('backup', 'copies', '--all')).stderr).toContain('a folder of backups is of one server');
+    expect((await run('backup', 'copies', '--all')).stderr).toContain('a backup folder is for one server');
   });
 });
 

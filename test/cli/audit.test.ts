@@ -124,7 +124,7 @@ describe('audit', () => {
   test.each([
     [['audit'], /there is no journal/],
     [['audit', '--verify'], /there is no journal/],
-    [['audit', '--head', 'f'.repeat(64)], /nothing is looked for/],
+    [['audit', '--head', 'f'.repeat(64)], /--head needs --verify/],
     [['audit', '--verify', '--head', 'abc'], /64 hexadecimal digits/],
     [['audit', '--user', 'anna'], /A whole number is needed/],
     [['audit', '--verify', '--user', '7'], /cannot be used with/],

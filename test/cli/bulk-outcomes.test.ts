@@ -116,7 +116,7 @@ describe('a row that counts as not applied', () => {
     sandbox.control.commitLate();
     const including = { environment: { ...environment, ADMIN_MIRROR_RESOURCES_USERS_INCLUDE: 'balance_transactions' } };
     const { stderr } = await command(['sync'], including);
-    expect(stderr).toMatch(new RegExp(`row 2 of batch ${batch} counted as not applied, and was made late`));
+    expect(stderr).toMatch(new RegExp(`row 2 of batch ${batch} counted as not applied, but was made late`));
     expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);
   });
 

@@ -337,8 +337,10 @@ describe('Two certificates', () => {
     const changed = await run('certify', '--compare', 'first.json', 'other.json');
     expect([changed.code, changed.stderr]).toEqual([2, expect.stringMatching(/other\.json is not as it was signed/)]);
     expect((await run('certify', '--compare', 'first.json')).stderr).toMatch(/takes two certificates, not 1/);
-    expect((await run('certify', '--key', 'x.pub')).stderr).toMatch(/Name it with --check or --compare/);
-    expect((await run('certify', 'users', '--check', 'first.json')).stderr).toMatch(/a certificate is checked whole/);
+    expect((await run('certify', '--key', 'x.pub')).stderr).toMatch(/Name a certificate with --check or --compare/);
+    expect((await run('certify', 'users', '--check', 'first.json')).stderr).toMatch(
+      /a certificate is always checked as a whole/,
+    );
   });
 });
 

@@ -152,7 +152,7 @@ describe('changes', () => {
     [['users', '--id', 'five'], 'An id is a whole number'],
     [['user'], 'Did you mean "users"'],
     [['--since', 'yesterday'], 'a day such as 2026-03-11'],
-    [['--since', '1d', '--until', '2d'], 'lies after --until'],
+    [['--since', '1d', '--until', '2d'], 'is after --until'],
   ])('refuses %o', async (args, words) => {
     const { code, stdout, stderr } = await runCli(['changes', ...args, '--db', mirrorFile()], {
       folder: temporaryFolder(),
@@ -216,7 +216,7 @@ describe('export --as-of', () => {
 
   test.each([
     [['users', '--as-of', 'last week'], 'a day such as 2026-03-11'],
-    [['users', '--as-of', '2999-01-01'], '--as-of 2999-01-01T00:00:00.000000Z lies in the future'],
+    [['users', '--as-of', '2999-01-01'], '--as-of 2999-01-01T00:00:00.000000Z is in the future'],
     [['--sql', 'SELECT 1', '--as-of', '1d'], 'cannot be used with option'],
     [['mirror_runs', '--as-of', '1d'], 'mirror_runs has none'],
   ])('refuses %o', async (args, words) => {

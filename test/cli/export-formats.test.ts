@@ -81,9 +81,9 @@ describe('the format of an export', () => {
     [['--format', 'parquet', '--bom'], '--bom is for csv and tsv'],
     [['--keep', '3'], '--keep is for files'],
     [['--keep', '0', '-o', 'users-{date}.csv'], 'A whole number above 0'],
-    [['--keep', '3', '-o', 'users.csv'], '--keep removes what {date} in the last part of the name tells apart'],
-    [['--keep', '3', '-o', '{date}/users-{date}.csv'], '--keep removes what {date} in the last part'],
-    [['--all', '-o', 'out'], 'not both'],
+    [['--keep', '3', '-o', 'users.csv'], '--keep needs {date} in the last part of the name'],
+    [['--keep', '3', '-o', '{date}/users-{date}.csv'], '--keep needs {date} in the last part of the name'],
+    [['--all', '-o', 'out'], 'give either --all or'],
   ])('refuses %j', async (flags, message) => {
     const folder = temporaryFolder();
     const result = await invoke(['export', 'users', ...flags, '--db', mirror()], { folder });
@@ -115,7 +115,7 @@ describe('a name with the day in it', () => {
     const args = ['export', 'users', '--profile', 'staging', '--keep', '1', '--db', mirror()];
     const refused = await invoke([...args, '-o', 'users-{date}.csv'], { folder });
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/does not say that they are of staging\n.*-o staging\/users-\{date\}\.csv/);
+    expect(refused.stderr).toMatch(/does not show that they belong to staging\n.*-o staging\/users-\{date\}\.csv/);
     expect((await invoke([...args, '-o', 'staging/users-{date}.csv'], { folder })).code).toBe(0);
   });
 

@@ -99,7 +99,7 @@ describe('export', () => {
     [['users', '--order', 'statsu'], 'no such column: statsu'],
     [['--sql', 'DELETE FROM users'], 'only statements that read are run here'],
     [['--sql', 'SELECT json(username) FROM users'], 'SQLite refused the SQL: malformed JSON'],
-    [['users', '--sql', 'SELECT 1'], '--sql stands in place of a table'],
+    [['users', '--sql', 'SELECT 1'], '--sql replaces the table'],
     [['--sql', 'SELECT 1', '--where', '1'], 'cannot be used with option'],
     [[], 'nothing to export was named'],
     [['users', '--bom', '--format', 'jsonl'], '--bom is for csv and tsv'],

@@ -63,7 +63,7 @@ describe('changes --follow', () => {
       expect(await first.next()).toEqual({ cursor: cursorOf(file) });
       const { code, stderr } = await first.stop();
       expect(code).toBe(130);
-      expect(stderr).toContain(`go on with --since ${cursorOf(file)}`);
+      expect(stderr).toContain(`continue with --since ${cursorOf(file)}`);
 
       const cursor = cursorOf(file);
       control.remove('coupons', 2);
@@ -76,9 +76,9 @@ describe('changes --follow', () => {
   );
 
   test.each([
-    [['--follow', '--until', '1d'], '--follow goes on until it is stopped'],
-    [['users', '--follow', '--id', '4'], '--follow is for all records'],
-    [['--since', '0123456789ab.0123456789ab.7'], 'is a cursor, and those are for --follow'],
+    [['--follow', '--until', '1d'], '--follow runs until it is stopped'],
+    [['users', '--follow', '--id', '4'], '--follow shows all records'],
+    [['--since', '0123456789ab.0123456789ab.7'], 'is a cursor, which needs --follow'],
     [['--follow', '--since', '0123456789ab.0123456789ab.7'], 'the cursor is from another mirror'],
   ])('refuses %j', async (args, message) => {
     const { folder } = await mirroredFolder({ users: 1, packages: 0, emails: 0, coupons: 0 });
@@ -150,7 +150,7 @@ describe('export --changed-since', () => {
       await again();
       expect(await exported(folder, ...args, '--changed-since', whole.cursor)).toMatchObject({ rows: 2 });
       const { stderr } = await runCli(['export', ...args, '--changed-since', whole.cursor], { folder });
-      expect(stderr).toContain('go on with --changed-since');
+      expect(stderr).toContain('continue with --changed-since');
       const path = join(folder, `users.${format}`);
       const read = {
         csv: () => readFileSync(path, 'utf8'),

@@ -56,7 +56,7 @@ describe('forget', () => {
     expect(stdout).toMatch(/^user 7 was forgotten at 2\d{3}-.*Z\nremoved:\n/);
     expect(stdout).toMatch(/\n {2}users +1\n/);
     expect(stdout).toMatch(/\nkept out:\n {2}users +1\n {2}emails +\d+\njournal: there is none\nfiles: {3}rewritten, /);
-    expect(stderr).toBe('Exports, snapshots and backups that were made before are as they were.\n');
+    expect(stderr).toBe('Existing exports, snapshots and backups were not changed.\n');
     expect((await runCli(['status'], { folder })).stdout).toMatch(/\n {2}users .* 1 kept out \(forgotten\)\n/);
   });
 

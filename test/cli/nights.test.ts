@@ -82,7 +82,7 @@ describe('doctor', () => {
     const gone = `http://127.0.0.1:${await freePort()}/secret`;
     const told = await doctor({ ADMIN_MIRROR_ALERTS_WEBHOOK: gone, ADMIN_MIRROR_ALERTS_COMMAND: 'no-such-program' });
     expect(told).toMatch(/fail +webhook +127\.0\.0\.1:\d+ cannot be reached \(ECONNREFUSED\)\n +Check alerts\.webhook/);
-    expect(told).toMatch(/fail +alert command +the program no-such-program is not there/);
+    expect(told).toMatch(/fail +alert command +the program no-such-program does not exist/);
     expect(told).not.toContain('secret');
     writeFileSync(join(folder, 'page'), '#!/bin/sh\n');
     chmodSync(join(folder, 'page'), 0o755);

@@ -198,7 +198,7 @@ describe('signing in on the command line', () => {
       const { code, stdout } = await invoke(['enter', '--as', 'ANNA'], { folder, commands, input });
       expect([code, stdout]).toEqual([0, 'anna is in\n']);
       const nobody = await invoke(['enter'], { folder, commands, input });
-      expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining('Say it with --as NAME')]);
+      expect([nobody.code, nobody.stderr]).toEqual([2, expect.stringContaining('Name it with --as NAME')]);
     },
   );
 

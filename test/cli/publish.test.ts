@@ -78,14 +78,14 @@ test('a mirror is published, compared and restored; what differs ends with 6', a
   const check = await run('publish', '--check');
   expect(check.code).toBe(6);
   expect(check.stdout).toMatch(/^coupons +different .*\n {2}different: 3\n/m);
-  expect(check.stdout).toMatch(/`npx admin-mirror --config settings.yaml publish --full` puts it right\n$/);
+  expect(check.stdout).toMatch(/`npx admin-mirror --config settings.yaml publish --full` repairs it\n$/);
 
   const kept = await run('publish', '--restore');
   expect(kept).toMatchObject({ code: 2, stderr: expect.stringContaining('there is a mirror at') as string });
   const restored = await run('publish', '--restore', 'restored/mirror.db');
   expect(restored).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining('the next sync into this file goes on') as string,
+    stdout: expect.stringContaining('the next sync into this file continues') as string,
   });
   expect((await run('status', '--db', 'restored/mirror.db')).code).toBe(0);
   expect(existsSync(`${folder}/restored/mirror.db`)).toBe(true);

@@ -507,7 +507,7 @@ describe('bulk receipt', () => {
     const folder = temporaryFolder();
     const run = (...argv: string[]) => invoke(['audit', ...argv], { folder });
     expect((await run('--check-receipt', 'r.json')).stderr).toMatch(/receipt\.pub: it does not exist/);
-    expect((await run('--key', 'receipt.pub')).stderr).toMatch(/Name it with --check-receipt/);
+    expect((await run('--key', 'receipt.pub')).stderr).toMatch(/Name the receipt with --check-receipt/);
     const { folder: other, bulk, batch } = await planned();
     await bulk(['receipt', batch]);
     renameSync(join(other, 'data/receipt.pub'), join(folder, 'receipt.pub'));

@@ -108,7 +108,7 @@ describe('export report:NAME', () => {
     const { run } = folderWith({ 'top-balances.sql': mine });
     const { stdout, stderr } = await run('export', 'report:top-balances', '--param', 'language=de');
     expect(stdout).toBe('id\n2\n5\n');
-    expect(stderr).toMatch(/report top-balances is your own, .*top-balances\.sql, which replaces/);
+    expect(stderr).toMatch(/report top-balances is your own \(.*top-balances\.sql\) and replaces/);
   });
 
   test('works beside a broken file; the broken one says what is wrong', async () => {
@@ -130,7 +130,7 @@ describe('export report:NAME', () => {
     ],
     [['report:top-balances', '--columns', 'blance'], /no column "blance"\nDid you mean "balance"\?/],
     [['report:top-balances', '--meta'], /--meta is for tables and views/],
-    [['report:top-balances', '--sql', 'SELECT 1'], /--sql stands in place of a table/],
+    [['report:top-balances', '--sql', 'SELECT 1'], /--sql replaces the table/],
     [['users', '--param', 'a=b'], /--param is for reports/],
   ])('is refused with wrong flags or parameters: %j', async (args, words) => {
     const { code, stdout, stderr } = await folderWith({ 'mine.sql': mine }).run('export', ...args);

@@ -231,7 +231,7 @@ test('another user than the one requested is printed, and named as another', asy
   const liar = await behindProxy(sandbox, () => ({ body: other }));
   const { code, stdout, stderr } = await invoke(liar, ['users', 'get', '5']);
   expect([code, stdout]).toEqual([5, expect.stringContaining('somebody-else')]);
-  expect(stderr).toContain('user 5 was requested, and the response shows user 6');
+  expect(stderr).toContain('user 5 was requested, but the response shows user 6');
 });
 
 describe('a write', () => {

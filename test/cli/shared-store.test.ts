@@ -249,7 +249,7 @@ describe('machines whose clocks are days or minutes apart', () => {
     const right = at(0);
     expect((await right(['doctor'])).stdout).not.toContain("the database's clock");
     await wrong(['schedule', '--once', 'sync']);
-    expect((await wrong(['status'])).stdout).toContain("jobs and batches go, is 20 min behind this machine's");
+    expect((await wrong(['status'])).stdout).toContain("jobs and batches use, is 20 min behind this machine's");
   });
 
   test('call nothing not applied before bulk.settle_after has passed by the clock of the database', async () => {

@@ -54,8 +54,8 @@ describe('status', () => {
   test('lists schema drift, a line a resource and kind', async () => {
     const { status, json } = await mirrored({ behaviour: { unknown_fields: 1 } });
     const text = await status();
-    expect(text).toMatch(/\ndrift: how records depart from the reference\n/);
-    expect(text).toMatch(/\n {2}coupons {3}fields that are not in it, kept in _extra: \w+, \w+/);
+    expect(text).toMatch(/\ndrift: how records differ from the API's reference\n/);
+    expect(text).toMatch(/\n {2}coupons {3}unknown fields, kept in _extra: \w+, \w+/);
     // Reported once, and not among the other events again.
     expect(text).not.toMatch(/surprises/);
     const { drift, events } = await json();
@@ -73,9 +73,9 @@ describe('status', () => {
     for (let id = 1; id <= 55; id += 1) sandbox.control.remove('users', id);
     await sync(sandbox, file);
     const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
-    expect(stdout).toContain('\n  users     fields that did not come, stored as null: first_name, language\n');
+    expect(stdout).toContain('\n  users     missing fields, stored as null: first_name, language\n');
     expect(stdout).toContain(
-      '\n  users     values of another type, kept as they came: balance (string served for number)\n',
+      '\n  users     values of another type, kept as they are: balance (string served for number)\n',
     );
     expect(stdout).toMatch(/\nevents, newest first\n.* users deletions_refused /);
     expect(stdout).not.toMatch(/missing_field/);

@@ -101,7 +101,7 @@ test('status reports the jobs, of a mirror that is too old, and of alerts', asyn
   expect(stdout).toContain(
     '\nwhat is wrong\n  the mirror is older than the 2h of worker.max_staleness: users, packages, emails, coupons\n    Next: `npx admin-mirror sync`',
   );
-  expect(stdout).toContain('\nno worker runs; its jobs are\n  nightly  has not run yet\n');
+  expect(stdout).toContain('\nno worker is running; its jobs are\n  nightly  has not run yet\n');
   expect(stdout).toMatch(
     /\n {2}nightly failed, since 2026-03-11T10:00:00.000000Z\n {4}Next: `npx admin-mirror doctor`\n/,
   );

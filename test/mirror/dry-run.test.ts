@@ -48,9 +48,9 @@ test('of days takes every day that can be written, and says which of them there 
   const run = (...flags: string[]) => runCli(['sync', 'users', '--dry-run', '--db', 'mirror.db', ...flags], { folder });
   expect((await run('--since', '2026-01-01', '--until', '9999-12-31')).code).toBe(0);
   for (const [flags, words] of [
-    [['--since', '2026-03-02', '--until', '2026-03-01'], '--since 2026-03-02 lies after --until 2026-03-01'],
-    [['--since', '3000-01-01'], '--since 3000-01-01 lies after 2999-12-31, the last day that is read'],
-    [['--until', '0999-12-31'], '--until 0999-12-31 lies before 1000-01-01, the first day that is read'],
+    [['--since', '2026-03-02', '--until', '2026-03-01'], '--since 2026-03-02 is after --until 2026-03-01'],
+    [['--since', '3000-01-01'], '--since 3000-01-01 is after 2999-12-31, the last day that is read'],
+    [['--until', '0999-12-31'], '--until 0999-12-31 is before 1000-01-01, the first day that is read'],
   ] as const) {
     expect(await run(...flags)).toMatchObject({ code: 2, stderr: expect.stringContaining(words) });
   }

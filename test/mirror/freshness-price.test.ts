@@ -109,15 +109,15 @@ describe('sync --dry-run --fresh', () => {
     const dry = await invoke(['sync', '--dry-run', '--fresh', '26h'], { folder });
     expect([dry.code, sandbox.control.requests().total]).toEqual([0, 0]);
     expect(dry.stdout).toMatch(
-      /\nevery row younger than 26h: about \d+ requests in 24 hours, by one sync a night; each of them reads every row, for about \d+ minutes? at 5,000 requests a minute\nset sync\.requests_per_run to \d+ for it; it is 1,000\nreckoned with what comes and goes in a day: users \S+ new and 0 deleted, /,
+      /\nevery row younger than 26h: about \d+ requests in 24 hours, by one sync a night; each of them reads every row, for about \d+ minutes? at 5,000 requests a minute\nset sync\.requests_per_run to \d+ for that \(now 1,000\)\nbased on the changes of a day: users \S+ new and 0 deleted, /,
     );
     const json = await invoke(['sync', 'users', '--dry-run', '--fresh', '7d', '--json'], { folder });
     expect(JSON.parse(json.stdout)).toMatchObject({ fresh: { within_seconds: 604_800, every_runs: 6, runs_a_day: 1 } });
     const status = await invoke(['status'], { folder });
     expect(status.stdout).toMatch(
-      /\nwith one sync a night every row is read within 1 day, by about \d+ requests a run\n/,
+      /\nwith one sync a night, every row is read within 1 day, at about \d+ requests a run\n/,
     );
     const without = await invoke(['sync', '--fresh', '26h'], { folder });
-    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('Say --dry-run as well')]);
+    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('Add --dry-run')]);
   });
 });

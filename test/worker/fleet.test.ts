@@ -65,7 +65,7 @@ describe('several workers', () => {
     const one = startWorker(withClock(there(), first));
     await one.saying('publish is complete');
     const other = startWorker(withClock(there(), second));
-    await other.saying('another worker works');
+    await other.saying('another worker is active');
     one.child.kill('SIGKILL');
     await other.saying('publish is complete');
     if (second !== 0) await other.saying('that of the shared store');
@@ -83,7 +83,7 @@ describe('several workers', () => {
     const first = startWorker(there());
     await first.saying('publish is complete');
     const second = startWorker(there());
-    await second.saying('another worker works');
+    await second.saying('another worker is active');
     expect(await Promise.all(['healthz', 'readyz'].map((page) => statusOf(second, page)))).toEqual([200, 200]);
     const seen = firstSeen(first.machine);
 
@@ -102,7 +102,7 @@ describe('several workers', () => {
     );
 
     const third = startWorker(there());
-    await third.saying('another worker works');
+    await third.saying('another worker is active');
     second.child.kill('SIGTERM');
     expect(await second.code).toBe(0);
     await third.saying('the worker has started');
@@ -118,7 +118,7 @@ describe('several workers', () => {
     const first = startWorker(there(way.url));
     await first.saying('the worker has started');
     const second = startWorker(there());
-    await second.saying('another worker works');
+    await second.saying('another worker is active');
     // A sync that does not end by itself.
     sandbox.control.setBehaviour({ latency: 60_000 });
     await database.query(`update admin_mirror_store.worker_jobs set handled_until = '2020-01-01T00:00:00.000000Z'`);
@@ -130,8 +130,8 @@ describe('several workers', () => {
     await second.saying('the worker has started');
     await second.saying('sync begins');
     way.heal();
-    await first.saying('this worker no longer works');
-    await first.saying('another worker works');
+    await first.saying('this worker is no longer active');
+    await first.saying('another worker is active');
 
     second.child.kill('SIGSTOP');
     const before = first.lines.length;
@@ -139,8 +139,8 @@ describe('several workers', () => {
       .poll(() => first.lines.slice(before).some(({ line }) => line.msg === 'the worker has started'))
       .toBe(true);
     second.child.kill('SIGCONT');
-    await second.saying('this worker no longer works');
-    await second.saying('another worker works');
+    await second.saying('this worker is no longer active');
+    await second.saying('another worker is active');
     const ended = (await runsIn(database)).filter(({ outcome }) => outcome !== null);
     expect(ended.map(({ job, outcome }) => `${job} ${outcome}`)).toEqual(['sync killed', 'sync killed']);
   });
@@ -150,7 +150,7 @@ describe('several workers', () => {
     const first = startWorker(there());
     await first.saying('publish is complete');
     const second = startWorker(there());
-    await second.saying('another worker works');
+    await second.saying('another worker is active');
     expect(await statusOf(second, 'readyz')).toBe(200);
     first.child.kill('SIGKILL');
     await first.code;

@@ -97,7 +97,7 @@ describe('the worker', () => {
 
     place.configure('jobs:\n  - {name: sync, run: snyc, cron: "@daily"}\n');
     worker.child.kill('SIGHUP');
-    expect(await worker.saying('the old one stays in force')).toContain(
+    expect(await worker.saying('the old settings stay in force')).toContain(
       'config/admin-mirror.yaml:2: job \\"sync\\": run is \\"snyc\\"',
     );
 
@@ -260,7 +260,7 @@ describe('a worker for every server of the config file', () => {
     ]) {
       place.configure(`store: {${name}: "${value}"}\n${jobs}`);
       worker.child.kill('SIGHUP');
-      await worker.saying(`the old one stays in force: store.${name} names another place now`);
+      await worker.saying(`the old settings stay in force: store.${name} names another place now`);
     }
     place.configure(jobs);
     worker.child.kill('SIGHUP');

@@ -202,7 +202,7 @@ async function sendWatched(
     printNote(context, 'Finishing what is under way. Ctrl+C again stops at once and leaves its outcome unknown.');
   };
   signal.addEventListener('abort', drain, { once: true });
-  const watch = openBulkWatch(context, ports.log, ports.clock);
+  const watch = openBulkWatch(context, ports.log);
   context.sends();
   let sent;
   try {

@@ -12,7 +12,7 @@ import { UsageError } from '../../model/errors.ts';
 import { systemClock } from '../../model/time.ts';
 import type { CliContext } from '../context.ts';
 import { toCount, toWait } from '../flag-values.ts';
-import { openLog } from '../logger.ts';
+import { openSurroundings } from '../logger.ts';
 
 export interface AgainFlags {
   readonly again?: true;
@@ -92,11 +92,10 @@ export type BulkPorts = Awaited<ReturnType<typeof openBulk>>;
 /** @param rehearsal the journal is only for this run, and the mirror must not remember it */
 export async function openBulk(context: CliContext, rehearsal = false) {
   let batch: string | undefined;
-  const log = await openLog(context, () => ({ batch }));
-  const surroundings = { settings: context.settings(), log, clock: systemClock, signal: context.signal };
+  const surroundings = await openSurroundings(context, () => ({ batch }));
   return {
     ...(await openBulkPorts(surroundings, context.actor(), context.releases, rehearsal)),
-    log,
+    log: surroundings.log,
     /** Adds the batch to every later line of the log. */
     about: (name: string): void => {
       batch = name;

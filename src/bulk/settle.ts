@@ -213,8 +213,8 @@ async function recordLateVerdict(
 
 /**
  * Records that a row that nobody waited for was made after all. If it takes another row back, a second row may have been planned
- * to do the same since. A second row that was not sent is skipped; with one that was sent, this row was taken back twice and needs
- * a person. Returns null if it cannot be recorded yet.
+ * to do the same since. A second row that was not sent is skipped. If it was sent, the original row was taken back twice, and this
+ * row needs a person. Returns null if it cannot be recorded yet.
  */
 export async function recordLateApplied(
   journal: Journal,

@@ -192,7 +192,7 @@ function failureText(exitCode: number | null): RunEndText {
   return { text: `${text} (exit code ${exitCode})`, next };
 }
 
-const restart = 'Next: check that the worker runs (`admin-mirror status`); the next run continues this one';
+const restart = 'Next: check that the worker runs (`admin-mirror status`); the next run does what is left';
 
 /** For each outcome: the text behind the name of the job, and what to do next. */
 const ends: Readonly<Partial<Record<RunOutcome, RunEndText>>> = {

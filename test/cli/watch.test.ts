@@ -69,7 +69,7 @@ test('a worker whose port is taken ends with 2 and says where to name another', 
   const { code, stderr } = await runCli(['schedule'], { folder });
   expect(code).toBe(2);
   expect(stderr).toContain(
-    `error: the worker cannot listen on 127.0.0.1:${port} (worker.listen): something else listens`,
+    `error: the worker cannot listen on 127.0.0.1:${port} (worker.listen): another program already listens`,
   );
 });
 

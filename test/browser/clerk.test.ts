@@ -68,7 +68,7 @@ describe('a finance clerk', () => {
       await page.getByLabel('Action').selectOption('balance');
       await plan.click();
       await page.getByRole('heading', { name: 'What is wrong with the sheet' }).waitFor();
-      expect(await cellsOf(page, 'What is wrong with which cell')).toEqual([
+      expect(await cellsOf(page, 'What is wrong, cell by cell')).toEqual([
         ['3', 'amount', '"seven" is not an amount; write a plain number, as 1234.56'],
         ['4', 'user_id', 'there is no user 77777'],
         ['5', 'type', expect.stringContaining('"give"')],

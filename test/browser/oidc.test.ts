@@ -166,7 +166,7 @@ describe('signing in by OpenID Connect', () => {
     const other = await anna.get(await anna.throughProvider('/sign-in/oidc?again=1&next=/me'));
     expect({ status: other.status, text: await other.text() }).toEqual({
       status: 401,
-      text: expect.stringContaining('you are signed in as anna@example.com, and confirmed as berta@example.com'),
+      text: expect.stringContaining('you are signed in here as anna@example.com, but there as berta@example.com'),
     });
   });
 });

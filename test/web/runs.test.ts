@@ -91,7 +91,7 @@ describe('a sync that is started in the console', () => {
     const store = openMirrorStore(file);
     store.acquireLock('sync', 'another', 'sync');
     expect(await textOf(await anna.get('/runs/new?what=sync'))).toContain(
-      `Another run must end first: sync, process ${process.pid}`,
+      `Another run must end first: process ${process.pid}`,
     );
     const path = await started(anna, { what: 'sync' });
     await followed(anna, path);

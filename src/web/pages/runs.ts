@@ -6,7 +6,7 @@ import { counted, grouped } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
 import { withReleases } from '../../model/releases.ts';
 import { isResourceName, type ResourceName, resourceNames } from '../../model/resources.ts';
-import type { LockOwner } from '../../store/lock.ts';
+import { ownerWords } from '../../store/lock.ts';
 import type { RunReport } from '../../store/mirror-types.ts';
 import { isStartable, type NewConsoleRun, consoleRunOf, type Startable } from '../../worker/console-runs.ts';
 import { openJobRuns } from '../../worker/open-status.ts';
@@ -145,7 +145,7 @@ export async function newRunPage({ query, link }: Visit, ports: ConsolePorts): P
   const writer = plan === null ? null : await withReleases((releases) => openWriter(settings, releases));
   const isSync = what === 'sync' || what === 'quick';
   const body = html`<p>${explanation}</p>
-    ${writer === null || !isSync ? null : problemTag(`Another run must end first: ${ownerText(writer)}`, 'Wait until it ends, or stop it. Only one run at a time can write the mirror.')}
+    ${writer === null || !isSync ? null : problemTag(`Another run must end first: ${ownerWords(writer)}`, 'Wait until it ends, or stop it. Only one run at a time can write the mirror.')}
     <form method="post" action="${link('/runs')}">
       <input type="hidden" name="what" value="${what}" />
       <fieldset>
@@ -221,10 +221,6 @@ function costTag(costs: readonly Cost[]): Html {
       costs,
     )}
     <p class="soft">Whatever differs on the server is read too, which costs more.</p>`;
-}
-
-function ownerText({ command, pid, host, acquiredAt }: LockOwner): string {
-  return `${command}, process ${pid} on ${host}, since ${acquiredAt}`;
 }
 
 export async function startRun(visit: Visit, ports: ConsolePorts): Promise<Reply> {

@@ -22,7 +22,6 @@ export interface PriceOptions {
   readonly requestsPerSecond: number | undefined;
 }
 
-/** New and deleted records of a resource. */
 interface Churn {
   readonly added_a_day: number;
   readonly deleted_a_day: number;

@@ -4,19 +4,13 @@
  */
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { ResourceEnd } from './resource-run.ts';
+import type { ResourceEnd, ResourcePorts } from './resource-run.ts';
 import { isRefusal, type Source } from './source.ts';
-import type { MirrorStore } from './store/mirror-store.ts';
 
 /** The related records to mirror, by resource. */
 export type Includes = Readonly<Partial<Record<ResourceName, readonly string[]>>>;
 
-interface IncludePorts {
-  readonly source: Source;
-  readonly store: Pick<MirrorStore, 'includedRelations' | 'includeRelations' | 'abandonRelations'>;
-  readonly resource: ResourceName;
-  readonly signal: AbortSignal;
-}
+type IncludePorts = Pick<ResourcePorts, 'source' | 'store' | 'resource' | 'signal'>;
 
 /**
  * Returns a source that requests the related records with each page. Relations that were not read before are tried first, in one

@@ -250,7 +250,6 @@ function rowsFor({ resource, relations, keptOut }: PageTask, records: readonly S
   return { ...recordRows(resource, tables.length === 0 ? kept : without(kept, relations)), keptOut: out, related };
 }
 
-/** Returns the records without these fields. */
 function without(records: readonly ServedRecord[], names: readonly string[]): ServedRecord[] {
   return records.map((record) => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name))));
 }

@@ -212,7 +212,6 @@ async function expectedRecords(
   return isOdd ? Math.min(records, await visitor.shownInList()) : records;
 }
 
-/** Joins small settled neighbours. */
 function joinSmall(store: MirrorStore, resource: ResourceName, seal: Day, maxRecords: number, surplus: Surplus): void {
   const windows = store.windows(resource);
   const inEach = surplus.inEach();

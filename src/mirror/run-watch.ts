@@ -3,21 +3,13 @@ import { freeSpace } from '../model/files.ts';
 import { IncompleteError, type OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { bytesText } from '../model/text.ts';
-import { type Clock, secondMs } from '../model/time.ts';
+import { secondMs } from '../model/time.ts';
 import { type FreeSpace, requireSpace } from '../store/files/durable-file.ts';
 import type { SyncProgress } from '../store/mirror-types.ts';
-import type { Source } from './source.ts';
+import type { SyncPorts } from './run.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
-interface WatchedPorts {
-  readonly run: string;
-  readonly source: Source;
-  readonly store: MirrorStore;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly progress: SyncProgress;
-  readonly freeSpace?: FreeSpace;
-}
+type WatchedPorts = SyncPorts & { readonly run: string };
 
 /** Returns ports whose progress is watched, and whose signal also stops for a full disk or a large log. */
 export function watchRun<P extends WatchedPorts>(ports: P, maxLogBytes = Infinity): P {

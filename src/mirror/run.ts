@@ -19,7 +19,7 @@ import { checkServer, noteClockDifference, OtherServerError } from './server-che
 import { sharedFailure } from './failures.ts';
 import type { Source } from './source.ts';
 
-interface SyncPorts {
+export interface SyncPorts {
   readonly source: Source;
   readonly store: MirrorStore;
   readonly clock: Clock;

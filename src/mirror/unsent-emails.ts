@@ -3,15 +3,9 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { owns } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { Window } from '../store/mirror-types.ts';
-import type { Source } from './source.ts';
-import type { MirrorStore } from './store/mirror-store.ts';
+import type { VisitPorts } from './window-visitor.ts';
 
-interface UnsentPorts {
-  readonly run: string;
-  readonly source: Pick<Source, 'page'>;
-  readonly store: Pick<MirrorStore, 'windows' | 'unsentEmails' | 'forgetPages' | 'recordPage' | 'keptOut'>;
-  readonly signal: AbortSignal;
-}
+type UnsentPorts = Pick<VisitPorts, 'run' | 'source' | 'store' | 'signal'>;
 
 /**
  * Returns windows with emails that no longer wait to be sent, which this run would not read; none if the filter does not work.

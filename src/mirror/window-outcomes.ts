@@ -21,7 +21,6 @@ export class WindowOutcomes {
     this.#ports = ports;
   }
 
-  /** Records the verdict of a walk. */
   record(window: Window, verdict: Verdict, memory: PageMemory): void {
     const { store, run, resource, surplus, source } = this.#ports;
     if (verdict.kind === 'damaged') return this.#recordDamaged(window, verdict);
@@ -39,39 +38,29 @@ export class WindowOutcomes {
     this.settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus, verdict.pastEnd);
-      if (this.#seal(window, end, verdict.surplus)) {
-        // Whether the surplus is of the sealed piece or of the open one is not known. If it is not of the sealed one, that is
-        // read once more. The open one is read in every run anyway.
-        const [sealed] = this.#sealedPieces(window);
-        surplus.note(sealed, verdict.surplus);
-      }
+      const sealed = this.#seal(window, end, verdict.surplus);
+      // Nobody knows whether the surplus is of the sealed part or of the open one, which every run reads anyway. If it is not of
+      // the sealed part, that is read once more.
+      if (sealed !== undefined) surplus.note(sealed, verdict.surplus);
       if (verdict.surplus === 0) return;
       const text = `${window.from}..${window.to}: ${surplusWords(verdict.surplus)}`;
       this.#ports.progress({ kind: 'notice', resource, text });
     });
   }
 
-  /** Makes the part that has passed the grace period a window of its own, so that the next run need not read it again. */
-  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, surplus: number): boolean {
+  /**
+   * Makes the part that has passed the grace period a window of its own, so that the next run need not read it. Returns it, if
+   * any.
+   */
+  #seal(window: Window, end: Pick<Window, 'state' | 'freshAsOf' | 'problem'>, surplus: number): DayRange | undefined {
     const { store, resource, seal } = this.#ports;
-    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || window.from >= seal) return false;
-    store.replaceWindows(
-      resource,
-      this.#sealedPieces(window).map((piece) => ({
-        ...piece,
-        ...end,
-        serverTotal: store.accountedCount(resource, piece) + surplus,
-      })),
-    );
-    return true;
-  }
-
-  #sealedPieces({ from, to }: Window): [sealed: DayRange, open: DayRange] {
-    const { seal } = this.#ports;
-    return [
-      { from, to: seal },
-      { from: seal, to },
-    ];
+    const { from, to } = window;
+    if (coverageOf(window) !== 'days' || !isOpen(window, seal) || from >= seal) return undefined;
+    const sealed = { from, to: seal };
+    const totalOf = (piece: DayRange) => store.accountedCount(resource, piece) + surplus;
+    const pieces = [sealed, { from: seal, to }].map((piece) => ({ ...piece, ...end, serverTotal: totalOf(piece) }));
+    store.replaceWindows(resource, pieces);
+    return sealed;
   }
 
   /** Records what could not be read. Its rows stay as they are; all others are up to date. */
@@ -86,13 +75,12 @@ export class WindowOutcomes {
       this.leave(window, total, problem);
       const end = { state: 'unsettled', freshAsOf: null, problem } as const;
       // The next run finds out which of the two pieces they are in.
-      if (this.#seal(window, end, 0)) return;
+      if (this.#seal(window, end, 0) !== undefined) return;
       const missing = total - store.accountedCount(resource, window) - surplus.of(window);
       surplus.noteUnreadable(window, { missing, records: countOf(unreadable), at: timestampOf(clock.now()) });
     });
   }
 
-  /** Leaves the window unsettled. */
   leave(window: Window, total: number | null, problem: string): void {
     const { store, run, progress, resource } = this.#ports;
     const serverTotal = total ?? window.serverTotal;

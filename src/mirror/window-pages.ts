@@ -112,7 +112,6 @@ export class PageMemory {
 /** Unchanged pages are counted together: a commit for each would cost more than reading it. */
 const samePagesPerCommit = 8;
 
-/** The pages of one resource in one run. */
 export class WindowPages {
   readonly #ports: VisitPorts;
   readonly #signal: AbortSignal;

@@ -49,7 +49,6 @@ export interface VisitPorts {
   readonly maxRecords: number;
 }
 
-/** A window that waits to be visited. */
 interface Waiting {
   readonly window: Window;
   /** What the server counts in it now, if that is known. */
@@ -59,7 +58,6 @@ interface Waiting {
 /** After so many failures in a row, one request shows whether the server still gives the list at all. */
 const maxFailuresInARow = 3;
 
-/** Visits the windows of one resource in one run. */
 export class WindowVisitor {
   readonly #ports: VisitPorts;
   readonly #stop = new AbortController();

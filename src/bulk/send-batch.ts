@@ -9,6 +9,7 @@ import {
   FileError,
   IncompleteError,
   KeyRefusedError,
+  LockHeldError,
   OperatorError,
   OutcomeUnknownError,
   UsageError,
@@ -103,7 +104,7 @@ async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | 
   try {
     return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   } catch (error) {
-    if (!(error instanceof FileError)) throw error;
+    if (!isJournalFailure(error)) throw error;
     throw stop ?? journalFailed(error, true, batch);
   }
 }
@@ -173,7 +174,7 @@ async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null
     await journal.setBatchState(batch.batch, (await isUnfinished(journal, batch.batch)) ? 'stopped' : 'done');
     return stop;
   } catch (error) {
-    if (!(error instanceof FileError)) throw error;
+    if (!isJournalFailure(error)) throw error;
     return stop ?? journalFailed(error, true, batch);
   }
 }
@@ -199,7 +200,7 @@ class Run {
     try {
       await this.#sendRows();
     } catch (error) {
-      if (error instanceof FileError) this.#stop ??= journalFailed(error, this.#sent, this.#sending.batch);
+      if (isJournalFailure(error)) this.#stop ??= journalFailed(error, this.#sent, this.#sending.batch);
       else if (error instanceof UsageError) this.#stop ??= error;
       else throw error;
     }
@@ -272,7 +273,7 @@ class Run {
     try {
       return await sendRow(this.#sending, planned);
     } catch (error) {
-      if (!(error instanceof FileError)) throw error;
+      if (!isJournalFailure(error)) throw error;
       const state = await this.#stateOf(planned);
       this.#sent ||= state !== 'planned';
       return { state, stop: journalFailed(error, this.#sent, this.#sending.batch) };
@@ -284,7 +285,7 @@ class Run {
     try {
       return (await this.#sending.journal.intent(batch, row))?.state ?? state;
     } catch (error) {
-      if (!(error instanceof FileError)) throw error;
+      if (!isJournalFailure(error)) throw error;
       return 'sending';
     }
   }
@@ -330,8 +331,16 @@ function afterRows(stop: OperatorError | null): OperatorError | null {
   return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 
-/** The error if the journal cannot be read or written. If money may have moved, it must not end as if nothing had been sent. */
-function journalFailed(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
+type JournalFailure = FileError | LockHeldError;
+
+/** Whether nothing more can be recorded of the batch: its journal cannot be used, or its lock was lost in the middle of the run. */
+function isJournalFailure(error: unknown): error is JournalFailure {
+  return error instanceof FileError || error instanceof LockHeldError;
+}
+
+/** The error if the journal fails. If money may have moved, it must not end as if nothing had been sent. */
+function journalFailed(error: JournalFailure, sent: boolean, { batch }: Batch): OperatorError {
+  if (!sent && error instanceof LockHeldError) return error;
   const advice = `${error.advice ?? ''} Then continue the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
   const options = { advice, cause: error };
   return sent

@@ -164,7 +164,7 @@ describe('every table in one folder', () => {
     const store = opened(mirror());
     writeFileSync(join(outer, 'manifest.json'), '{"name":"a web application"}');
     await expect(write(store, outer)).rejects.toMatchObject({
-      message: expect.stringContaining('is not of admin-mirror'),
+      message: expect.stringContaining('does not belong to admin-mirror'),
     });
     await expect(write(store, join(outer, 'manifest.json'))).rejects.toMatchObject({
       message: expect.stringContaining('it is a file'),

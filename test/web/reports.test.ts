@@ -105,7 +105,7 @@ describe('a statement', () => {
     const { get } = await browser('ann', ['analyst']);
     const shown = await textOf(await get(sqlPath('SELECT id FROM users ORDER BY id')));
     expect(shown).toContain('The first 200 of 300 rows. The downloads have all of them.');
-    expect(shown).toContain('The users that the server has, with how many whole days ago');
+    expect(shown).toContain('The users that the server has, and how many whole days ago');
     const csv = await get(sqlPath('SELECT id FROM users', { format: 'csv' }, '/sql/download'));
     expect((await csv.text()).trim().split('\n')).toHaveLength(301);
     expect(await textOf(await get(sqlPath('SELECT 1 WHERE 0')))).toContain('The result has no rows.');

@@ -9,7 +9,6 @@ import {
   FileError,
   IncompleteError,
   KeyRefusedError,
-  LockHeldError,
   OperatorError,
   OutcomeUnknownError,
   UsageError,
@@ -104,7 +103,7 @@ async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | 
   try {
     return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
   } catch (error) {
-    if (!isJournalFailure(error)) throw error;
+    if (!(error instanceof FileError)) throw error;
     throw stop ?? journalFailed(error, true, batch);
   }
 }
@@ -174,7 +173,7 @@ async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null
     await journal.setBatchState(batch.batch, (await isUnfinished(journal, batch.batch)) ? 'stopped' : 'done');
     return stop;
   } catch (error) {
-    if (!isJournalFailure(error)) throw error;
+    if (!(error instanceof FileError)) throw error;
     return stop ?? journalFailed(error, true, batch);
   }
 }
@@ -200,7 +199,7 @@ class Run {
     try {
       await this.#sendRows();
     } catch (error) {
-      if (isJournalFailure(error)) this.#stop ??= journalFailed(error, this.#sent, this.#sending.batch);
+      if (error instanceof FileError) this.#stop ??= journalFailed(error, this.#sent, this.#sending.batch);
       else if (error instanceof UsageError) this.#stop ??= error;
       else throw error;
     }
@@ -273,7 +272,7 @@ class Run {
     try {
       return await sendRow(this.#sending, planned);
     } catch (error) {
-      if (!isJournalFailure(error)) throw error;
+      if (!(error instanceof FileError)) throw error;
       const state = await this.#stateOf(planned);
       this.#sent ||= state !== 'planned';
       return { state, stop: journalFailed(error, this.#sent, this.#sending.batch) };
@@ -285,7 +284,7 @@ class Run {
     try {
       return (await this.#sending.journal.intent(batch, row))?.state ?? state;
     } catch (error) {
-      if (!isJournalFailure(error)) throw error;
+      if (!(error instanceof FileError)) throw error;
       return 'sending';
     }
   }
@@ -331,16 +330,8 @@ function afterRows(stop: OperatorError | null): OperatorError | null {
   return new IncompleteError(message, { advice: stop.advice, cause: stop });
 }
 
-type JournalFailure = FileError | LockHeldError;
-
-/** Whether nothing more can be recorded of the batch: its journal cannot be used, or its lock was lost in the middle of the run. */
-function isJournalFailure(error: unknown): error is JournalFailure {
-  return error instanceof FileError || error instanceof LockHeldError;
-}
-
-/** The error if the journal fails. If money may have moved, it must not end as if nothing had been sent. */
-function journalFailed(error: JournalFailure, sent: boolean, { batch }: Batch): OperatorError {
-  if (!sent && error instanceof LockHeldError) return error;
+/** The error if the journal cannot be read or written. If money may have moved, it must not end as if nothing had been sent. */
+function journalFailed(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
   const advice = `${error.advice ?? ''} Then continue the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
   const options = { advice, cause: error };
   return sent

@@ -13,7 +13,7 @@ import { balance } from '../../src/bulk/actions/balance.ts';
 import { checkSendable, sendBatch } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingPorts } from '../../src/bulk/sending.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
-import { FileError, KeyRefusedError, LockHeldError, type OperatorError, UsageError } from '../../src/model/errors.ts';
+import { FileError, KeyRefusedError, type OperatorError, UsageError } from '../../src/model/errors.ts';
 import { minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
 import { openJournal } from '../support/journal-file.ts';
 import { defaultOptions, openRules } from '../support/bulk.ts';
@@ -582,23 +582,6 @@ describe('a run', () => {
       'the disk is full. The batch was stopped; rows may have been sent before that',
     ]);
     expect([requests, await states()]).toEqual([[7], ['sending', 'planned', 'planned']]);
-  });
-
-  test('whose lock is lost in the middle ends with 8 once a row may have been sent, and with 7 before that', async () => {
-    const { within, journal, states } = await world([7, 8]);
-    const lostLock = new LockHeldError('the lock of batch one was lost');
-    const failing =
-      (to: IntentState): Journal['move'] =>
-      (step) =>
-        step.to === to ? Promise.reject(lostLock) : journal.move(step);
-    const early = await within({ move: failing('sending') });
-    expect([early.stop, await states()]).toEqual([lostLock, ['planned', 'planned']]);
-    const late = await within({ move: failing('acknowledged') });
-    expect([late.stop?.exitCode, late.stop?.message, await states()]).toEqual([
-      8,
-      'the lock of batch one was lost. The batch was stopped; rows may have been sent before that',
-      ['sending', 'planned'],
-    ]);
   });
 
   test('counts a row as sent that the journal cannot show any more, and shows a bug as one', async () => {

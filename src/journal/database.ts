@@ -95,7 +95,8 @@ export function transactionRunner({ backend, db, id }: Pick<OpenJournal, 'backen
         return work(connection);
       });
     } catch (error) {
-      throw backend.explained(error);
+      // A file that goes away later in the transaction makes other checks fail, such as the one of the locks.
+      throw backend.isInPlace() ? backend.explained(error) : replaced(backend.name);
     }
   };
 }

@@ -1,10 +1,13 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { openJournalOver } from '../../src/journal/journal.ts';
 import { journalKind } from '../../src/journal/schema.ts';
+import { openBackend } from '../../src/journal/sqlite.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
-import { timestampOf } from '../../src/model/time.ts';
+import { systemClock, timestampOf } from '../../src/model/time.ts';
 import { newestVersion } from '../../src/store/file-kind.ts';
+import type { StoreLocks } from '../../src/store/lock.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
 import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';
@@ -155,6 +158,23 @@ test('a file that was put in the place of the journal takes no step, and neither
   renameSync(file, `${file}.away`);
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
   await (await openJournal(file, anna)).close();
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
+  renameSync(`${file}.away`, file);
+});
+
+test('a file that goes away between the checks of a step is what the error names, not the lock in it', async () => {
+  const file = `${temporaryFolder()}/journal.db`;
+  const backend = openBackend(file, systemClock);
+  let beforeGuard = () => {};
+  const guard: StoreLocks['guard'] = (connection) => {
+    beforeGuard();
+    return backend.locks.guard(connection);
+  };
+  const journal = await openJournalOver({ ...backend, locks: { ...backend.locks, guard } }, anna);
+  onTestFinished(() => journal.close());
+  await journal.addBatch(newBatch(), [newIntent(2, 7)]);
+  await journal.acquireLock('one');
+  beforeGuard = () => renameSync(file, `${file}.away`);
   await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
   renameSync(`${file}.away`, file);
 });

@@ -20,8 +20,9 @@ const exponent = /^[-+]?\d+(?:[.,]\d+)?e[-+]?\d+$/i;
 const digitsAlone = /^-?[\d.,]+$/;
 /** A comma, or two points: only the mark says whether they stand before decimals or thousands. */
 const separated = /,|\..*\./;
-const withPoint = /^-?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?$/;
-const withComma = /^-?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?$/;
+// Nobody writes 500 as 0,500: that is a half with the other mark. So thousands do not begin with a zero.
+const withPoint = /^-?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?$/;
+const withComma = /^-?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?$/;
 
 function plainText(text: string, mark: DecimalMark): string | undefined {
   if (text.length > longest) return undefined;

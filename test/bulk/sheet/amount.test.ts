@@ -76,6 +76,9 @@ describe('An amount', () => {
     ['1234,56', 'comma', '= 1234.56'],
     ['5,00', 'comma', '= 5'],
     ['1.234', 'comma', '= 1234'],
+    ['0.500', 'comma', 'is not a number whose decimals follow a comma'],
+    ['00.500', 'comma', 'is not a number whose decimals follow a comma'],
+    ['-0,500', 'point', 'is not a number whose decimals follow a point'],
     ['12.50', 'comma', 'is not a number whose decimals follow a comma'],
     ['1,234.56', 'comma', 'is not a number whose decimals follow a comma'],
     ['-1.234,5', 'comma', '= -1234.5'],
@@ -195,6 +198,8 @@ describe('What stands before the decimals of a sheet', () => {
   test('is what explains all amounts, and not the first alone', () => {
     expect(question([['1,50'], ['1.234']])?.readings).toEqual(['comma 1.5']);
     expect(question([['1.234.567'], ['1.50']])).toBeNull();
+    expect(question([['0,500']])).toBeNull();
+    expect(question([['1,50'], ['0.500']])).toBeNull();
     expect(question([['1,234,567', '2,50']], [0, 1])).toBeNull();
     expect(question([['1,50', '1,234,567']], [0, 1])).toBeNull();
   });

@@ -170,7 +170,7 @@ describe('the status of all servers', () => {
     const { code, stdout } = await see('status');
     const lines = stdout.trimEnd().split('\n');
     expect(code).toBe(0);
-    expect(lines[0]).toMatch(/^wrong +1 problem +not read whole yet$/);
+    expect(lines[0]).toMatch(/^wrong +1 problem +not complete yet$/);
     expect(lines[1]).toContain('api.concurrency is "none" (config/admin-mirror.yaml:');
     expect(lines[4]).toContain('there is no mirror at');
     expect(lines[5]).toContain('admin-mirror --profile shop-0 sync');

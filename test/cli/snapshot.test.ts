@@ -69,7 +69,7 @@ describe('snapshot', () => {
       const before = bytesOf(target);
       const { code, stderr } = await snapshot(folder, target);
       expect([target, code]).toEqual([target, 2]);
-      expect(stderr).toMatch(/is one of admin-mirror's own files|is there already and is not a snapshot/);
+      expect(stderr).toMatch(/is one of admin-mirror's own files|already exists and is not a snapshot/);
       expect(bytesOf(target)).toBe(before);
     }
     expect(statSync(file).mode & 0o777).toBe(0o600);

@@ -87,7 +87,7 @@ describe('status', () => {
     await sandbox.close();
     await sync(sandbox, join(folder, 'mirror.db'));
     const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
-    expect(stdout).toMatch(/^fresh as of not read whole yet\n/);
+    expect(stdout).toMatch(/^fresh as of not complete yet\n/);
     expect(stdout).not.toMatch(/measured/);
   });
 

@@ -756,6 +756,7 @@ export function modelOf(
     state: s as 'acknowledged' | 'unknown' | 'needs_human',
     response: memory === 'ahead' && on('unknown_send') ? null : answer,
     waited: !on('settle_after') || (old && (memory !== 'ahead' || memoryOld || !on('unknown_send'))),
+    mayRepeat: false,
   });
 
   /** A look shows what is there, or what was there before the newest change. */

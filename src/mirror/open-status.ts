@@ -9,7 +9,7 @@ import { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import type { Capabilities } from '../api/capabilities.ts';
-import { knownServer, storedCapabilities } from './capability-record.ts';
+import { knownServer, storedCapabilities } from './server-check.ts';
 import { counted } from '../model/text.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */

@@ -6,7 +6,7 @@ import { type ResourceName, resourceOf, type SortDirection } from '../model/reso
 import type { RequestGate } from './allowance.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
-import type { Extent } from './windows.ts';
+import type { Extent } from './plan.ts';
 import type { Client, Patience } from '../api/client.ts';
 import { type ListPage, type Page, serverAheadOf } from '../api/envelope.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';

@@ -11,7 +11,7 @@ import { surplusWords } from './surplus.ts';
 import { problemOf, type Verdict } from './walk.ts';
 import type { PageMemory } from './window-pages.ts';
 import type { VisitPorts } from './window-visitor.ts';
-import { isOpen } from './windows.ts';
+import { isOpen } from './plan.ts';
 
 export class WindowOutcomes {
   readonly #ports: VisitPorts;

@@ -22,7 +22,7 @@ import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Surplus } from './surplus.ts';
 import { cutWords, type Verdict, walkUncut, walkWindow } from './walk.ts';
-import { splitDay, splitWindow, type Extent } from './windows.ts';
+import { type Extent, splitDay, splitWindow } from './plan.ts';
 
 /** What reading the windows of one resource needs. */
 export interface VisitPorts {

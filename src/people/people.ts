@@ -17,7 +17,7 @@ import { accountOf, type Connection, type JournalTables } from '../journal/table
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { sessionsOf } from './sessions.ts';
+import { sessionsOf } from './sign-in.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
 export interface NewAccount {

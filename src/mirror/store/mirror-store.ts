@@ -4,8 +4,7 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import type { Actor } from '../../model/actor.ts';
 import { type DayRange, everything } from '../../model/era.ts';
-import type { KeptOut, PageRows, SchemaDrift } from '../../model/page-rows.ts';
-import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
+import { type KeptOut, keyOf, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
 import type {

@@ -2,8 +2,7 @@
 import type { Database } from 'better-sqlite3';
 import type { Insertable } from 'kysely';
 import { eraEnd, eraStart, everything, outsideStart, type DayRange } from '../../model/era.ts';
-import type { KeptOutRecord } from '../../model/page-rows.ts';
-import type { RecordKey } from '../../model/records.ts';
+import type { KeptOutRecord, RecordKey } from '../../model/records.ts';
 import { resourceNames, type ResourceName } from '../../model/resources.ts';
 import type { Day, Timestamp } from '../../model/time.ts';
 import type { RememberedPage } from '../../store/mirror-types.ts';

@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { numberedRelation, numberingSql, numbersIn } from './cursor.ts';
-import { build, type Runner } from './tables.ts';
+import { build, type Runner } from './kysely-sqlite.ts';
 import { keyOf, keysJson, type RecordKey, type RelatedRow, type RelatedRows } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
 import { numberColumn, quoteName, quoteText } from './schema.ts';

@@ -43,13 +43,13 @@ import {
   replaceWindows,
   resetWalks,
   resetWindows,
+  suppressionsIn,
   updateRun,
   updateRunResource,
   updateWindow,
 } from './bookkeeping.ts';
 import { beginEpoch, deletionPruner, numbersIn } from '../../store/cursor.ts';
-import { build, Runner } from '../../store/tables.ts';
-import { suppressionsIn } from './suppressions.ts';
+import { build, Runner } from '../../store/kysely-sqlite.ts';
 import { busyMs } from '../../store/file-kind.ts';
 
 interface MirrorOptions {

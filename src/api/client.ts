@@ -16,9 +16,8 @@ import {
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { responseOf } from './response-errors.ts';
 import { bodyOf, type Page, pageOf } from './envelope.ts';
-import type { Response } from './errors.ts';
+import { type Response, responseOf } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
 import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';

@@ -6,10 +6,21 @@ import type { Log } from '../model/log.ts';
 import { counted } from '../model/text.ts';
 import { type Clock, minuteMs, secondMs } from '../model/time.ts';
 import { isHtml, serverAheadOf, UnreadableResponse, whenOf } from './envelope.ts';
-import { ForeignRecords, isNoPage, PageTooLarge, ServerFailed, Unreachable } from './errors.ts';
+import {
+  ForeignRecords,
+  isNoPage,
+  isRedirect,
+  PageTooLarge,
+  redirectError,
+  refusalOf,
+  type RequestName,
+  responseOf,
+  ServerFailed,
+  Unreachable,
+  webPageError,
+} from './errors.ts';
 import { type Http, type HttpRequest, type HttpResponse, requestedWaitOf } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
-import { isRedirect, redirectError, refusalOf, type RequestName, responseOf, webPageError } from './response-errors.ts';
 import { adviceFor, TransportError, type TransportFault } from './transport-error.ts';
 
 /** What was sent so far, and how the server's clock compares with ours. */

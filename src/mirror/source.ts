@@ -3,7 +3,7 @@ import type { RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, startsWithDay } from '../model/era.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
-import type { RequestGate } from './allowance.ts';
+import type { RequestGate } from './run-bounds.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
 import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
 import type { Extent } from './plan.ts';

@@ -255,13 +255,9 @@ export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: Sy
   return sealDay(clock.now() + (capabilities.clockDifferenceMs ?? 0), graceMs);
 }
 
-interface PlanPorts {
+interface PlanPorts extends Pick<VisitPorts, 'resource' | 'capabilities' | 'seal' | 'surplus'> {
   readonly store: Pick<MirrorStore, 'windows' | 'isAltered'>;
-  readonly resource: ResourceName;
   readonly options: SyncOptions;
-  readonly capabilities: Capabilities;
-  readonly seal: Day;
-  readonly surplus: Surplus;
 }
 
 export function plannedSteps(

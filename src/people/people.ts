@@ -20,11 +20,8 @@ import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } fr
 import { sessionsOf } from './sign-in.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
-export interface NewAccount {
-  /** From `accountName`. */
-  readonly name: string;
-  readonly roles: readonly Role[];
-  readonly osUsers: readonly string[] | null;
+/** The name is from `accountName`. */
+export interface NewAccount extends Pick<Account, 'name' | 'roles' | 'osUsers'> {
   /** From `hashPassword`; null if the account has no password yet. */
   readonly password: string | null;
 }

@@ -21,7 +21,7 @@ import {
 } from './errors.ts';
 import { type Http, type HttpRequest, type HttpResponse, requestedWaitOf } from './http.ts';
 import { ClosedForLong, type Gate, type Pass, type Sleep } from './rate.ts';
-import { adviceFor, TransportError, type TransportFault } from './transport-error.ts';
+import { adviceFor, TransportError, type TransportFault } from './transport.ts';
 
 /** What was sent so far, and how the server's clock compares with ours. */
 export interface Counters {

@@ -20,7 +20,7 @@ import { nameOf, type RequestContext, transmit } from './request.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { passwordsIn } from '../model/secret.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
-import { adviceFor, TransportError } from './transport-error.ts';
+import { adviceFor, TransportError } from './transport.ts';
 
 const readBack = 'It may have been done. Read the user back before you send it again.';
 /** Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. */

@@ -15,8 +15,7 @@ import {
   Unreachable,
 } from '../../api/errors.ts';
 import { dateRange, type ListOptions } from '../../api/list-query.ts';
-import type { Network } from '../../api/network.ts';
-import { adviceFor, TransportError } from '../../api/transport-error.ts';
+import { adviceFor, type Network, TransportError } from '../../api/transport.ts';
 import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';

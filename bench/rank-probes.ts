@@ -2,7 +2,7 @@
  * How many pages the search for deletions asks for, beside what an earlier simulation of such a search took. Nothing is
  * sent: the server is a list in memory.
  */
-import { searchMissing } from '../src/mirror/rank-search.ts';
+import { searchMissing } from '../src/mirror/find-deletions.ts';
 import { Random } from '../src/sandbox/random.ts';
 import type { Row } from './table.ts';
 

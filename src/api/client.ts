@@ -16,16 +16,14 @@ import {
 import type { RecordKey } from '../model/records.ts';
 import type { ResourceName, UserRelation } from '../model/resources.ts';
 import { secondMs } from '../model/time.ts';
-import { responseOf } from './response-errors.ts';
 import { bodyOf, type Page, pageOf } from './envelope.ts';
-import type { Response } from './errors.ts';
+import { type Response, responseOf } from './errors.ts';
 import { exactNumber } from './exact-json.ts';
 import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './narrow.ts';
 import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
-import { type Counters, read } from './request.ts';
-import { defaultRetryLimits, type RetryLimits } from './retry.ts';
+import { type Counters, defaultRetryLimits, read, type RetryLimits } from './request.ts';
 import { deletionErrorOf, write } from './write.ts';
 
 /** `baseUrl` is the address in front of `/api/v1`; it may have a path of its own. */

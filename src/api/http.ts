@@ -7,16 +7,17 @@ import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Dispatcher } from 'undici';
-import { type Network, openDispatcher } from './network.ts';
 import { bodyScrubber, type BodyScrubber, type Redact, redactorOf, scrubbedHeaders } from './redact.ts';
 import {
   codeOf,
   type ErrorContext,
+  type Network,
+  openDispatcher,
   timeoutError,
   tooLargeError,
   TransportError,
   transportErrorOf,
-} from './transport-error.ts';
+} from './transport.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/memory.ts';
 import { secondMs } from '../model/time.ts';

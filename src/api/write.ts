@@ -3,14 +3,24 @@
  * is unknown whether the server made the write. Section "Writing" of docs/architecture.md.
  */
 import { bodyOf, problemsIn, recordIn, UnreadableResponse } from './envelope.ts';
-import { responseOf, isRedirect, redirectError, refusalOf, type RequestName, wordsOf } from './response-errors.ts';
 import { type HttpRequest, type HttpResponse, requestedWaitOf, retryAfterOf } from './http.ts';
-import { type Response, RefusedInput, Unreachable, WriteOutcomeUnknown } from './errors.ts';
+import {
+  isRedirect,
+  redirectError,
+  refusalOf,
+  RefusedInput,
+  type RequestName,
+  type Response,
+  responseOf,
+  Unreachable,
+  wordsOf,
+  WriteOutcomeUnknown,
+} from './errors.ts';
 import { nameOf, type RequestContext, transmit } from './request.ts';
 import { recordKey, type RecordKey } from '../model/records.ts';
 import { passwordsIn } from '../model/secret.ts';
 import { redactorWith, scrubbedOf } from './redact.ts';
-import { adviceFor, TransportError } from './transport-error.ts';
+import { adviceFor, TransportError } from './transport.ts';
 
 const readBack = 'It may have been done. Read the user back before you send it again.';
 /** Besides 5xx, statuses after which a write may have been made: the server gave up waiting, or met a conflict. */

@@ -7,8 +7,7 @@ import type { Client } from '../api/client.ts';
 import type { AnswerKind, Evidence } from '../journal/port.ts';
 import type { Money } from '../model/money.ts';
 import type { OperationName } from '../model/operations.ts';
-import type { RowReader, UserKey } from './row-reader.ts';
-import type { ColumnRule } from './sheet/columns.ts';
+import type { ColumnRule, RowReader, UserKey } from './row-reader.ts';
 
 /** A row's instruction. Plain JSON, since the journal keeps it. Amounts are decimal text. */
 export type Parameters = Readonly<Record<string, unknown>>;

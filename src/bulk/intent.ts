@@ -1,5 +1,9 @@
-/** The states of a row, from the plan to the verdict, and the allowed steps between them. Section "Writing" of docs/architecture.md. */
-import type { AnswerKind, IntentState } from '../journal/port.ts';
+/**
+ * The states of a row, from the plan to the verdict: the allowed steps between them, and the decision from what was seen of
+ * the row. Pure. Sections "Writing" and "Settling" of docs/architecture.md.
+ */
+import type { AnswerKind, Discrepancy, Evidence, IntentState } from '../journal/port.ts';
+import type { Judgement } from './action.ts';
 
 /** The counts of a batch, in the order in which they are shown. */
 export const countNames = ['planned', 'applied', 'rejected', 'unknown', 'blocked', 'skipped', 'invalid'] as const;
@@ -91,4 +95,107 @@ export function countsOf(states: Readonly<Partial<Record<IntentState, number>>>)
   const counts = Object.fromEntries(countNames.map((name) => [name, 0])) as Record<CountName, number>;
   for (const state of intentStates) counts[countNameOf(state)] += states[state] ?? 0;
   return counts;
+}
+
+/** A row that was sent and whose outcome is open. */
+type OpenState = 'acknowledged' | 'unknown' | 'needs_human';
+/** A row that was not sent, or whose outcome is known as far as anybody could see. */
+export const watchedStates = [
+  'planned',
+  'applied',
+  'rejected',
+  'not_applied',
+  'skipped',
+] as const satisfies readonly IntentState[];
+export type WatchedState = (typeof watchedStates)[number];
+
+export interface Circumstances {
+  readonly state: OpenState;
+  readonly response: AnswerKind | null;
+  /** `bulk.settle_after` has passed: a write that was under way would have been made by now. */
+  readonly waited: boolean;
+  /** Two consecutive looks say the same. */
+  readonly agreed: boolean;
+  /** The row was sent several times, since the server put it off, and the server makes what it puts off. */
+  readonly mayRepeat: boolean;
+}
+
+export interface Verdict {
+  /** The present state if nothing more can be said yet. */
+  readonly to: IntentState;
+  readonly evidence: Evidence | null;
+  readonly note: string;
+  readonly discrepancy: Discrepancy | null;
+}
+
+export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
+  const { note } = judgement;
+  const final = now.waited && now.agreed;
+  switch (judgement.kind) {
+    case 'applied':
+      // If a person has been asked, only proof settles the row.
+      if (now.state === 'needs_human' && judgement.evidence !== 'token') return stillOpen(now, note);
+      // Another one of its requests may still be made.
+      if (now.mayRepeat && !now.waited) return stillOpen(now, note);
+      return appliedBy(judgement);
+    case 'over_applied':
+      return overApplied(judgement);
+    case 'absent':
+      if (now.state === 'needs_human') return stillOpen(now, note);
+      // The server refused it and nothing of it shows. The second look is for a replica that lags; there is nothing else to wait for.
+      if (now.response === 'refused' && now.agreed) {
+        return { to: 'rejected', evidence: judgement.evidence, note, discrepancy: null };
+      }
+      if (!final) return stillOpen(now, note);
+      return { to: 'not_applied', evidence: judgement.evidence, note: `two looks agree: ${note}`, discrepancy: null };
+    case 'unclear':
+      return final ? { to: 'needs_human', evidence: null, note, discrepancy: null } : stillOpen(now, note);
+  }
+}
+
+/**
+ * Decides what a later look changes about a row that nobody waits for: its write was made late, made twice, or made from a newer
+ * journal. Returns null if nothing changes. A balance is no evidence here: it has had time to change.
+ * @param evidence what the row's state rests on; if a person decided it, that person is not asked again
+ */
+export function laterVerdictOf(
+  judgement: Judgement,
+  state: WatchedState,
+  evidence: Evidence | null = null,
+): Verdict | null {
+  if (judgement.kind === 'over_applied') return overApplied(judgement);
+  const isClosed = (state === 'rejected' || state === 'not_applied') && evidence !== 'person';
+  if (judgement.kind === 'unclear' && judgement.isMarked === true && isClosed) {
+    return { to: 'needs_human', evidence: null, note: judgement.note, discrepancy: null };
+  }
+  if (judgement.kind !== 'applied' || state === 'applied') return null;
+  // A record without a token may belong to the same row in a batch that was sent since.
+  const proven = judgement.evidence === 'token' || (judgement.evidence === 'record' && state === 'planned');
+  return proven ? { ...appliedBy(judgement), discrepancy: null } : null;
+}
+
+function appliedBy({ evidence, note, contradiction = null }: Extract<Judgement, { kind: 'applied' }>): Verdict {
+  if (contradiction === null) return { to: 'applied', evidence, note, discrepancy: null };
+  return { to: 'applied', evidence, note: `${note}, but ${contradiction}`, discrepancy: 'balance' };
+}
+
+function overApplied({ evidence, note, reversal }: Extract<Judgement, { kind: 'over_applied' }>): Verdict {
+  const words = `over-applied: ${note}. Reversal: ${reversal}`;
+  return { to: 'needs_human', evidence, note: words, discrepancy: 'over_applied' };
+}
+
+function stillOpen({ state }: Circumstances, note: string): Verdict {
+  return { to: state === 'acknowledged' ? 'unknown' : state, evidence: null, note, discrepancy: null };
+}
+
+/** Whether a second look could make the verdict final. */
+export function needsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed' | 'mayRepeat'>): boolean {
+  if (now.state === 'needs_human') return false;
+  if (judgement.kind === 'absent' && now.response === 'refused') return true;
+  return now.waited && (judgement.kind === 'unclear' || judgement.kind === 'absent');
+}
+
+/** Whether two looks say the same, about a user who did not change in between. */
+export function agree(first: Judgement, second: Judgement): boolean {
+  return first.kind === second.kind && first.after === second.after;
 }

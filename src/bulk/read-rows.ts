@@ -7,11 +7,19 @@ import type { Action, Parameters } from './action.ts';
 import { actions } from './actions.ts';
 import { moneyText } from '../model/money.ts';
 import { ourColumns } from './results.ts';
-import { keyColumns, keyRules, readKey, type ReadOptions, RowReader, type UserKey } from './row-reader.ts';
+import {
+  type ColumnRule,
+  columnsOf,
+  keyColumns,
+  keyRules,
+  readKey,
+  type ReadOptions,
+  RowReader,
+  type UserKey,
+} from './row-reader.ts';
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
 import { mapRows, type Rows, shown } from './sheet/rows.ts';
-import { type ColumnRule, columnsOf } from './sheet/columns.ts';
 import type { Sheet, SheetProblem } from './sheet/sheet.ts';
 
 export interface ReadRow {

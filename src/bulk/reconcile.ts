@@ -145,12 +145,16 @@ class Comparison {
     this.#question = question;
     this.#rows = rows;
     this.#progress = progress;
-    for (const { next, total, users, findings, problems } of progress.steps) {
-      [this.#next, this.#total] = [next, total ?? this.#total];
-      for (const user of users) this.#done.add(user);
-      this.findings.push(...findings);
-      this.problems.push(...problems);
+    for (const step of progress.steps) {
+      [this.#next, this.#total] = [step.next, step.total ?? this.#total];
+      this.#take(step);
     }
+  }
+
+  #take({ users, findings, problems }: Progress['steps'][number]): void {
+    for (const user of users) this.#done.add(user);
+    this.findings.push(...findings);
+    this.problems.push(...problems);
   }
 
   get users(): number {
@@ -282,11 +286,9 @@ class Comparison {
     problems: readonly string[] = [],
   ): void {
     const findings = seen.flatMap(([user, changes]) => findingsOf(user, changes, this.#rows, this.#progress.span));
-    const users = seen.map(([user]) => user);
-    for (const user of users) this.#done.add(user);
-    this.findings.push(...findings);
-    this.problems.push(...problems);
-    this.#progress.add({ next, total, users, findings, problems });
+    const step = { next, total, users: seen.map(([user]) => user), findings, problems };
+    this.#take(step);
+    this.#progress.add(step);
   }
 }
 

@@ -19,11 +19,10 @@ import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { earlierClock, journalBehind } from './claim.ts';
-import { stateAfterResponse, checkStep } from './intent.ts';
+import { checkStep, laterVerdictOf, stateAfterResponse } from './intent.ts';
 import { rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
 import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
-import { laterVerdictOf } from './verdict.ts';
 
 const defaultMarginMs = 10 * secondMs;
 

@@ -13,7 +13,18 @@ import { type BalanceParameters, observationOf, reversalOf } from './actions/bal
 import { balance } from './actions/balance.ts';
 import { requiredReason } from './approval.ts';
 import { showsAnother, withoutCache } from './actions/user-with.ts';
-import { checkStep, isOpen, openStates } from './intent.ts';
+import {
+  agree,
+  checkStep,
+  isOpen,
+  laterVerdictOf,
+  needsSecondLook,
+  openStates,
+  type Verdict,
+  verdictOf,
+  type WatchedState,
+  watchedStates,
+} from './intent.ts';
 import { newestUnknownSend } from './journal-memory.ts';
 import {
   anotherUserShown,
@@ -26,15 +37,6 @@ import {
   targetOf,
 } from './sending.ts';
 import type { UserDirectory } from './find-users.ts';
-import {
-  agree,
-  laterVerdictOf,
-  type Verdict,
-  verdictOf,
-  needsSecondLook,
-  type WatchedState,
-  watchedStates,
-} from './verdict.ts';
 
 /** Time between two looks that must agree: replicas of a database may lag. */
 const betweenLooksMs = secondMs;

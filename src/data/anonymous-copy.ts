@@ -11,7 +11,7 @@ import { timestampOf, type Clock } from '../model/time.ts';
 import { anonymousMark, openMirrorFile, readMirror } from '../store/open.ts';
 import { type RelatedKey, makeRelationTable, setFlatKeys } from '../store/relations.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
-import { build, Runner, type Tables } from '../store/tables.ts';
+import { build, Runner, type Tables } from '../store/kysely-sqlite.ts';
 import type { CopyRun } from './copy-source.ts';
 import { type Shape, shapeOf, shapeSql } from './personal.ts';
 

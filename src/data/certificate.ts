@@ -17,7 +17,7 @@ import { type DayHash, dayHashes, type HashedTables } from '../store/certified.t
 import type { Window } from '../store/mirror-types.ts';
 import { relationsIncluded } from '../store/relations.ts';
 import { servedColumns } from '../store/schema.ts';
-import { build, Runner } from '../store/tables.ts';
+import { build, Runner } from '../store/kysely-sqlite.ts';
 
 const certificateKind = 'admin-mirror certificate 1';
 

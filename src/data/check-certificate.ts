@@ -15,7 +15,7 @@ import { explainFileError } from '../model/files.ts';
 import { relationTable, type ResourceName, resourceNames } from '../model/resources.ts';
 import { type DayHash, dayHashes, saltRecord } from '../store/certified.ts';
 import { quoteName } from '../store/schema.ts';
-import { build, Runner } from '../store/tables.ts';
+import { build, Runner } from '../store/kysely-sqlite.ts';
 import {
   type CertificateHead,
   certificateForm,

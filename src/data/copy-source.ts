@@ -13,7 +13,7 @@ import { type FileKind, openForReading, versionOf } from '../store/file-kind.ts'
 import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/files/durable-file.ts';
 import { mirrorKind, readMirror } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
-import { build, Runner } from '../store/tables.ts';
+import { build, Runner } from '../store/kysely-sqlite.ts';
 import { execFile } from 'node:child_process';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';

@@ -4,14 +4,12 @@ import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGzip, createZstdCompress } from 'node:zlib';
 import { distinctColumns } from './column-type.ts';
-import type { LineBatch } from './csv-lines.ts';
 import type { Compression, ExportFormat, TextFormat } from './formats.ts';
 import { jsonArray, csvStyle, header, isJson, rowLines, type TextStyle } from './text-lines.ts';
-import { type RowSource, sourceOf, type SourceRequest, rowsSource } from './source.ts';
+import { type LineBatch, type RowSource, rowsSource, sourceOf, type SourceRequest } from './source.ts';
 import type { ReadingStore } from '../store/reading.ts';
-import type { Table, TableCell, TableFormat, TableWriter } from '../model/table.ts';
 import { keepYoungHeapSmall } from '../model/memory.ts';
-import { guardedText } from '../store/files/csv.ts';
+import { guardedText, type Table, type TableCell, type TableFormat, type TableWriter } from '../store/files/csv.ts';
 import type { Cell, Row } from '../store/reading-types.ts';
 
 export interface FileRun {

@@ -50,10 +50,9 @@ import type {
   WriteEnd,
 } from './port.ts';
 import { readsOf } from './reads.ts';
-import { takeStep, takeUpRows } from './rows.ts';
+import { beginWrite, endWrite, takeStep, takeUpRows } from './rows.ts';
 import { batchNamed, type Connection } from './tables.ts';
 import { verifyChain } from './verify-chain.ts';
-import { beginWrite, endWrite } from './writes.ts';
 
 /**
  * Opens the journal of the backend. Closing the journal closes the backend.

@@ -135,10 +135,8 @@ export interface Approval {
 }
 
 /** Rows to remove from the mirror although its brake holds them. */
-export interface DeletionRequest {
-  readonly server: PlannedServer;
+export interface DeletionRequest extends Pick<NewBatch, 'server' | 'rows'> {
   readonly resource: string;
-  readonly rows: number;
   /** Equal if the same rows of the same server would be removed. */
   readonly hash: string;
 }

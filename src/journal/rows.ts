@@ -1,13 +1,17 @@
-/** The rows of a batch: storing them, and moving them from state to state with a step of the chain each. */
+/**
+ * What is written: the rows of a batch, which move from state to state with a step of the chain each, and writes outside any
+ * batch, which have a step before their first byte and one after their response.
+ */
 import { type Selectable, sql } from 'kysely';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
-import { type Acting, checkSending, recordResend } from './approval.ts';
-import { appendSteps, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
-import { canBeClaimed, isOpen, unsentState } from './claim-view.ts';
+import { timestampOf } from '../model/time.ts';
+import { type Acting, checkSending, checkWrite, recordPolicy, recordResend } from './approval.ts';
+import { appendSteps, canonical, isAsSealed, newSalt, newSalts, RowsSeal, sealOf } from './chain.ts';
+import { canBeClaimed, claimTimeAfter, isOpen, repeatsOf, unsentState } from './claim-view.ts';
 import type { JournalBackend } from './database.ts';
-import { withoutForgottenUser } from './forget.ts';
-import type { IntentFields, Move, NewBatch, NewIntent } from './port.ts';
+import { withoutForgottenUser, withoutPersonalText } from './forget.ts';
+import type { IntentFields, Move, NewBatch, NewIntent, NewWrite, WriteEnd } from './port.ts';
 import { chunk, type Connection, cutAnswer, type JournalTables } from './tables.ts';
 
 function plannedRow(batch: string, undoOf: string | null, each: NewIntent) {
@@ -234,4 +238,58 @@ function storedFields({ seenBefore, answer, ...fields }: IntentFields) {
     ...(seenBefore !== undefined && { seenBefore: JSON.stringify(seenBefore) }),
     ...(answer !== undefined && { answer: cutAnswer(answer) }),
   };
+}
+
+/** Returns the number of the write. Throws a UsageError if it needs approval. */
+export async function beginWrite(
+  connection: Connection,
+  backend: JournalBackend,
+  write: NewWrite,
+  acting: Acting,
+): Promise<number> {
+  const { now, actor, stepOf } = acting;
+  await recordPolicy(connection, acting);
+  await checkWrite(connection, write, acting);
+  const prints = write.fingerprint === null ? [] : [write.fingerprint];
+  const at = claimTimeAfter(await repeatsOf(connection, backend, prints, timestampOf(0), ''), now);
+  const by = actor === null ? null : canonical({ ...actor });
+  const begun = { ...write, at, state: 'sending' as const, actor: by, salt: newSalt() };
+  const row = await connection.insertInto('journal_writes').values(begun).returningAll().executeTakeFirstOrThrow();
+  const data = { write: row.write, operation: row.operation, user: row.user };
+  const digest = sealOf(row.salt, row);
+  await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write', data, digest })]);
+  return row.write;
+}
+
+export async function endWrite(
+  connection: Connection,
+  write: number,
+  { state, httpStatus, answer, problem }: WriteEnd,
+  { now: at, stepOf }: Acting,
+): Promise<void> {
+  const writes = connection.selectFrom('journal_writes').selectAll().where('write', '=', write);
+  const before = await writes.executeTakeFirstOrThrow();
+  const isSound = await isAsSealed(connection, { write }, { ...before });
+  const said = { answer: cutAnswer(answer), problem };
+  const kept = (await isForgottenSince(connection, before)) ? withoutPersonalText(said, ['answer', 'problem']) : said;
+  const row = await connection
+    .updateTable('journal_writes')
+    .set({ state, endedAt: at, httpStatus, ...kept })
+    .where('write', '=', write)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  const data = { write, state, http_status: httpStatus };
+  const digest = isSound ? sealOf(row.salt, row) : null;
+  await appendSteps(connection, [stepOf(at, { batch: null, kind: 'write_ended', data, digest })]);
+}
+
+/** Whether the user was forgotten while the write was under way. */
+async function isForgottenSince(
+  connection: Connection,
+  { write, operation, user }: Pick<JournalTables['journal_writes'], 'operation' | 'user'> & { readonly write: number },
+): Promise<boolean> {
+  const steps = connection.selectFrom('journal_steps').select('step').where('batch', 'is', null);
+  const begun = steps.where('kind', '=', 'write').where('data', '=', canonical({ write, operation, user }));
+  const forgotten = steps.where('kind', '=', 'forget').where('data', '=', canonical({ user }));
+  return (await forgotten.where('step', '>', begun).executeTakeFirst()) !== undefined;
 }

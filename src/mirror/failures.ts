@@ -2,7 +2,7 @@
 import { ForeignRecords, KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { FileError, KeyRefusedError, OperatorError, UnreachableError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import { SpentError } from './allowance.ts';
+import { SpentError } from './run-bounds.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
 
 /** A response contradicts the measured capabilities: they must be measured again. */

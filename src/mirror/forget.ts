@@ -14,11 +14,10 @@ import {
   type TableCounts,
   takenOut,
 } from '../store/mentions.ts';
-import { resetWalks, syncLock } from './store/bookkeeping.ts';
+import { owningDay, resetWalks, syncLock } from './store/bookkeeping.ts';
 import type { Database } from 'better-sqlite3';
 import { ownersOf } from './page.ts';
 import { pageForgetter } from './store/page-memory.ts';
-import { owningDay } from './store/suppressions.ts';
 import type { RelationTable, ResourceName } from '../model/resources.ts';
 import { certifiedRecord, saltRecord } from '../store/certified.ts';
 import { mirrorLocks, stepsIn } from '../store/lock.ts';
@@ -26,7 +25,7 @@ import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
 import { flatKeys, relationsRead, setFlatKeys } from '../store/relations.ts';
 import { beginEpoch } from '../store/cursor.ts';
 import { historyTableOf, quoteName } from '../store/schema.ts';
-import { build, Runner } from '../store/tables.ts';
+import { build, Runner } from '../store/kysely-sqlite.ts';
 
 export interface ForgetPorts {
   readonly store: ForgetStore;

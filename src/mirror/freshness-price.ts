@@ -8,10 +8,9 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { addDays, type Clock, dayMs, dayOf, minuteMs, parseInstant } from '../model/time.ts';
 import type { RunReport, Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { storedCapabilities } from './capability-record.ts';
-import { graceMs, pagesOf, wholeResources } from './plan.ts';
+import { storedCapabilities } from './server-check.ts';
+import { graceMs, isOpen, pagesOf, sealDay, wholeResources } from './plan.ts';
 import { Surplus } from './surplus.ts';
-import { isOpen, sealDay } from './windows.ts';
 
 export interface PriceOptions {
   /** `sync.requests_per_run`. */

@@ -4,12 +4,12 @@ import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { type Clock, earliest, parseInstant, systemClock, type Timestamp } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
-import type { RunDetail, RunReport } from '../store/mirror-types.ts';
+import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-types.ts';
 import { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import type { Capabilities } from '../api/capabilities.ts';
-import { knownServer, storedCapabilities } from './capability-record.ts';
+import { knownServer, storedCapabilities } from './server-check.ts';
 import { counted } from '../model/text.ts';
 
 /** Reads the status of the mirror. Throws a FileError if there is none. */
@@ -103,15 +103,8 @@ export type MirrorStatus = ReturnType<typeof mirrorStatus> & {
 
 const shownRuns = 5;
 const shownEvents = 20;
-/** More than there can be: each field has at most one event of each kind. */
+/** More than there can be. */
 const shownDrift = 1_000;
-const driftKinds: readonly string[] = [
-  'unknown_field',
-  'missing_field',
-  'changed_type',
-  'unreadable_text',
-  'relation_absent',
-];
 
 /** Reads the status. `fresh_as_of` is that of the stalest resource; null if one was never read whole. */
 function mirrorStatus(store: MirrorStore) {

@@ -21,7 +21,7 @@ import { apiSource, type Source } from './source.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import { openVerifyStore } from './store/verify-store.ts';
 import { verify, type VerifyRequest, type VerifyResult } from './verify.ts';
-import { knownServer, recordCapabilities, storedCapabilities } from './capability-record.ts';
+import { knownServer, recordCapabilities, storedCapabilities } from './server-check.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { coverageOf } from '../model/era.ts';
 import { keepYoungHeapSmall } from '../model/memory.ts';

@@ -3,8 +3,19 @@ import { type ListPage, pageOf, whenOf } from '../api/envelope.ts';
 import type { HttpResponse } from '../api/http.ts';
 import type { InParts, Places } from '../api/narrow.ts';
 import { pieceBytes } from '../model/memory.ts';
-import type { KeptOut, KeptOutRecord, PageRows, RelatedRow, RelatedRows, SchemaDrift } from '../model/page-rows.ts';
-import { isRecord, recordId, recordKey, type RecordKey, type ServedRecord } from '../model/records.ts';
+import {
+  isRecord,
+  type KeptOut,
+  type KeptOutRecord,
+  type PageRows,
+  recordId,
+  recordKey,
+  type RecordKey,
+  type RelatedRow,
+  type RelatedRows,
+  type SchemaDrift,
+  type ServedRecord,
+} from '../model/records.ts';
 import {
   relationTable,
   type RelationTable,

@@ -8,18 +8,26 @@ import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
 import type { MirrorStore } from './store/mirror-store.ts';
-import { forgetReading, recordCapabilities, storedCapabilities } from './capability-record.ts';
 import { BesideRangeError, ContradictionError, noteForeign } from './failures.ts';
-import { heldIn, type Mode, planSteps, type Step, wholeResources } from './plan.ts';
+import {
+  firstWindows,
+  heldIn,
+  isOpen,
+  mergeWindows,
+  type Mode,
+  planSteps,
+  sealDay,
+  type Step,
+  wholeResources,
+} from './plan.ts';
 import { dayReader } from './source.ts';
 import { Removal, type RequestPermit } from './reconcile.ts';
 import { forgetEmptyOutside, proveSum } from './sum.ts';
 import type { Look } from './server-contact.ts';
-import { byLaterClock } from './server-check.ts';
+import { byLaterClock, forgetReading, recordCapabilities, storedCapabilities } from './server-check.ts';
 import { Surplus } from './surplus.ts';
 import { unsentWindows } from './unsent-emails.ts';
 import { type VisitPorts, WindowVisitor } from './window-visitor.ts';
-import { firstWindows, isOpen, mergeWindows, sealDay } from './windows.ts';
 
 export interface SyncOptions {
   readonly mode: Mode;
@@ -247,13 +255,9 @@ export function sealOf(clock: Clock, capabilities: Capabilities, { graceMs }: Sy
   return sealDay(clock.now() + (capabilities.clockDifferenceMs ?? 0), graceMs);
 }
 
-interface PlanPorts {
+interface PlanPorts extends Pick<VisitPorts, 'resource' | 'capabilities' | 'seal' | 'surplus'> {
   readonly store: Pick<MirrorStore, 'windows' | 'isAltered'>;
-  readonly resource: ResourceName;
   readonly options: SyncOptions;
-  readonly capabilities: Capabilities;
-  readonly seal: Day;
-  readonly surplus: Surplus;
 }
 
 export function plannedSteps(

@@ -3,10 +3,10 @@ import type { RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, startsWithDay } from '../model/era.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
-import type { RequestGate } from './allowance.ts';
+import type { RequestGate } from './run-bounds.ts';
 import { joinPages, type MirrorPage, type PageTask, type PageWanted, type ReadPage, readPageOf } from './page.ts';
-import { apiContact, type Look, lookAtRecord, type RequestedClient, type ServerContact } from './server-contact.ts';
-import type { Extent } from './windows.ts';
+import { apiContact, lookAtRecord, type RequestedClient } from './server-contact.ts';
+import type { Extent } from './plan.ts';
 import type { Client, Patience } from '../api/client.ts';
 import { type ListPage, type Page, serverAheadOf } from '../api/envelope.ts';
 import { isPageFailure, KeyRefused, RefusedInput } from '../api/errors.ts';
@@ -25,54 +25,7 @@ export interface PageRequest {
   readonly include?: readonly string[];
 }
 
-export interface Source {
-  /** The server itself rather than its lists. These requests count for no resource. */
-  readonly contact: ServerContact;
-  /** How many requests were sent for the resource. Retries do not count. */
-  requests(resource: ResourceName): number;
-  /**
-   * Measures how the server reads what the API's reference leaves open.
-   * @param before what was measured before, for an empty list
-   */
-  measure(resource: ResourceName, signal: AbortSignal, before?: Capabilities): Promise<Capabilities>;
-  /** By how much the server's clock was ahead of this machine's at the last page, negative if behind; 0 if it sends no time. */
-  serverAheadMs(): number;
-  /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
-  readablePage(resource: ResourceName): number;
-  /**
-   * Reads a page, in parts if the server cannot make it whole. Throws ContradictionError if records lie outside of the range.
-   * @param wanted what to take from the page besides the ids of its records
-   */
-  page(
-    resource: ResourceName,
-    request: PageRequest,
-    capabilities: Capabilities,
-    signal: AbortSignal,
-    wanted?: PageWanted,
-  ): Promise<MirrorPage>;
-  /** Returns why the server does not send these related records; undefined if it does. */
-  includeProblem(resource: ResourceName, include: readonly string[], signal: AbortSignal): Promise<string | undefined>;
-  /** Returns how many records the server counts in the range. Throws ContradictionError like `page`. */
-  total(
-    resource: ResourceName,
-    range: DayRange | null,
-    capabilities: Capabilities,
-    signal: AbortSignal,
-  ): Promise<number>;
-  /** Returns the days of the oldest and the newest record, if the server keeps the requested order. */
-  extent(resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent>;
-  /** Reads some of the newest records of the range; undefined if they cannot be read. */
-  newest(
-    resource: ResourceName,
-    range: DayRange | null,
-    capabilities: Capabilities,
-    signal: AbortSignal,
-  ): Promise<Page | undefined>;
-  /** Requests one record by itself. Throws if the response fails. */
-  look(resource: ResourceName, id: RecordKey, signal: AbortSignal): Promise<Look>;
-  /** Returns the same source with a gate that each of its requests must pass. */
-  within(gate: RequestGate): Source;
-}
+export interface Source extends ReturnType<typeof sourceOver> {}
 
 /** @param pageSize the most records to request per page; the server may give fewer */
 export function apiSource(client: Client, pageSize: number, clock: Clock): Source {
@@ -110,7 +63,7 @@ function gated(
   } satisfies RequestedClient;
 }
 
-function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
+function sourceOver(parts: SourceParts, gate?: RequestGate) {
   const { client, pageSize, clock, requested, ahead } = parts;
   const resources = gated(client, gate, (resource) => resource);
   const count = (resource: ResourceName): void => void requested.set(resource, (requested.get(resource) ?? 0) + 1);
@@ -187,11 +140,19 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
   }
 
   return {
+    /** The server itself rather than its lists. These requests count for no resource. */
     contact: apiContact(gated(client, gate, () => null)),
-    within: (given) => sourceOver(parts, given),
+    /** Returns the same source with a gate that each of its requests must pass. */
+    within: (given: RequestGate): Source => sourceOver(parts, given),
+    /** By how much the server's clock was ahead of this machine's at the last page, negative if behind; 0 if it sends no time. */
     serverAheadMs: () => ahead.ms,
-    requests: (resource) => requested.get(resource) ?? 0,
-    measure: (resource, signal, before) => {
+    /** How many requests were sent for the resource. Retries do not count. */
+    requests: (resource: ResourceName) => requested.get(resource) ?? 0,
+    /**
+     * Measures how the server reads what the API's reference leaves open.
+     * @param before what was measured before, for an empty list
+     */
+    measure: (resource: ResourceName, signal: AbortSignal, before?: Capabilities) => {
       reaches.delete(resource);
       const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
       const by = (known?: Capabilities) =>
@@ -203,13 +164,17 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       firstMeasured = found.catch(() => undefined);
       return found;
     },
+    /**
+     * Reads a page, in parts if the server cannot make it whole. Throws ContradictionError if records lie outside of the range.
+     * @param wanted what to take from the page besides the ids of its records
+     */
     page: async (
-      resource,
-      { page, paginate, range, unsent = false, include = [] },
-      capabilities,
-      signal,
-      wanted = {},
-    ) => {
+      resource: ResourceName,
+      { page, paginate, range, unsent = false, include = [] }: PageRequest,
+      capabilities: Capabilities,
+      signal: AbortSignal,
+      wanted: PageWanted = {},
+    ): Promise<MirrorPage> => {
       const requested = {
         ...options(resource, capabilities, range),
         ...including(include),
@@ -232,8 +197,10 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       checkRange(range, read.createdAt, capabilities);
       return read;
     },
-    readablePage: (resource) => reachOf(resource).size,
-    includeProblem: async (resource, include, signal) => {
+    /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
+    readablePage: (resource: ResourceName) => reachOf(resource).size,
+    /** Returns why the server does not send these related records; undefined if it does. */
+    includeProblem: async (resource: ResourceName, include: readonly string[], signal: AbortSignal) => {
       try {
         await list(resource, { paginate: 1, ...including(include) } as ListOptions, signal);
         return undefined;
@@ -242,7 +209,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         throw error;
       }
     },
-    total: async (resource, range, capabilities, signal) => {
+    /** Returns how many records the server counts in the range. Throws ContradictionError like `page`. */
+    total: async (resource: ResourceName, range: DayRange | null, capabilities: Capabilities, signal: AbortSignal) => {
       const requested = { ...options(resource, capabilities, range), paginate: 1 };
       try {
         const patience = reachOf(resource).lasting ? { pageAttempts: 2 } : {};
@@ -256,7 +224,8 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
         return totalOn(range, page, capabilities);
       }
     },
-    extent: async (resource, capabilities, signal) => {
+    /** Returns the days of the oldest and the newest record, if the server keeps the requested order. */
+    extent: async (resource: ResourceName, capabilities: Capabilities, signal: AbortSignal): Promise<Extent> => {
       if (capabilities.sorts !== 'kept') return { oldest: null, newest: null };
       const [oldest, newest] = await Promise.all([
         edge(resource, capabilities, 'asc', signal),
@@ -264,9 +233,12 @@ function sourceOver(parts: SourceParts, gate?: RequestGate): Source {
       ]);
       return { oldest: dayOn(oldest), newest: dayOn(newest) };
     },
-    newest: (resource, range, capabilities, signal) =>
+    /** Reads some of the newest records of the range; undefined if they cannot be read. */
+    newest: (resource: ResourceName, range: DayRange | null, capabilities: Capabilities, signal: AbortSignal) =>
       edge(resource, capabilities, 'desc', signal, range, Math.min(capabilities.pageSize, 100)),
-    look: (resource, id, signal) => lookAtRecord({ list, getUser }, resource, id, signal),
+    /** Requests one record by itself. Throws if the response fails. */
+    look: (resource: ResourceName, id: RecordKey, signal: AbortSignal) =>
+      lookAtRecord({ list, getUser }, resource, id, signal),
   };
 }
 

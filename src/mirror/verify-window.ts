@@ -3,23 +3,18 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { counted } from '../model/text.ts';
 import { coverageOf, type DayRange, takes } from '../model/era.ts';
 import type { RecordKey } from '../model/records.ts';
-import type { ResourceName } from '../model/resources.ts';
-import { type Clock, type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
-import type { SyncProgress, Window } from '../store/mirror-types.ts';
+import { type Day, dayMs, hourMs, minuteMs, secondMs, startOfDay, timestampOf } from '../model/time.ts';
+import type { Window } from '../store/mirror-types.ts';
 import type { Comparison, Stretch, VerifyStore } from './store/verify-store.ts';
 import { dayReader, requestedRange, type Source } from './source.ts';
 import { controlsOf, showsDayOf } from './reconcile.ts';
 import { problemOf, type WalkPorts, walkUncut, walkWindow } from './walk.ts';
 import type { LimitFunction } from 'p-limit';
+import type { VisitPorts } from './window-visitor.ts';
 
-export interface ComparePorts {
+export interface ComparePorts extends Pick<VisitPorts, 'resource' | 'capabilities' | 'clock' | 'signal' | 'progress'> {
   readonly source: Pick<Source, 'page' | 'total' | 'look'>;
   readonly store: VerifyStore;
-  readonly clock: Clock;
-  readonly resource: ResourceName;
-  readonly capabilities: Capabilities;
-  readonly signal: AbortSignal;
-  readonly progress: SyncProgress;
 }
 
 interface WindowComparison {

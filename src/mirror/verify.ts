@@ -24,7 +24,7 @@ import {
 import { counted, grouped } from '../model/text.ts';
 import { KeyRefused, NotTheApi, Unreachable } from '../api/errors.ts';
 import { coverageOf, outsideEra, owns } from '../model/era.ts';
-import { storedCapabilities } from './capability-record.ts';
+import { storedCapabilities } from './server-check.ts';
 
 type VerifyPorts = Omit<ComparePorts, 'resource' | 'capabilities'> & Pick<Client, 'counters'>;
 

@@ -6,35 +6,29 @@ import { countOf } from '../api/narrow.ts';
 import { coverageOf, type DayRange } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
 import type { ResourceName } from '../model/resources.ts';
-import type { Clock, Day } from '../model/time.ts';
-import type { SyncProgress, Window } from '../store/mirror-types.ts';
-import type { MirrorStore } from './store/mirror-store.ts';
+import type { Day } from '../model/time.ts';
+import type { Window } from '../store/mirror-types.ts';
 import { ContradictionError, isHopeless, noteForeign } from './failures.ts';
 import { findDeletions, findLosses, isWorthSearching } from './find-deletions.ts';
 import { lastByTotal, lastShown } from './list-end.ts';
 import { entriesOn } from './page.ts';
-import { WindowOutcomes } from './window-outcomes.ts';
-import { WindowPages } from './window-pages.ts';
-import { requestedRange, type Source } from './source.ts';
-import type { Allowance } from './allowance.ts';
+import type { SyncPorts } from './run.ts';
+import { WindowOutcomes, WindowPages } from './window-pages.ts';
+import { requestedRange } from './source.ts';
+import type { Allowance } from './run-bounds.ts';
 import type { Removal } from './reconcile.ts';
 import { keyOf, recordKey, type RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
 import type { Surplus } from './surplus.ts';
 import { cutWords, type Verdict, walkUncut, walkWindow } from './walk.ts';
-import { splitDay, splitWindow, type Extent } from './windows.ts';
+import { type Extent, splitDay, splitWindow } from './plan.ts';
 
 /** What reading the windows of one resource needs. */
-export interface VisitPorts {
+export interface VisitPorts extends Pick<SyncPorts, 'source' | 'store' | 'clock' | 'signal' | 'progress'> {
   readonly run: string;
   readonly resource: ResourceName;
-  readonly source: Source;
-  readonly store: MirrorStore;
-  readonly clock: Clock;
   /** Bounds how many windows are read at the same time, over all resources. */
   readonly limit: LimitFunction;
-  readonly signal: AbortSignal;
-  readonly progress: SyncProgress;
   readonly allowance: Allowance;
   readonly removal: Removal;
   readonly surplus: Surplus;

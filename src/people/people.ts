@@ -17,14 +17,11 @@ import { accountOf, type Connection, type JournalTables } from '../journal/table
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
-import { sessionsOf } from './sessions.ts';
+import { sessionsOf } from './sign-in.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
-export interface NewAccount {
-  /** From `accountName`. */
-  readonly name: string;
-  readonly roles: readonly Role[];
-  readonly osUsers: readonly string[] | null;
+/** The name is from `accountName`. */
+export interface NewAccount extends Pick<Account, 'name' | 'roles' | 'osUsers'> {
   /** From `hashPassword`; null if the account has no password yet. */
   readonly password: string | null;
 }

@@ -4,7 +4,7 @@ import { dayMs, timestampOf } from '../model/time.ts';
 import type { JsonRecord } from './envelope.ts';
 import type { SandboxState } from './sandbox.ts';
 import { UsageError } from '../model/errors.ts';
-import { mailHosts, people } from './names.ts';
+import { mailHosts, people } from './random.ts';
 import { htmlMessage, seedCoupon, sender, seedPackage } from './seed-records.ts';
 import { emptyRecord } from './records.ts';
 import { nowStamp, removeFrom, removeUser } from './users.ts';

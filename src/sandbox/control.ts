@@ -7,7 +7,7 @@ import { parseDay, parseInstant, startOfDay } from '../model/time.ts';
 import { type Behaviour, behaviourOf, type Chaos, chaosNames, readBehaviour, switches } from './behaviour.ts';
 import { type ChurnCounts, churnNow, insertRecord, removeRecord, updateRecord } from './churn.ts';
 import type { ScriptedFault } from './faults.ts';
-import type { Parent } from './related.ts';
+import type { Parent } from './records.ts';
 import { fromJson, type JsonRecord, toJson } from './envelope.ts';
 import type { ServerParts } from './server.ts';
 

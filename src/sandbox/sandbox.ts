@@ -9,9 +9,8 @@ import { Faults, LateWrites } from './faults.ts';
 import { checkPlace, createDatabase, type Db, Ledger, openDatabase, readMeta } from './database.ts';
 import type { SeedWorld } from './seed-user-parts.ts';
 import { mix, Random, textHash } from './random.ts';
-import { RecordTable } from './records.ts';
-import { RateLimit, RequestLog } from './request-log.ts';
-import { Related } from './related.ts';
+import { RecordTable, Related } from './records.ts';
+import { RateLimit, RequestLog } from './host.ts';
 import { seedDatabase, type SeedPlan } from './seed.ts';
 import { createServer, type ServerParts } from './server.ts';
 
@@ -20,7 +19,7 @@ export type { ChurnCounts } from './churn.ts';
 export type { ClockReading, SandboxControl } from './control.ts';
 export type { Fault, ScriptedFault } from './faults.ts';
 export type { LedgerEntry } from './database.ts';
-export type { LoggedRequest } from './request-log.ts';
+export type { LoggedRequest } from './host.ts';
 
 export interface SandboxOptions extends Partial<Pick<SeedPlan, 'seed' | 'users' | 'packages' | 'emails' | 'coupons'>> {
   /** The database file; by default the data is in memory. If the file already has data, the numbers of records are ignored. */

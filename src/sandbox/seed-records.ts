@@ -1,7 +1,6 @@
 /** Makes seed packages with their related records, coupons, and emails as JSON text ready to be stored. */
 import { dayMs, hourMs } from '../model/time.ts';
-import { stamp, type Calendar } from './calendar.ts';
-import { mix, Random, textHash } from './random.ts';
+import { type Calendar, mix, Random, stamp, textHash } from './random.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 
 /** Category | icon | service | products | features. */

@@ -3,10 +3,8 @@
  * seed and the user's id, so millions of users cost nothing until somebody looks.
  */
 import { dayMs } from '../model/time.ts';
-import { stamp } from './calendar.ts';
 import { categories, monthlyCents } from './seed-records.ts';
-import { people } from './names.ts';
-import { mix, Random, textHash } from './random.ts';
+import { mix, people, Random, stamp, textHash } from './random.ts';
 import type { JsonRecord } from './envelope.ts';
 
 interface SeedChange {

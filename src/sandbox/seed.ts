@@ -1,11 +1,9 @@
 /** Fills a fresh database with seed data. */
 import { setImmediate } from 'node:timers/promises';
 import { dayMs, minuteMs } from '../model/time.ts';
-import { Calendar, stamp } from './calendar.ts';
 import { balanceOf, seedChanges, type SeedWorld } from './seed-user-parts.ts';
 import { seedCoupon, seedEmail, seedPackage, spreadTimes } from './seed-records.ts';
-import { mailHosts, people } from './names.ts';
-import { mix, Random, textHash } from './random.ts';
+import { Calendar, mailHosts, mix, people, Random, stamp, textHash } from './random.ts';
 import { type Db, walkIndexes, writeMeta } from './database.ts';
 import { type JsonRecord, toJson } from './envelope.ts';
 

@@ -16,9 +16,8 @@ import {
   type Fault,
   type Faults,
 } from './faults.ts';
-import { Host } from './host.ts';
+import { Host, type LoggedRequest, type RateLimit, type RequestLog } from './host.ts';
 import { emptyList, listResponse, type Query, servedRecord } from './lists.ts';
-import type { LoggedRequest, RateLimit, RequestLog } from './request-log.ts';
 import {
   forbidden,
   noSuchRoute,

@@ -1,9 +1,8 @@
 /** Turns served values into cells, and related records into rows. A value that its column cannot hold is NULL there and stands whole in `_extra`. */
 import { startsWithDay } from '../model/era.ts';
-import { isRecord } from '../model/records.ts';
+import { isRecord, type RelatedRow } from '../model/records.ts';
 import type { Field, FieldType } from '../model/resources.ts';
 import { firstFree } from '../model/files.ts';
-import type { RelatedRow } from '../model/page-rows.ts';
 
 declare global {
   // Node has it since 22; TypeScript's declarations do not have it yet.

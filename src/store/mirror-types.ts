@@ -104,6 +104,15 @@ export interface MirrorEvent {
   readonly detail: string | null;
 }
 
+/** The kinds of schema drift. Each field has at most one event of each kind. */
+export const driftKinds: readonly string[] = [
+  'unknown_field',
+  'missing_field',
+  'changed_type',
+  'unreadable_text',
+  'relation_absent',
+];
+
 /** A row by which the mirror recognises its server. */
 export interface StoredKnownRecord {
   readonly id: RecordKey;

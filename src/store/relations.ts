@@ -1,11 +1,10 @@
 /** Related records in the mirror: which are requested, their tables, and writing those of a page. */
 import type { Database } from 'better-sqlite3';
-import type { RelatedRows, RelatedRow } from '../model/page-rows.ts';
 import { relationTable, type RelationTable, type ResourceName } from '../model/resources.ts';
 import type { Timestamp } from '../model/time.ts';
 import { numberedRelation, numberingSql, numbersIn } from './cursor.ts';
-import { build, type Runner } from './tables.ts';
-import { keyOf, keysJson, type RecordKey } from '../model/records.ts';
+import { build, type Runner } from './kysely-sqlite.ts';
+import { keyOf, keysJson, type RecordKey, type RelatedRow, type RelatedRows } from '../model/records.ts';
 import { firstFree } from '../model/files.ts';
 import { numberColumn, quoteName, quoteText } from './schema.ts';
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import * as client from 'openid-client';
 import { fetch } from 'undici';
-import { openDispatcher } from '../api/network.ts';
+import { openDispatcher } from '../api/transport.ts';
 import { messageOf, UnreachableError, UsageError } from '../model/errors.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';

@@ -6,7 +6,7 @@ import type { Account, Role, Actor } from '../model/actor.ts';
 import { type OperatorError, UsageError } from '../model/errors.ts';
 import { type Day, parseDay, secondMs } from '../model/time.ts';
 import type { People } from '../people/people.ts';
-import type { Session, Sessions } from '../people/sessions.ts';
+import type { Session, Sessions } from '../people/sign-in.ts';
 import type { Surroundings } from '../settings/settings.ts';
 import type { ConsoleRuns } from '../worker/console-runs.ts';
 import type { ServerState, WholeStatus } from '../worker/open-status.ts';

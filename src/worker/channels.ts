@@ -1,7 +1,7 @@
 /** The channels of alerts, a webhook and the operator's own program; and the ping after each complete sync. */
 import { spawn } from 'node:child_process';
 import { request } from 'undici';
-import { type Network, openDispatcher } from '../api/network.ts';
+import { type Network, openDispatcher } from '../api/transport.ts';
 import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { minuteMs, secondMs } from '../model/time.ts';

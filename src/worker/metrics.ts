@@ -3,17 +3,14 @@ import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } f
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
-import { type Freshness } from './problems.ts';
+import type { Facts, Freshness } from './problems.ts';
 import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
 import type { WorkerEvent, WorkerView } from './worker.ts';
 
-interface Snapshot {
+interface Snapshot extends Pick<Facts, 'mirror' | 'journal' | 'freshness'> {
   /** undefined if the worker's file could not be read. */
   readonly view: WorkerView | undefined;
-  readonly mirror: Check<MirrorHealth>;
-  readonly journal: Check<JournalHealth>;
-  readonly freshness: Freshness;
   readonly alerts: readonly Alert[];
 }
 

@@ -1,7 +1,7 @@
 /** Opens the two sides of a move from the settings. */
 import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
-import { openBackend } from '../journal/sqlite.ts';
+import { openBackend } from '../journal/open.ts';
 import { journalKind } from '../journal/schema.ts';
 import { databaseText, type SharedStore } from '../model/address.ts';
 import { UsageError } from '../model/errors.ts';

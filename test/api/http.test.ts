@@ -4,7 +4,7 @@ import { inspect } from 'node:util';
 import zlib from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Http, type HttpOptions, openHttp } from '../../src/api/http.ts';
-import type { TransportError } from '../../src/api/transport-error.ts';
+import type { TransportError } from '../../src/api/transport.ts';
 import { type Answerer, emptyAddress, startPlainServer, testKey } from './support/plain-server.ts';
 
 function httpOf(baseUrl: string, options: Partial<HttpOptions> = {}): Http {

@@ -1,14 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import type { Judgement } from '../../src/bulk/action.ts';
-import { intentStates, isOpen, mayFollow } from '../../src/bulk/intent.ts';
 import {
   agree,
   type Circumstances,
+  intentStates,
+  isOpen,
   laterVerdictOf,
-  verdictOf,
+  mayFollow,
   needsSecondLook,
+  verdictOf,
   watchedStates,
-} from '../../src/bulk/verdict.ts';
+} from '../../src/bulk/intent.ts';
 
 const applied: Judgement = { kind: 'applied', evidence: 'token', after: '5.00', note: '' };
 const byBalance: Judgement = { kind: 'applied', evidence: 'balance', after: '5.00', note: '' };

@@ -4,7 +4,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { Client } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { bookkeepingTables } from '../../src/data/publish/bookkeeping.ts';
+import { bookkeepingTables } from '../../src/data/publish/restore.ts';
 import { forgetUser, openForgetStore } from '../../src/mirror/forget.ts';
 import { parseDatabaseAddress } from '../../src/model/address.ts';
 import { OperatorError } from '../../src/model/errors.ts';

@@ -24,7 +24,7 @@ import {
   stepRow,
 } from '../../src/journal/chain.ts';
 import { openDatabase } from '../../src/journal/database.ts';
-import { openBackend } from '../../src/journal/sqlite.ts';
+import { openBackend } from '../../src/journal/open.ts';
 import type { JournalTables } from '../../src/journal/tables.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { anna, newBatch, newIntent, newJournal } from '../support/journal.ts';

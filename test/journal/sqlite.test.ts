@@ -1,9 +1,9 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { openBackend } from '../../src/journal/open.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { journalKind } from '../../src/journal/schema.ts';
-import { openBackend } from '../../src/journal/sqlite.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
 import { systemClock, timestampOf } from '../../src/model/time.ts';
 import { newestVersion } from '../../src/store/file-kind.ts';

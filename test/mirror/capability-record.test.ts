@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
-import { recordCapabilities, storedCapabilities } from '../../src/mirror/capability-record.ts';
+import { recordCapabilities, storedCapabilities } from '../../src/mirror/server-check.ts';
 import { eraEnd, eraStart } from '../../src/model/era.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { KnownServer } from '../../src/mirror/capability-record.ts';
-import { isSameOwner, objections, probesOf, remainsFrom } from '../../src/mirror/server-check.ts';
+import { isSameOwner, type KnownServer, objections, probesOf, remainsFrom } from '../../src/mirror/server-check.ts';
 
 const known: KnownServer = {
   address: 'https://one.example.com',

@@ -3,7 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { watchLog } from '../../src/mirror/run-watch.ts';
+import { watchLog } from '../../src/mirror/run-bounds.ts';
 import type { SyncEvent } from '../../src/store/mirror-types.ts';
 import { dayMs } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';

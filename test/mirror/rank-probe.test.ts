@@ -3,7 +3,7 @@
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { apiSource, requestedRange } from '../../src/mirror/source.ts';
-import { storedCapabilities } from '../../src/mirror/capability-record.ts';
+import { storedCapabilities } from '../../src/mirror/server-check.ts';
 import { findDeletions, type SearchPorts } from '../../src/mirror/find-deletions.ts';
 import { hourMs, systemClock } from '../../src/model/time.ts';
 import { Random } from '../../src/sandbox/random.ts';

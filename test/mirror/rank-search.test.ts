@@ -1,7 +1,7 @@
 import { array, assert, integer, property, record } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leeway, requestsOfSearch, simulated } from '../../bench/rank-probes.ts';
-import { searchMissing, type RankFindings } from '../../src/mirror/rank-search.ts';
+import { type RankFindings, searchMissing } from '../../src/mirror/find-deletions.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { sample } from '../support/part.ts';
 

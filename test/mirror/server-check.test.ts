@@ -1,8 +1,8 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { storedCapabilities } from '../../src/mirror/capability-record.ts';
-import { knownServer } from '../../src/mirror/capability-record.ts';
+import { storedCapabilities } from '../../src/mirror/server-check.ts';
+import { knownServer } from '../../src/mirror/server-check.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';

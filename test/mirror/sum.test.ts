@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
-import { Allowance } from '../../src/mirror/allowance.ts';
+import { Allowance } from '../../src/mirror/run-bounds.ts';
 import { ContradictionError } from '../../src/mirror/failures.ts';
 import { forgetEmptyOutside, proveSum } from '../../src/mirror/sum.ts';
 import { Surplus } from '../../src/mirror/surplus.ts';

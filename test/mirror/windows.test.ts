@@ -2,7 +2,7 @@ import { assert, integer, option, property, tuple } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { eraEnd, eraStart, everything, outsideEra, outsideStart, owns } from '../../src/model/era.ts';
 import { addDays, type Day, type Timestamp } from '../../src/model/time.ts';
-import { firstWindows, isOpen, mergeWindows, sealDay, splitDay, splitWindow } from '../../src/mirror/windows.ts';
+import { firstWindows, isOpen, mergeWindows, sealDay, splitDay, splitWindow } from '../../src/mirror/plan.ts';
 import type { Window } from '../../src/store/mirror-types.ts';
 
 const day = (text: string) => text as Day;

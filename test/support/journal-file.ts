@@ -3,7 +3,7 @@ import { noRules } from '../../src/journal/approval.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import type { Journal, JournalRules } from '../../src/journal/port.ts';
 import { openPeopleOver, type People } from '../../src/people/people.ts';
-import { openBackend, openBackendForReading } from '../../src/journal/sqlite.ts';
+import { openBackend, openBackendForReading } from '../../src/journal/open.ts';
 import type { Actor } from '../../src/model/actor.ts';
 import { type Clock, systemClock } from '../../src/model/time.ts';
 

@@ -1,6 +1,5 @@
 /** Records as a page brings them to the store. */
-import type { PageRows } from '../../src/model/page-rows.ts';
-import type { ServedRecord } from '../../src/model/records.ts';
+import type { PageRows, ServedRecord } from '../../src/model/records.ts';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { recordRows } from '../../src/mirror/store/page-rows.ts';
 

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
 import type { JsonRecord } from '../../src/sandbox/envelope.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import type { Parent } from '../../src/sandbox/related.ts';
+import type { Parent } from '../../src/sandbox/records.ts';
 
 /** Reads rows of a mirror file. */
 export function rowsOf<Row = Record<string, unknown>>(file: string, sql: string, ...values: readonly unknown[]): Row[] {

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { formsOf } from '../../src/model/secret.ts';
 import { hourMs } from '../../src/model/time.ts';
-import { sessionLimits } from '../../src/people/sessions.ts';
+import { sessionLimits } from '../../src/people/sign-in.ts';
 import { startConsole } from '../support/console.ts';
 import { newAccount } from '../support/people.ts';
 import { invoke } from '../support/invoke.ts';

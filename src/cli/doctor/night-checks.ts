@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { getCACertificates, TLSSocket } from 'node:tls';
 import { buildConnector } from 'undici';
 import { mayAccess } from '../../model/files.ts';
-import { mayBeProxied, type Network } from '../../api/network.ts';
+import { mayBeProxied, type Network } from '../../api/transport.ts';
 import { dictionary } from '../../data/dictionary.ts';
 import { formatOfName } from '../../data/formats.ts';
 import { counted } from '../../model/text.ts';

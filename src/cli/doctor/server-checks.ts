@@ -2,14 +2,20 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
 import { bodyOf, UnreadableResponse } from '../../api/envelope.ts';
-import { refusalOf, type RequestName } from '../../api/response-errors.ts';
 import { type HttpResponse, openHttp, rateHeadersOf, serverTimeOf } from '../../api/http.ts';
 import { type Capabilities, measureCapabilities } from '../../api/capabilities.ts';
 import type { Client } from '../../api/client.ts';
-import { isPageFailure, KeyRefused, NotTheApi, RefusedInput, Unreachable } from '../../api/errors.ts';
+import {
+  isPageFailure,
+  KeyRefused,
+  NotTheApi,
+  refusalOf,
+  RefusedInput,
+  type RequestName,
+  Unreachable,
+} from '../../api/errors.ts';
 import { dateRange, type ListOptions } from '../../api/list-query.ts';
-import type { Network } from '../../api/network.ts';
-import { adviceFor, TransportError } from '../../api/transport-error.ts';
+import { adviceFor, type Network, TransportError } from '../../api/transport.ts';
 import { openApi } from '../../api/open.ts';
 import { silentLog } from '../../model/log.ts';
 import type { Settings } from '../../settings/settings.ts';

@@ -2,7 +2,7 @@
 import type { Database as Mirror } from 'better-sqlite3';
 import { relationsRead } from '../../store/relations.ts';
 import { historyTableOf, quoteName } from '../../store/schema.ts';
-import { Runner } from '../../store/tables.ts';
+import { Runner } from '../../store/kysely-sqlite.ts';
 import { type RelationTable, type FieldType, resourceNames, resourceOf } from '../../model/resources.ts';
 
 /** `json` is text with a second column, `NAME_json`, that holds the same as jsonb if that can hold it. */

@@ -7,7 +7,7 @@ import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
 import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
-import { publishBookkeeping } from './bookkeeping.ts';
+import { publishBookkeeping } from './restore.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
 import { type CopyTarget, copyRows, lowestPlace, copyReader } from './rows.ts';
 import { type Database, type Destination, lockSchema, withDatabase } from './database.ts';

@@ -6,7 +6,7 @@ import { relationTables } from '../../model/resources.ts';
 import { codeOf } from '../../store/postgres-server.ts';
 import { flatKeys } from '../../store/relations.ts';
 import { quoteName, quoteText } from '../../store/schema.ts';
-import { Runner } from '../../store/tables.ts';
+import { Runner } from '../../store/kysely-sqlite.ts';
 import type { Database } from './database.ts';
 import { columnsIn, makeRole } from './schema.ts';
 

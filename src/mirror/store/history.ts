@@ -7,7 +7,7 @@ import type { Database } from 'better-sqlite3';
 import { resourceNames, resourceOf, type Resource, type ResourceName } from '../../model/resources.ts';
 import type { Timestamp } from '../../model/time.ts';
 import { historyTableOf, quoteName, quoteText, recordedColumns } from '../../store/schema.ts';
-import { build, type Runner } from '../../store/tables.ts';
+import { build, type Runner } from '../../store/kysely-sqlite.ts';
 import { versionCell } from '../../store/changes.ts';
 
 /** Prefix of an ignored field that the reference does not know: `_extra.last_ip`. */

@@ -4,19 +4,19 @@ import { dirname } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import type { Actor } from '../../model/actor.ts';
 import { type DayRange, everything } from '../../model/era.ts';
-import type { KeptOut, PageRows, SchemaDrift } from '../../model/page-rows.ts';
-import { keyOf, keysJson, type RecordKey } from '../../model/records.ts';
+import { type KeptOut, keyOf, keysJson, type PageRows, type RecordKey, type SchemaDrift } from '../../model/records.ts';
 import { resourceNames, resourceOf, type ResourceName } from '../../model/resources.ts';
 import { systemClock, timestampOf, type Clock, type Timestamp } from '../../model/time.ts';
-import type {
-  MirrorEvent,
-  NewWindow,
-  PageCounts,
-  RememberedPage,
-  ResourceReport,
-  RunEnd,
-  RunProgressNote,
-  Window,
+import {
+  driftKinds,
+  type MirrorEvent,
+  type NewWindow,
+  type PageCounts,
+  type RememberedPage,
+  type ResourceReport,
+  type RunEnd,
+  type RunProgressNote,
+  type Window,
 } from '../../store/mirror-types.ts';
 import { lateIndices, quoteName } from '../../store/schema.ts';
 import {
@@ -44,13 +44,13 @@ import {
   replaceWindows,
   resetWalks,
   resetWindows,
+  suppressionsIn,
   updateRun,
   updateRunResource,
   updateWindow,
 } from './bookkeeping.ts';
 import { beginEpoch, deletionPruner, numbersIn } from '../../store/cursor.ts';
-import { build, Runner } from '../../store/tables.ts';
-import { suppressionsIn } from './suppressions.ts';
+import { build, Runner } from '../../store/kysely-sqlite.ts';
 import { busyMs } from '../../store/file-kind.ts';
 
 interface MirrorOptions {
@@ -422,14 +422,5 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
   };
 }
 
-/** The kinds of schema drift. It is reported once for each field and stays true, so its events do not age. */
-const lasting = [
-  'unknown_field',
-  'missing_field',
-  'changed_type',
-  'unreadable_text',
-  'relation_absent',
-  'relation_keys',
-]
-  .map((kind) => `'${kind}'`)
-  .join(', ');
+/** Drift is reported once for each field and stays true, so its events do not age. */
+const lasting = [...driftKinds, 'relation_keys'].map((kind) => `'${kind}'`).join(', ');

@@ -10,7 +10,7 @@ import { releaseBytes } from '../../model/memory.ts';
 import { coverageOf, outsideStart } from '../../model/era.ts';
 import type { RememberedPage, Window } from '../../store/mirror-types.ts';
 import { quoteName, servedColumns } from '../../store/schema.ts';
-import { build, type Runner } from '../../store/tables.ts';
+import { build, type Runner } from '../../store/kysely-sqlite.ts';
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 
 export function readPages(runner: Runner, window: Window): RememberedPage[] {

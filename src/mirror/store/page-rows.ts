@@ -3,8 +3,16 @@
  * it. `cell.ts` decides what becomes of a value. Unchanged rows are not written.
  */
 import { type DayRange, eraStart, startsWithDay } from '../../model/era.ts';
-import { otherResourceOf, keyOf, keysJson, recordKey, type RecordKey, type ServedRecord } from '../../model/records.ts';
-import type { RecordRows, SchemaDrift } from '../../model/page-rows.ts';
+import {
+  keyOf,
+  keysJson,
+  otherResourceOf,
+  recordKey,
+  type RecordKey,
+  type RecordRows,
+  type SchemaDrift,
+  type ServedRecord,
+} from '../../model/records.ts';
 import { type Field, type FieldType, type Resource, type ResourceName, resourceOf } from '../../model/resources.ts';
 import { type Cell, cellOf, type Converted, jsonText } from '../../store/cell.ts';
 import type { Database, Statement } from 'better-sqlite3';

@@ -1,4 +1,7 @@
-/** CSV and TSV. csv-stringify writes short lists; whole tables are written by hand, several times faster, with the same bytes. */
+/**
+ * Tables as files that people open in a spreadsheet program: CSV and TSV. csv-stringify writes short lists; whole tables are
+ * written by hand, several times faster, with the same bytes.
+ */
 import { Buffer } from 'node:buffer';
 import { stringify } from 'csv-stringify/sync';
 import type { Cell, Row } from '../reading-types.ts';
@@ -80,4 +83,23 @@ export function tableLines(style: CsvStyle): (rows: readonly Row[]) => string {
     }
     return lines;
   };
+}
+
+/** Strings are as in the file or the journal. Numbers are ours: rows, ids. */
+export type TableCell = string | number | null;
+
+export interface Table {
+  /** The name of the sheet. */
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly rows: AsyncIterable<readonly TableCell[]>;
+}
+
+export const tableFormats = ['csv', 'xlsx'] as const;
+export type TableFormat = (typeof tableFormats)[number];
+
+export interface TableWriter {
+  /** Also the file extension. */
+  readonly format: TableFormat;
+  readonly chunks: (table: Table) => AsyncIterable<Uint8Array>;
 }

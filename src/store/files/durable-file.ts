@@ -23,7 +23,44 @@ export async function writeDurableFile(
   signal: AbortSignal,
   mode: number = ownerAlone,
 ): Promise<number> {
-  return explaining(path, () => write(path, chunks, signal, mode));
+  return explaining(path, async () => {
+    refusePlanted(path);
+    const existing = await statOf(path);
+    if (existing?.isDirectory() === true) {
+      throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
+    }
+    if (existing?.isFIFO() === true) {
+      // Polls for a reader: a blocking call could not be cancelled, and would keep the process from ending.
+      const opening = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK);
+      return withHandle(await whenReady('ENXIO', signal, opening), (handle) => fill(handle, chunks, signal));
+    }
+    if (existing !== undefined && !existing.isFile()) {
+      return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
+    }
+    // Replaces the file that a link leads to, so that the link survives.
+    const target = existing === undefined ? path : await realpath(path);
+    return inPlaceOf(target, signal, async (temporary) =>
+      withHandle(await open(temporary, 'wx', mode), async (handle) => {
+        if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
+        const written = await fill(handle, chunks, signal);
+        await handle.sync();
+        return written;
+      }),
+    );
+  });
+}
+
+/** The same for a file that `make` writes under the temporary name that it is given. */
+export function placeDurableFile<T>(
+  path: string,
+  make: (temporary: string) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  return inPlaceOf(path, signal, async (temporary) => {
+    const made = await make(temporary);
+    await syncFile(temporary);
+    return made;
+  });
 }
 
 /** Throws system errors about the file or folder as a FileError. */
@@ -45,50 +82,6 @@ export async function statOf(path: string): Promise<Stats | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-}
-
-async function write(
-  path: string,
-  chunks: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
-  mode: number,
-): Promise<number> {
-  refusePlanted(path);
-  const existing = await statOf(path);
-  if (existing?.isDirectory() === true) {
-    throw new FileError(`could not write ${path}: it is a folder`, { advice: 'Name a file in it.' });
-  }
-  if (existing?.isFIFO() === true) {
-    // Polls for a reader: a blocking call could not be cancelled, and would keep the process from ending.
-    const opening = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK);
-    return withHandle(await whenReady('ENXIO', signal, opening), (handle) => fill(handle, chunks, signal));
-  }
-  if (existing !== undefined && !existing.isFile()) {
-    return withHandle(await open(path, 'w'), (handle) => fill(handle, chunks, signal));
-  }
-  // Replaces the file that a link leads to, so that the link survives.
-  const target = existing === undefined ? path : await realpath(path);
-  return inPlaceOf(target, signal, async (temporary) =>
-    withHandle(await open(temporary, 'wx', mode), async (handle) => {
-      if (existing !== undefined) await handle.chmod(existing.mode & 0o7777);
-      const written = await fill(handle, chunks, signal);
-      await handle.sync();
-      return written;
-    }),
-  );
-}
-
-/** The same for a file that `make` writes under the temporary name that it is given. */
-export function placeDurableFile<T>(
-  path: string,
-  make: (temporary: string) => Promise<T>,
-  signal: AbortSignal,
-): Promise<T> {
-  return inPlaceOf(path, signal, async (temporary) => {
-    const made = await make(temporary);
-    await syncFile(temporary);
-    return made;
-  });
 }
 
 export async function syncFile(path: string): Promise<void> {

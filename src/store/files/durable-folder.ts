@@ -24,42 +24,35 @@ export async function writeDurableFolder<T extends FolderManifest>(
   fill: (stage: string) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  return explaining(path, () => write(path, program, fill, signal));
-}
-
-async function write<T extends FolderManifest>(
-  path: string,
-  program: T['program'],
-  fill: (stage: string) => Promise<T>,
-  signal: AbortSignal,
-): Promise<T> {
-  refusePlanted(path);
-  const isThere = await isFolder(path);
-  const outer = isThere ? path : dirname(path);
-  return inFolder(outer, async () => {
-    await removeStale(outer, path);
-    const older = isThere ? readManifest(path) : undefined;
-    if (older !== undefined && older.program !== program) {
-      throw new FileError(`${join(path, manifestName)} does not belong to ${program}, and would be replaced`, {
-        advice: 'Name another folder with -o.',
-      });
-    }
-    const stage = join(outer, partialName(path));
-    makeNewFolder(stage);
-    try {
-      const manifest = await fill(stage);
-      await writeManifest(stage, manifest);
-      await syncFolder(stage);
-      // The last moment at which nothing has changed yet.
-      signal.throwIfAborted();
-      if (isThere) await move(stage, path, manifest, older);
-      else await rename(stage, path);
-      await syncFolder(outer);
-      return manifest;
-    } catch (error) {
-      await rm(stage, { force: true, recursive: true });
-      throw error;
-    }
+  return explaining(path, async () => {
+    refusePlanted(path);
+    const isThere = await isFolder(path);
+    const outer = isThere ? path : dirname(path);
+    return inFolder(outer, async () => {
+      await removeStale(outer, path);
+      const older = isThere ? readManifest(path) : undefined;
+      if (older !== undefined && older.program !== program) {
+        throw new FileError(`${join(path, manifestName)} does not belong to ${program}, and would be replaced`, {
+          advice: 'Name another folder with -o.',
+        });
+      }
+      const stage = join(outer, partialName(path));
+      makeNewFolder(stage);
+      try {
+        const manifest = await fill(stage);
+        await writeManifest(stage, manifest);
+        await syncFolder(stage);
+        // The last moment at which nothing has changed yet.
+        signal.throwIfAborted();
+        if (isThere) await move(stage, path, manifest, older);
+        else await rename(stage, path);
+        await syncFolder(outer);
+        return manifest;
+      } catch (error) {
+        await rm(stage, { force: true, recursive: true });
+        throw error;
+      }
+    });
   });
 }
 

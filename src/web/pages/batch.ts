@@ -7,7 +7,7 @@ import { balancesOf, notedRows, parameterWords, type ReviewRow, reviewTable, wro
 import type { Batch, BatchPeople, Intent } from '../../journal/port.ts';
 import { type Actor, actorText } from '../../model/actor.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { tableFormats, type TableFormat } from '../../model/table.ts';
+import { type TableFormat, tableFormats } from '../../store/files/csv.ts';
 import {
   anchor,
   buttonForm,

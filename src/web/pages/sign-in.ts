@@ -2,8 +2,7 @@
 import { type Account, hasRole, type Role, roleWords } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { accountName, minPasswordLength, normalName } from '../../people/rules.ts';
-import { addAccount, authenticate, changePassword, SignInRefused } from '../../people/sign-in.ts';
-import type { Session } from '../../people/sessions.ts';
+import { addAccount, authenticate, changePassword, type Session, SignInRefused } from '../../people/sign-in.ts';
 import type { FirstAccount } from '../open.ts';
 import { buttonForm, type Column, factsTag, html, type Html, type Part, stateTag, tableTag, timeTag } from '../html.ts';
 import { type Oidc, SignInFailed } from '../oidc.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type ColumnRule, columnsOf } from '../../../src/bulk/sheet/columns.ts';
+import { type ColumnRule, columnsOf } from '../../../src/bulk/row-reader.ts';
 import { readFixture } from './fixture.ts';
 
 const known: readonly ColumnRule[] = [

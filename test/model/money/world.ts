@@ -10,18 +10,20 @@ import { balance } from '../../../src/bulk/actions/balance.ts';
 import { type BalanceParameters, observationOf } from '../../../src/bulk/actions/balance-judge.ts';
 import type { Action, Judgement } from '../../../src/bulk/action.ts';
 import { decideClaim } from '../../../src/bulk/claim.ts';
-import { checkStep, isOpen, stateAfterResponse } from '../../../src/bulk/intent.ts';
-import { memoryProblem } from '../../../src/bulk/journal-memory.ts';
-import { decideSending } from '../../../src/bulk/send-row.ts';
 import {
   agree,
+  checkStep,
+  isOpen,
   laterVerdictOf,
+  needsSecondLook,
+  stateAfterResponse,
   type Verdict,
   verdictOf,
-  needsSecondLook,
-  watchedStates,
   type WatchedState,
-} from '../../../src/bulk/verdict.ts';
+  watchedStates,
+} from '../../../src/bulk/intent.ts';
+import { memoryProblem } from '../../../src/bulk/journal-memory.ts';
+import { decideSending } from '../../../src/bulk/send-row.ts';
 import type {
   AnswerKind,
   Batch,

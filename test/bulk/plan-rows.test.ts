@@ -212,7 +212,7 @@ describe('the hash of a plan', () => {
     expect(hashOf(rows, more)).not.toBe(hashOf([one]));
   });
 
-  test('does not depend on the order of the rows in the digest', () => {
+  test('stands beside a digest of rows that does not depend on their order', () => {
     const two: Cells = [2, 'add', '5', 'x'];
     expect(rowsDigest(planned([one, two]).claimed)).toBe(rowsDigest(planned([two, one]).claimed));
     expect(rowsDigest(planned([one]).claimed)).not.toBe(rowsDigest(planned([one, two]).claimed));

@@ -80,7 +80,7 @@ async function adoptAll(journal: Journal, client: Client, file: string): Promise
   await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
 }
 
-test('a payment that was adopted is not made again by a batch that was sent from before', async () => {
+test('a payment that was adopted is not made again by a batch that was claimed before', async () => {
   const { client, file, sheet, made } = await paying();
   const journal = await openJournal(file, anna);
   const first = await plan(journal, client, sheet('Credit'));

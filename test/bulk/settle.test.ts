@@ -208,7 +208,7 @@ describe('an open row', () => {
     expect(await intent()).toMatchObject({ discrepancy: 'over_applied', recordId: null });
   });
 
-  test('stays as it is if the server does not respond, but a bug is passed on, as is a row that is not open', async () => {
+  test('stays as it is if the server does not respond; a bug, or a row that is not open, is an error', async () => {
     const { settle, intent, sending } = await world(['unknown']);
     expect(await settle()).toEqual({ state: 'unknown', stop: expect.any(Unreachable) });
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };

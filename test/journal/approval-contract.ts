@@ -481,7 +481,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(claim(free, 'four')).rejects.toThrow(/must be approved/);
     });
 
-    test('of nobody records no step', async () => {
+    test('that is empty records no step', async () => {
       const { journal } = await open(rulesOf({}));
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       expect(await told(journal)).toEqual([]);

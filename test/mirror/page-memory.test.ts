@@ -31,7 +31,7 @@ async function readTwice() {
   return { sandbox, file, run: report.run };
 }
 
-test('a page that comes again unchanged is not written, and its records count as unchanged', async () => {
+test('a page that comes again unchanged updates no row, and its records count as unchanged', async () => {
   const { sandbox, file } = await readTwice();
   const database = new SqliteDatabase(file);
   const before = database.prepare<[], string>(`SELECT group_concat(hash) FROM mirror_pages`).pluck().get();

@@ -307,16 +307,16 @@ describe('windows whose counts differ', () => {
   });
 });
 
-describe('if the sealed windows do not explain the difference', () => {
+describe('to explain a difference', () => {
   const isOpen = (window: Window) => window.from === week(3);
 
-  test('the open windows are read again', async () => {
+  test('open windows are read again if sealed ones do not explain it', async () => {
     const { sum, counted, read } = await proven({ held: ten, server: [10, 10, 10, 14], ports: { isOpen } });
     expect(counted).toEqual(['list', '0 to 2', 'list']);
     expect([read, sum]).toEqual([['3'], isProven(44)]);
   });
 
-  test('the open windows are left alone if the rest is a known surplus of the list', async () => {
+  test('open windows are left alone if sealed ones and a known surplus explain it', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => surplus.noteList(2, 42, windows);
     const start = { held: ten, server: [10, 11, 10, 10], more: 2, known, ports: { isOpen } };
     const { sum, read } = await proven(start);
@@ -324,7 +324,7 @@ describe('if the sealed windows do not explain the difference', () => {
     expect([read, sum.total, sum.missing]).toEqual([['1, which counts 11'], 43, true]);
   });
 
-  test('the open windows are left alone otherwise', async () => {
+  test('open windows are left alone if sealed ones explain it', async () => {
     const { read } = await proven({ held: ten, server: [10, 12, 10, 10], ports: { isOpen } });
     expect(read).toEqual(['1, which counts 12']);
   });

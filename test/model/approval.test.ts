@@ -76,7 +76,7 @@ describe('approval', () => {
     expect(approvalsNeeded(rows, { money: null, rows: 5, aloneToday: '6' })).toBe(2);
   });
 
-  test('of rows that move no money depends on their number only', () => {
+  test('for rows that move no money depends on their number only', () => {
     const amounts = policy({ rowAmount: '1' as Money, net: '1' as Money, gross: '1' as Money });
     expect(reasonsFor(amounts, { money: null, rows: 1_000, aloneToday: '0' })).toEqual([]);
     const rows = policy({ rows: 1, alonePerDay: '2' as Money });

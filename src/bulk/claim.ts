@@ -135,7 +135,7 @@ export function checkNotRepeated(
   if (repeats.length > 0) throw sentBefore(repeats);
 }
 
-const sendAgain = 'To send it a second time on purpose: --again --reason "…".';
+const sendAgain = 'To send it again on purpose: --again --reason "…".';
 
 function checkFileNotSent({ like, rows }: ClaimView, fileHash: string | null): void {
   // If every row has been claimed before, consent was given then.

@@ -32,7 +32,7 @@ import type { LiveClient } from './live-users.ts';
 import { type BatchReport, reportOf } from './report.ts';
 import { type Later, sendRow } from './send-row.ts';
 import type { RowEnd, Sending, SendingOptions, SendingPorts } from './sending.ts';
-import { reconcileRows, isUnfinished, settleAll } from './settle.ts';
+import { reconcileRows, isUnfinished, reviewResent, settleAll } from './settle.ts';
 
 /** How the sending of a batch ended. */
 export interface SendingEnd {
@@ -180,7 +180,7 @@ async function recordEnd({ journal, batch }: Sending, stop: OperatorError | null
 
 /** One run over the planned rows of a batch. */
 class Run {
-  readonly #sending: Sending;
+  #sending: Sending;
   #stop: OperatorError | null = null;
   #errors = 0;
   /** Whether a request may have been sent. */
@@ -210,6 +210,7 @@ class Run {
     const { journal, batch, options, progress } = this.#sending;
     const { planned = 0 } = await journal.counts(batch.batch);
     progress({ kind: 'begin', rows: planned });
+    await this.#checkPutOff();
     const rows = journal.intents(batch.batch, ['planned']);
     await this.#sendCanary(rows);
     const queue = openKeyedQueue(options.concurrency);
@@ -225,6 +226,13 @@ class Run {
       // In any case: the lock must be kept until no request is under way.
       await queue.end();
     }
+    if (!this.#stopped) this.#stop = await reviewResent(this.#sending);
+  }
+
+  /** Notes whether the server has made a row of the batch that it had put off. */
+  async #checkPutOff(): Promise<void> {
+    const { journal, batch } = this.#sending;
+    if (await journal.hasMadePutOff(batch.batch)) this.#sending = { ...this.#sending, makesPutOff: true };
   }
 
   /** Sends one row alone and settles it before any other is sent. */
@@ -254,7 +262,10 @@ class Run {
     let waited = 0;
     for (;;) {
       const end = await this.#attempt(planned);
-      if (!('later' in end)) return this.#recordEnd(intent, end);
+      if (!('later' in end)) {
+        if (planned !== intent) await this.#checkPutOff();
+        return this.#recordEnd(intent, end);
+      }
       if (end.later.httpStatus === null) unreached += 1;
       const ms = waitOf(end, unreached, waited);
       // So that a server that always says "at once" is not tried for ever.

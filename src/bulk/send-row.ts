@@ -62,7 +62,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   const latest = sentAt + Math.max(minTimeToLeaveMs, sending.options.settleAfterMs / 2);
   const mayBegin = (): boolean =>
     sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs && sending.clock.now() <= latest;
-  const outcome = await send(client, request, mayBegin);
+  const outcome = await send(client, request, mayBegin, sending.makesPutOff === true);
   if (outcome.kind === 'later') {
     const note = `nothing was done: ${client.redact(outcome.error.message)}`;
     await move(sending, planned, 'sending', 'planned', { httpStatus: outcome.httpStatus }, note);
@@ -226,6 +226,10 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
   const verdict = laterVerdictOf(judgement, 'planned');
   if (verdict !== null) {
     const { evidence, discrepancy, note, to } = verdict;
+    if (to === 'applied' && planned.attempts > 1 && planned.evidence !== 'person') {
+      const problem = `${note}, although the server said to come back later; it was sent ${planned.attempts} times`;
+      return { kind: 'move', to: 'unknown', fields: { evidence, after: judgement.after, problem }, note: problem };
+    }
     const problem = to === 'applied' ? null : note;
     return { kind: 'move', to, fields: { evidence, discrepancy, after: judgement.after, problem }, note, judgement };
   }
@@ -309,16 +313,21 @@ type Outcome =
       readonly error: OperatorError;
     };
 
-/** Sends the request once. Only bugs are thrown. */
+/**
+ * Sends the request once. Only bugs are thrown.
+ * @param makesPutOff whether the server may make what it puts off
+ */
 async function send(
   client: SendingClient,
   { operation, user, body }: WriteRequest,
   mayBegin: () => boolean,
+  makesPutOff: boolean,
 ): Promise<Outcome> {
   try {
     return responded(client, 'accepted', await client.sendExactly(operation, user, body, undefined, mayBegin), null);
   } catch (error) {
     if (error instanceof ServerFailed) {
+      if (makesPutOff) return { ...responded(client, 'lost', error.response, error), httpStatus: error.status };
       return { kind: 'later', httpStatus: error.status, waitMs: error.waitMs, error };
     }
     if (error instanceof Unreachable) return { kind: 'later', httpStatus: null, waitMs: undefined, error };

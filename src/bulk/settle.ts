@@ -55,7 +55,8 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
     const unknownAt = parseInstant(await newestUnknownSend(sending));
     const passedMs = clock.now() - Math.max(since, unknownAt ?? since) - clockGainMs(sending, intent);
     const waited = passedMs >= options.settleAfterMs;
-    const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited };
+    const mayRepeat = intent.attempts > 1 && wasPutOff(intent);
+    const now = { state, response: unknownAt === undefined ? intent.answerKind : null, waited, mayRepeat };
     let agreed = false;
     if (needsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);
@@ -73,6 +74,11 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
     if (error instanceof OperatorError) return { state, stop: error };
     throw error;
   }
+}
+
+/** Whether the server said last that it did nothing: such a response is no outcome, so its status stands alone. */
+function wasPutOff({ answerKind, httpStatus }: Intent): boolean {
+  return answerKind === null && httpStatus !== null;
 }
 
 /**
@@ -278,12 +284,16 @@ function notRecordableError({ batch, row }: Intent): OperatorError {
 /** The error with which the batch stops at a row that was made more than once. */
 export function overAppliedError(
   { batch }: Sending,
-  { row }: Intent,
+  { row, attempts }: Intent,
   { note, reversal }: Extract<Judgement, { kind: 'over_applied' }>,
 ): OperatorError {
+  const why =
+    attempts > 1
+      ? `It was sent ${attempts} times, and more than one of these requests was made.`
+      : 'Something between here and the server sends requests twice.';
   return new OutcomeUnknownError(`row ${row} was over-applied: ${note}. The batch was stopped`, {
     advice:
-      `Something between here and the server sends requests twice. To take back what is too much: ${reversal}. ` +
+      `${why} To take back what is too much: ${reversal}. ` +
       `Then say so: admin-mirror bulk resolve ${batch.batch} --row ${row} --applied --reason "…".`,
   });
 }
@@ -291,23 +301,38 @@ export function overAppliedError(
 /** Settles every open row of the batch, one after the other. Returns the first error, or null. */
 export async function settleOpen(sending: Sending): Promise<OperatorError | null> {
   // No row is `sending`: `takeUp` has made those that a process left so `unknown`.
-  return forEachRow(sending, openStates, (intent) => settleRow(sending, intent));
+  return forEachRow(sending, rowsIn(sending, openStates), (intent) => settleRow(sending, intent));
+}
+
+function rowsIn({ journal, batch }: Sending, states: readonly IntentState[]): AsyncIterable<Intent> {
+  return journal.intents(batch.batch, states);
 }
 
 /** Looks again at the rows that count as not made: their writes may have been made since. Returns the first error, or null. */
 export async function reviewNotMade(sending: Sending): Promise<OperatorError | null> {
-  return forEachRow(sending, notMadeStates, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
+  return reviewRows(sending, rowsIn(sending, notMadeStates));
+}
+
+/** Looks again at the rows that were sent more than once: each of their requests may have been made. Returns the first error, or null. */
+export async function reviewResent(sending: Sending): Promise<OperatorError | null> {
+  return reviewRows(sending, sending.journal.resentRows(sending.batch.batch));
+}
+
+function reviewRows(sending: Sending, rows: AsyncIterable<Intent>): Promise<OperatorError | null> {
+  return forEachRow(sending, rows, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
 }
 
 /**
- * Settles every open row, then looks again at those that count as not made. It looks at them even if an open row was made twice:
+ * Settles every open row, then looks again at those that count as not made or were sent more than once. It looks at them even if an open row was made twice:
  * a row must not be reported as not applied while its write shows on the server. Returns the first error, or null.
  */
 export async function settleAll(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
   if (stopsLooking(open)) return open;
   const late = await reviewNotMade(sending);
-  return open ?? late;
+  if (stopsLooking(late)) return open ?? late;
+  const resent = await reviewResent(sending);
+  return open ?? late ?? resent;
 }
 
 /** An unknown outcome of one row is no reason to leave out the others. A server that cannot be reached is. */
@@ -319,7 +344,7 @@ function stopsLooking(stop: OperatorError | null): boolean {
 export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
   if (stopsLooking(open)) return open;
-  const stop = await forEachRow(sending, watchedStates, (intent) =>
+  const stop = await forEachRow(sending, rowsIn(sending, watchedStates), (intent) =>
     // A person has already decided about a row that was made too often.
     intent.discrepancy === 'over_applied'
       ? Promise.resolve({ state: intent.state, stop: null })
@@ -329,12 +354,12 @@ export async function reconcileRows(sending: Sending): Promise<OperatorError | n
 }
 
 async function forEachRow(
-  { journal, batch, signal, progress }: Sending,
-  states: readonly IntentState[],
+  { signal, progress }: Sending,
+  rows: AsyncIterable<Intent>,
   look: (intent: Intent) => Promise<RowEnd>,
 ): Promise<OperatorError | null> {
   let first: OperatorError | null = null;
-  for await (const intent of journal.intents(batch.batch, states)) {
+  for await (const intent of rows) {
     if (signal.aborted) return first;
     // One after the other, to spare the server.
     const { state, stop } = await look(intent);

@@ -21,6 +21,8 @@ export interface Circumstances {
   readonly waited: boolean;
   /** Two consecutive looks say the same. */
   readonly agreed: boolean;
+  /** The row was sent several times, since the server put it off, and the server makes what it puts off. */
+  readonly mayRepeat: boolean;
 }
 
 export interface Verdict {
@@ -38,6 +40,8 @@ export function verdictOf(judgement: Judgement, now: Circumstances): Verdict {
     case 'applied':
       // If a person has been asked, only proof settles the row.
       if (now.state === 'needs_human' && judgement.evidence !== 'token') return stillOpen(now, note);
+      // Another one of its requests may still be made.
+      if (now.mayRepeat && !now.waited) return stillOpen(now, note);
       return appliedBy(judgement);
     case 'over_applied':
       return overApplied(judgement);
@@ -90,7 +94,7 @@ function stillOpen({ state }: Circumstances, note: string): Verdict {
 }
 
 /** Whether a second look could make the verdict final. */
-export function needsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed'>): boolean {
+export function needsSecondLook(judgement: Judgement, now: Omit<Circumstances, 'agreed' | 'mayRepeat'>): boolean {
   if (now.state === 'needs_human') return false;
   if (judgement.kind === 'absent' && now.response === 'refused') return true;
   return now.waited && (judgement.kind === 'unclear' || judgement.kind === 'absent');

@@ -101,9 +101,12 @@ export function bugText(error: unknown): string {
   return `this is a bug in admin-mirror; please report it with the lines below.\n${stackOf(error)}\n`;
 }
 
+/** What stands for a time of freshness if there is none: a list was never read whole. */
+export const notCompleteYet = 'not complete yet';
+
 /** Returns how fresh something is, in the summary of a run. */
 export function freshWords(freshAsOf: string | null): string {
-  return freshAsOf === null ? 'not read whole yet' : `fresh as of ${freshAsOf}`;
+  return freshAsOf === null ? notCompleteYet : `fresh as of ${freshAsOf}`;
 }
 
 /** Returns the name of a server in lists. */

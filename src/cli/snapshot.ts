@@ -54,6 +54,6 @@ async function run(context: CliContext, file: string, flags: Flags): Promise<voi
   const rows = Object.entries(contents.resources).map(([name, each]) => `${grouped(each.rows)} ${name}`);
   printResult(context, { file: path, anonymised, ...contents }, [
     `${file}: ${bytesText(contents.bytes)}, ${rows.join(', ')}${anonymised ? ', anonymised' : ''}`,
-    `fresh as of ${contents.fresh_as_of ?? 'no time: a resource was never read whole'}`,
+    `fresh as of ${contents.fresh_as_of ?? 'no time: a resource is not complete yet'}`,
   ]);
 }

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { stripVTControlCharacters } from 'node:util';
 import type { CliContext } from './context.ts';
-import { paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
+import { notCompleteYet, paint, pasteable, printJson, printLines, serverLabel } from './output.ts';
 import { width } from '../data/text-table.ts';
 import { capabilityWords, type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { actorText } from '../model/actor.ts';
@@ -236,6 +236,6 @@ function driftLines({ drift }: MirrorStatus): string[] {
 /** `2026-11-21T02:15:00.000000Z (3 hours ago)`. @param aheadMs how far the clock of that time is ahead of this machine's */
 function freshText(at: string | null, aheadMs = 0): string {
   const instant = parseInstant(at);
-  if (at === null || instant === undefined) return 'not read whole yet';
+  if (at === null || instant === undefined) return notCompleteYet;
   return `${at} (${ageText(systemClock.now() + aheadMs - instant)})`;
 }

@@ -12,7 +12,7 @@ import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
 import { namedOf, resourcesArgument, toDuration, toWholeNumber } from './flag-values.ts';
-import { alignedLines, freshWords, printResult, printWarning } from './output.ts';
+import { alignedLines, freshWords, notCompleteYet, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
 import { recordLate } from '../bulk/settle.ts';
@@ -204,5 +204,5 @@ function reportLines(report: RunReport): string[] {
 
 function rowOf(name: string, each: ResourceReport): string[] {
   const numbers = [each.live, each.inserted, each.updated, each.deleted, each.requests];
-  return [name, each.status, ...numbers.map((value) => grouped(value)), each.fresh_as_of ?? 'not read whole yet'];
+  return [name, each.status, ...numbers.map((value) => grouped(value)), each.fresh_as_of ?? notCompleteYet];
 }

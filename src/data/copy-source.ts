@@ -207,7 +207,7 @@ async function targetOf(mirror: MirrorCopySource, path: string): Promise<string>
   const found = await statOf(path);
   if (found === undefined) return path;
   if (found.isFile() && mirror.replaceable(path)) return realpath(path);
-  throw new UsageError(`${path} is there already and is not a snapshot; it was left as it is`, {
+  throw new UsageError(`${path} already exists and is not a snapshot; it was left as it is`, {
     advice: found.isDirectory() ? 'Name a file in it.' : 'Name another file, or remove that one first.',
   });
 }

@@ -106,6 +106,19 @@ export function readsOf(db: Connection) {
         const rows = chunkAfter(batch, after).select(intentColumns);
         return (await (states === undefined ? rows : rows.where('state', 'in', states)).execute()).map(intentOf);
       }, first),
+    /** The applied rows that were sent more than once, in the order of the file. */
+    resentRows: (batch: string) =>
+      inChunks(async (after) => {
+        const rows = chunkAfter(batch, after).select(intentColumns).where('state', '=', 'applied');
+        return (await rows.where('attempts', '>', 1).execute()).map(intentOf);
+      }),
+    /** Whether the look before a resend has found a row of the batch made that the server had put off. */
+    hasMadePutOff: async (batch: string) => {
+      const rows = db.selectFrom('journal_intents').select('row').where('batch', '=', batch);
+      const putOff = rows.where('answerKind', 'is', null).where('httpStatus', 'is not', null);
+      const made = putOff.where('state', '<>', 'planned').where('evidence', 'is not', null);
+      return (await made.where('evidence', '<>', 'person').limit(1).executeTakeFirst()) !== undefined;
+    },
     /**
      * What a person reads of the rows.
      * @param onlyWithNotes those that deserve a look before the approval

@@ -109,7 +109,7 @@ export const settingTable = [
   setting('history.keep', 'duration', 'how long a version is kept after it ended', '400d'),
   setting('bulk.decimals', 'count', 'decimal places that an amount may have, at most', 2, { least: 0, most: 8 }),
   setting('bulk.concurrency', 'count', 'users whose rows are sent at the same time', 1, { most: 64 }),
-  setting('bulk.settle_after', 'wait', 'how long a write that is nowhere to be seen stays unknown', '10m'),
+  setting('bulk.settle_after', 'wait', 'how long a write that cannot be found on the server stays unknown', '10m'),
   setting('bulk.max_row', 'money', 'largest change of a balance, in a row or by hand, or off', 1_000),
   setting('bulk.max_total', 'money', 'largest sum of changes, up and down, that a batch may make, or off', 25_000),
   setting('bulk.max_day', 'money', 'largest sum of all changes, up and down, within 24 hours, or off', 50_000),

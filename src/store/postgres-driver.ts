@@ -192,7 +192,8 @@ class SharedConnection implements DatabaseConnection {
       return found?.transaction === transaction;
     } catch {
       throw new FileError(`${name} was lost while a step was committed, and whether it was is not known`, {
-        advice: 'Once the database is back, look with `admin-mirror bulk status`, and go on with `bulk resume`.',
+        advice:
+          'Once the database is back, `admin-mirror bulk status` lists the batches; continue with `admin-mirror bulk resume`.',
         cause,
       });
     }

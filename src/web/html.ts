@@ -254,7 +254,7 @@ const browserTexts: readonly (readonly [RegExp, string])[] = [
   [/See which one with `admin-mirror bulk status`/g, 'The page Batches shows which one'],
   [/Run `admin-mirror bulk resume \S+?`/g, 'Press “Go on”'],
   [/(?:by|with) `admin-mirror bulk (?:status|results|resume) (\S+?)`/g, 'on the page of batch $1'],
-  [/`admin-mirror bulk status`/g, 'The page Batches'],
+  [/`admin-mirror bulk status`/g, 'the page Batches'],
   [/`admin-mirror bulk resume`/g, 'the button Go on'],
   [/`admin-mirror bulk results (\S+?)` writes them to files/g, 'The results on the page of batch $1 name them'],
   [/`admin-mirror bulk (?:status|results|resume|apply|submit|approve) (\S+?)`/g, 'the page of batch $1'],
@@ -264,14 +264,12 @@ const browserTexts: readonly (readonly [RegExp, string])[] = [
   [/`admin-mirror bulk reconcile --adopt`/g, '“Compare and adopt” (behind “Compare with the server”)'],
   [/; with `bulk reconcile \S+ --adopt`, of this batch alone/g, ''],
   [/with `admin-mirror query --explain`/g, 'with “Show its plan” on the page SQL'],
-  [/`admin-mirror schema`/g, 'The page SQL'],
+  [/`admin-mirror schema`/g, 'the page SQL'],
   [/(bulk\.max_\w+) allows \((\S+?)\)/g, 'the limit of $2 ($1)'],
   // All other commands exist only on the command line.
   [/`(admin-mirror [^`]+)`(?! on the command line)/g, '`$1` on the command line (an operator can run it)'],
-  [
-    /(?:To send it a second time on purpose|or send it again with):? --again --reason "…"\.?/g,
-    'To send it again on purpose, say why under "More" beside the sheet.',
-  ],
+  [/on purpose: --again --reason "…"/g, 'on purpose, say why under "More" beside the sheet'],
+  [/send it again with --again --reason "…"/g, 'say why it is sent again, under "More" beside the sheet'],
   [/, as many as --max-errors allows/g, ', as many as are allowed in one go'],
   [/say what stands before its decimals with --decimal comma or --decimal point, or write it as/g, 'write it as'],
   [/(Say how you know|Say why): --reason "…"\.?/g, '$1.'],
@@ -286,7 +284,7 @@ const browserTexts: readonly (readonly [RegExp, string])[] = [
 /** Rewords a message of the command line for the browser. */
 export function inBrowser(text: string): string {
   const reworded = browserTexts.reduce((so, [from, to]) => so.replaceAll(from, to), text);
-  return reworded.replaceAll(/(^|[.!?] )the page (of batch|People)/g, '$1The page $2');
+  return reworded.replaceAll(/(^|[.!?] )the page (of batch|Batches|People|SQL)/g, '$1The page $2');
 }
 
 /** The main menu, in this order. A caller sees only the pages that their roles allow. */

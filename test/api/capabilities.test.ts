@@ -49,7 +49,7 @@ async function measure(
   }
 }
 
-describe('first contact with enough data', () => {
+describe('capabilities measured with enough data', () => {
   test.each<[Partial<Behaviour>, Partial<Capabilities>]>([
     [{}, { pageSize: 1_000, ranges: 'iso', rangeEnd: 'exclusive', dayShiftMinutes: 0, sorts: 'kept' }],
     [{ date_end: 'exclusive' }, { rangeEnd: 'exclusive', dayShiftMinutes: 0 }],
@@ -72,18 +72,18 @@ describe('first contact with enough data', () => {
     [{ sort_ties: 'random', ties: 0.5 }, { sorts: 'kept' }],
     [{ page_max: 100 }, { pageSize: 100 }],
     [{ page_over: 'ignore' }, { pageSize: 15 }],
-  ])('%j is found in at most 8 requests', async (behaviour, expected) => {
+  ])('are found in at most 8 requests: %j', async (behaviour, expected) => {
     const { found, requests } = await measure(behaviour);
     expect(found).toMatchObject(expected);
     expect(requests).toBeLessThanOrEqual(8);
   });
 
-  test('a page size that is refused is halved until it is taken', async () => {
+  test('halve a refused page size until the server accepts it', async () => {
     const { found } = await measure({ page_max: 300, page_over: 'refuse' });
     expect(found.pageSize).toBe(250);
   });
 
-  test('the difference of the clocks and the rate limit come from the headers', async () => {
+  test('include the clock difference and the rate limit from the headers', async () => {
     const { found } = await measure({ rate_limit: 600, rate_window: 60 });
     expect(found.rateLimit).toEqual({ limit: 600 });
     expect(Math.abs(found.clockDifferenceMs ?? Infinity)).toBeLessThan(1_500);
@@ -99,7 +99,7 @@ const formats = [
   { date_format: 'iso', date_unreadable: 'ignore' },
 ] as const;
 
-/** What is claimed and not so. */
+/** The behaviour, if a capability contradicts it. */
 function falseClaims(found: Capabilities, behaviour: Partial<Behaviour>): string[] {
   const { date_format = 'both', date_end = 'midnight', timezone_minutes = 0, sorts = 'kept' } = behaviour;
   const end = date_end === 'day' ? 'inclusive' : 'exclusive';
@@ -112,7 +112,7 @@ function falseClaims(found: Capabilities, behaviour: Partial<Behaviour>): string
   return wrong.includes(true) ? [JSON.stringify({ found, behaviour })] : [];
 }
 
-describe('what is claimed is true under every combination', () => {
+describe('measured capabilities are true under every combination', () => {
   test.each(sample([3, 60, 1_000], 1))('of %i users', async (users) => {
     const of = await startSandbox({ users });
     const wrong: string[] = [];
@@ -123,7 +123,7 @@ describe('what is claimed is true under every combination', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('and a server in UTC is recognised where there is enough data', { tags: 'full' }, async () => {
+  test('and identify a server in UTC if there is enough data', { tags: 'full' }, async () => {
     for (const timezone_minutes of shifts) {
       for (const date_end of ends) {
         const behaviour = { timezone_minutes, date_end, sorts: 'kept' } as const;
@@ -135,7 +135,7 @@ describe('what is claimed is true under every combination', () => {
     }
   });
 
-  test('while records come and go', async () => {
+  test('while records are added and deleted', async () => {
     const of = await startSandbox({ users: 2_000 });
     for (const date_end of ends) {
       const churn = { churn_inserts: 2, churn_deletes: 2, churn_backdated: 0.5 };
@@ -147,7 +147,7 @@ describe('what is claimed is true under every combination', () => {
 
 describe('a server with summer time', () => {
   test.each(sample(['Europe/London', 'Europe/Berlin', 'Australia/Sydney'], 1))(
-    'in %s is not taken for one without',
+    'in %s is not mistaken for one without',
     async (zone) => {
       const client = { list: listIn(zone) };
       const found = await measureCapabilities(client, 'users', undefined, { clock: { now: () => sandboxNow } });
@@ -170,7 +170,7 @@ describe('a server with summer time', () => {
   });
 });
 
-/** A list of records, one every five minutes for two years, by a server whose days are those of the zone. */
+/** A list with one record every five minutes for two years, from a server whose days follow the time zone. */
 function listIn(zone: string): Client['list'] {
   const format = new Intl.DateTimeFormat('en-CA', { timeZone: zone, dateStyle: 'short' });
   const records = Array.from({ length: 2 * 365 * 288 }, (_, index) => {
@@ -194,8 +194,8 @@ function listIn(zone: string): Client['list'] {
   };
 }
 
-describe('the other resources of a server', () => {
-  test('take what is known of it after one range has agreed', async () => {
+describe('further resources of a server', () => {
+  test('reuse known capabilities once one range confirms them', async () => {
     const { found: known } = await measure({ timezone_minutes: 330, date_end: 'day' });
     const { found, requests } = await measure(
       { timezone_minutes: 330, date_end: 'day' },
@@ -205,7 +205,7 @@ describe('the other resources of a server', () => {
     expect(requests).toBeLessThanOrEqual(4);
   });
 
-  test('are measured anew where it does not hold', async () => {
+  test('are measured again if known capabilities do not hold', async () => {
     const { found: known } = await measure();
     const { found } = await measure({ date_ranges: 'ignored' }, { resource: 'emails', known });
     expect(found).toMatchObject({ ranges: 'none', rangeEnd: 'unknown' });
@@ -213,7 +213,7 @@ describe('the other resources of a server', () => {
     expect(other.rangeEnd).not.toBe('exclusive');
   });
 
-  test('that are empty take it as it is, or know nothing', async () => {
+  test('without records reuse known capabilities, or stay unknown', async () => {
     const { found: known } = await measure();
     const { found } = await measure({}, { resource: 'coupons', known });
     expect(found).toMatchObject({ ranges: 'iso', rangeEnd: 'exclusive', sorts: 'unknown' });
@@ -225,6 +225,6 @@ describe('the other resources of a server', () => {
   });
 });
 
-test('a list that the key may not see is not a list without capabilities', async () => {
+test('a list that the key may not see is not reported as one without capabilities', async () => {
   await expect(measure({ forbidden: 'users' })).rejects.toMatchObject({ name: 'KeyRefused' });
 });

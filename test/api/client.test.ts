@@ -35,13 +35,13 @@ async function failureOf(work: Promise<unknown>): Promise<OperatorError> {
 
 const page = JSON.stringify(envelopeOf([{ id: 1 }]));
 
-test('a list that cannot be requested rejects, as every other failure does', async () => {
+test('a list with invalid options rejects instead of throwing', async () => {
   const listed = clientOf('http://127.0.0.1:9').list('users', { paginate: -1 });
   await expect(listed).rejects.toThrow(/paginate must be a whole number/);
 });
 
 describe('the fourteen operations', () => {
-  test('all work against the sandbox', async () => {
+  test('work against the sandbox', async () => {
     const sandbox = await startSandbox();
     const client = clientOf(sandbox.url, { key: sandbox.key });
     for (const resource of ['users', 'packages', 'emails', 'coupons'] as const) {
@@ -70,7 +70,7 @@ describe('the fourteen operations', () => {
     expect(operations.map(({ name }) => name).filter((name) => !used.has(name))).toEqual([]);
   });
 
-  test('send an amount digit for digit, and nothing that was not given', async () => {
+  test('send amounts exactly, and only fields that were given', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { ok: true }));
     const client = clientOf(server.url);
     const amount = '12.50' as ReturnType<typeof moneyOf>;
@@ -82,7 +82,7 @@ describe('the fourteen operations', () => {
     ]);
   });
 
-  test('give the response to a write as it came', async () => {
+  test('return the response to a write unchanged', async () => {
     const server = await startPlainServer((_, response) => response.writeHead(202).end('{"id":12345678901234567890}'));
     expect(await clientOf(server.url).sendEmail(7, { subject: 'a', content: 'b' })).toEqual({
       status: 202,
@@ -91,7 +91,7 @@ describe('the fourteen operations', () => {
     });
   });
 
-  test('refuse an id that is none before anything is sent', async () => {
+  test('refuse an invalid id before anything is sent', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, {}));
     const client = clientOf(server.url);
     for (const id of [1.5, Number.NaN]) await expect(client.getUser(id)).rejects.toThrow(/not a user id/);
@@ -107,7 +107,7 @@ test.each(['not a url', 'ftp://example.test', 'http://user:pw@127.0.0.1'])(
   },
 );
 
-test('a key that is none is refused without being shown', () => {
+test('an invalid key is refused without being shown', () => {
   const open = () => clientOf('http://127.0.0.1:1', { key: 'two words\n' });
   expect(open).toThrow(/the key is empty, or holds spaces/);
   expect(open).not.toThrow(/two words/);
@@ -125,7 +125,7 @@ describe('a read', () => {
     ['another page', (response) => json(response, 200, envelopeOf([], 9))],
   ];
 
-  test.each(faults)('goes on after %s', async (_, fault) => {
+  test.each(faults)('is retried after %s', async (_, fault) => {
     const time = virtualTime();
     const server = await startPlainServer((_request, response, before) =>
       before < 2 ? fault(response) : void response.end(page),
@@ -138,7 +138,7 @@ describe('a read', () => {
   test.each([
     ['does not come, by smaller ones', 500, {}, 1],
     ['is to be asked for later, by none', 503, { 'retry-after': '1' }, 4],
-  ])('is tried less where a page has another way; one that %s', async (_, status, headers, tries) => {
+  ])('is retried less if the caller has an alternative to the page: one that %s', async (_, status, headers, tries) => {
     const time = virtualTime();
     const server = await startPlainServer((_request, response) => json(response, status, {}, headers));
     const client = clientOf(server.url, { attempts: 4, clock: time.clock, sleep: time.sleep });
@@ -146,7 +146,7 @@ describe('a read', () => {
     expect(client.counters.requests).toBe(tries);
   });
 
-  test('that is refused for minutes says so once, before it gives up', async () => {
+  test('that is refused for minutes warns once before it gives up', async () => {
     const time = virtualTime();
     const server = await startPlainServer((_, response) => json(response, 429, {}, { 'retry-after': '20' }));
     const warnings: string[] = [];
@@ -161,7 +161,7 @@ describe('a read', () => {
     ]);
   });
 
-  test('goes on after a server that hangs', async () => {
+  test('is retried if the server hangs', async () => {
     const server = await startPlainServer((_, response, before) => void (before === 1 && response.end(page)));
     expect((await clientOf(server.url, { timeoutMs: 500 }).list('users')).total).toBe(1);
   });
@@ -172,7 +172,7 @@ describe('a read', () => {
     [404, { message: 'No query results' }, 2, /not found \(404\): No query results/],
     [422, { message: 'x', errors: { page: ['Too big.'] } }, 2, /refused \(422\): page: Too big\./],
     [400, { message: 'Bad.' }, 2, /refused \(400\): Bad\./],
-  ])('with the response %i ends at once', async (status, body, exitCode, message) => {
+  ])('with the response %i fails at once', async (status, body, exitCode, message) => {
     const server = await startPlainServer((_, response) => json(response, status, body));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error).toMatchObject({ exitCode });
@@ -181,7 +181,7 @@ describe('a read', () => {
     expect(server.received).toHaveLength(1);
   });
 
-  test('goes on after one 403 of a proxy, and after one amid pages of the same list', async () => {
+  test('is retried after a 403 of a proxy, and after one between pages of the same list', async () => {
     const server = await startPlainServer((_, response, before) => {
       if (before === 0) response.writeHead(403).end('<html>Access denied');
       else if (before === 2) json(response, 403, { message: 'No.' });
@@ -193,7 +193,7 @@ describe('a read', () => {
     expect(server.received).toHaveLength(4);
   });
 
-  test('refused with 403 twice is refused, also where the same list was given before', async () => {
+  test('that gets 403 twice is refused, even if the same list came before', async () => {
     const server = await startPlainServer((_, response, before) =>
       before === 0 ? void response.end(page) : json(response, 403, { message: 'No.' }),
     );
@@ -203,27 +203,27 @@ describe('a read', () => {
     expect(server.received).toHaveLength(3);
   });
 
-  test('that gets other words than a list reports them', async () => {
+  test('reports the message of a response that is not a list', async () => {
     const server = await startPlainServer((_, response) => json(response, 200, { message: 'Be right back.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error.message).toContain('the response is not a list: Be right back., tried 4 times');
   });
 
-  test('that fails to the end says how often and for how long it was tried', async () => {
+  test('that keeps failing reports how often and how long it was tried', async () => {
     const server = await startPlainServer((_, response) => json(response, 502, { message: 'Bad gateway.' }));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error).toMatchObject({ name: 'ServerFailed', exitCode: 4, status: 502 });
     expect(error.message).toMatch(/failed \(502\): Bad gateway\., tried 4 times in \d+\.\d s$/);
   });
 
-  test('of a web page says that this is not the API', async () => {
+  test('that gets a web page says that this is not the API', async () => {
     const server = await startPlainServer((_, response) => response.end('<!doctype html><title>Welcome'));
     const error = await failureOf(clientOf(server.url).list('users'));
     expect(error).toMatchObject({ name: 'NotTheApi', exitCode: 4 });
     expect(error.advice).toMatch(/base address/);
   });
 
-  test('that is redirected says where to, and goes there not even once', async () => {
+  test('that is redirected names the target and does not follow', async () => {
     const other = await startPlainServer((_, response) => response.end(page));
     const server = await startPlainServer((_, response) =>
       response.writeHead(302, { location: `${other.url}/login` }).end(),
@@ -233,7 +233,7 @@ describe('a read', () => {
     expect([server.received.length, other.received.length]).toEqual([1, 0]);
   });
 
-  test('of a body over the bound lets the caller ask for less', async () => {
+  test('with a body over the limit lets the caller request less', async () => {
     const server = await startPlainServer((_, response) => response.end(' '.repeat(5_000)));
     const error = await failureOf(clientOf(server.url, { maxBodyBytes: 4_000 }).list('users'));
     expect(error.name).toBe('PageTooLarge');
@@ -245,7 +245,7 @@ describe('a read', () => {
     { concurrency: 8, most: 16 },
     { concurrency: 16, most: 8 },
     { concurrency: 64, most: 2 },
-  ])('of a body is bounded so that $concurrency at once have at most 128 MiB', async ({ concurrency, most }) => {
+  ])('limits bodies so that $concurrency at once take at most 128 MiB', async ({ concurrency, most }) => {
     const length = most * 1_048_576 + 1;
     const server = await startPlainServer((_, response) => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': length }).flushHeaders();
@@ -255,7 +255,7 @@ describe('a read', () => {
     expect(most * concurrency).toBeLessThanOrEqual(128);
   });
 
-  test('stops with the reason when it is told to, while it waits for its next try', async () => {
+  test('can be aborted while it waits for its next try', async () => {
     const stop = new AbortController();
     const server = await startPlainServer((_, response) => {
       json(response, 503, {}, { 'retry-after': '30' });
@@ -277,7 +277,7 @@ describe('a read', () => {
   });
 });
 
-test('nothing listening ends within 30 s by default, and says what was tried', async () => {
+test('a read with nothing listening fails within 30 s by default, and says what was tried', async () => {
   const time = virtualTime();
   const address = await emptyAddress();
   const client = clientOf(address, { attempts: 100, clock: time.clock, sleep: time.sleep, random: () => 0.99 });
@@ -286,14 +286,14 @@ test('nothing listening ends within 30 s by default, and says what was tried', a
   expect(error).toMatchObject({ name: 'Unreachable', exitCode: 4 });
   expect(error.message).toMatch(/ECONNREFUSED.*tried \d+ times in \d+ s/);
   expect(error.message).toContain(address);
-  // A try may take another 8 s before it is known that nobody takes the connection.
+  // The last try may take another 8 s to fail.
   expect(time.clock.now() - started).toBeLessThan(22_000);
 });
 
 describe('a write', () => {
   const send = (client: Client) => client.updateUser(7, { first_name: 'Ada' });
 
-  test('A write is never retried by the transport', async () => {
+  test('is never retried by the transport', async () => {
     const faults: Answerer[] = [
       (_, response) => response.destroy(),
       (_, response) => response.writeHead(200, { 'content-length': 99 }).write('{"id"'),
@@ -317,10 +317,10 @@ describe('a write', () => {
       const server = await startPlainServer(fault);
       const client = clientOf(server.url, { timeoutMs: 500 });
       await failureOf(write(client));
-      // After a conflict a deletion is looked for, which is no write.
+      // After a conflict the client reads the user, which is not a write.
       expect(server.received.filter(({ method }) => method !== 'GET')).toHaveLength(1);
     };
-    // Side by side: those that are never answered take half a second each.
+    // In parallel, because each write without a response takes half a second.
     await Promise.all(faults.flatMap((fault) => writes.map((write) => tried(fault, write))));
   });
 
@@ -339,7 +339,7 @@ describe('a write', () => {
     ['a web page with 200', (_, response) => response.end('<html>')],
     ['a user who is another', (_, response) => response.end('{"data":{"id":8,"username":"other"}}')],
     ['a redirect to elsewhere', (_, response) => response.writeHead(302, { location: '/login' }).end()],
-  ])('with the response %s may have been done: exit 8, and the advice to look', async (_, answer) => {
+  ])('with the response %s has an unknown outcome: exit 8, and advice to read the user back', async (_, answer) => {
     const server = await startPlainServer(answer);
     const error = await failureOf(send(clientOf(server.url, { timeoutMs: 500 })));
     expect(error).toMatchObject({ name: 'WriteOutcomeUnknown', exitCode: 8 });
@@ -375,18 +375,18 @@ describe('a write', () => {
       (_, response) => response.writeHead(301, { location: 'https://x.test/' }).end(),
       { name: 'NotTheApi', exitCode: 4 },
     ],
-  ])('with the response %s was not done', async (_, answer, expected) => {
+  ])('with the response %s was not made', async (_, answer, expected) => {
     const server = await startPlainServer(answer);
     expect(await failureOf(send(clientOf(server.url)))).toMatchObject(expected);
   });
 
-  test('that nobody took is known not to have been sent', async () => {
+  test('whose connection was refused was not sent', async () => {
     const error = await failureOf(send(clientOf(await emptyAddress())));
     expect(error).toMatchObject({ name: 'Unreachable', exitCode: 4 });
     expect(error.message).toMatch(/nothing was sent$/);
   });
 
-  test('stopped after sending may have been done; stopped before, the reason is all there is', async () => {
+  test('aborted after sending has an unknown outcome, and aborted before only has its reason', async () => {
     const stop = new AbortController();
     const server = await startPlainServer(() => stop.abort(new Error('enough')));
     const client = clientOf(server.url);
@@ -395,13 +395,13 @@ describe('a write', () => {
     expect(server.received).toHaveLength(1);
   });
 
-  test('may answer 204 without a body', async () => {
+  test('may get 204 without a body', async () => {
     const server = await startPlainServer((_, response) => response.writeHead(204).end());
     expect(await send(clientOf(server.url))).toMatchObject({ status: 204, body: '' });
   });
 });
 
-test('the key is in no error, even where the server sends it back', async () => {
+test('no error contains the key, even if the server sends it back', async () => {
   const echoing: Answerer[] = [401, 404, 422, 500, 200].map((status) => (request, response) => {
     json(response, status, { success: false, message: `got ${request.headers.authorization}`, errors: [testKey] });
   });
@@ -418,7 +418,7 @@ test('the key is in no error, even where the server sends it back', async () => 
 });
 
 describe('a walk over every page', () => {
-  test('gives each record once, in pages as large as the server allows', async () => {
+  test('yields each record once, in the largest pages the server allows', async () => {
     const sandbox = await startSandbox({ users: 60 });
     sandbox.control.setBehaviour({ page_max: 25 });
     const client = clientOf(sandbox.url, { key: sandbox.key });
@@ -431,7 +431,7 @@ describe('a walk over every page', () => {
     expect(client.counters.requests).toBe(3);
   });
 
-  test('asks again for half of a page that is too large', async () => {
+  test('requests half of a page that is too large', async () => {
     const records = Array.from({ length: 20 }, (_, index) => ({ id: index + 1, text: 'x'.repeat(100) }));
     const server = await startPlainServer(({ url }, response) => {
       const query = new URL(url, 'http://x').searchParams;
@@ -446,7 +446,7 @@ describe('a walk over every page', () => {
     expect(seen).toEqual(records.map(({ id }) => id));
   });
 
-  test('warns where the number of records changed', async () => {
+  test('warns if the number of records changes', async () => {
     const server = await startPlainServer((_, response, before) =>
       json(response, 200, envelopeOf([{ id: before + 1 }], before + 1, 3, 30 + before)),
     );
@@ -457,7 +457,7 @@ describe('a walk over every page', () => {
   });
 });
 
-test('every fault of the sandbox in a row does not keep a read from its response', async () => {
+test('a read survives every fault of the sandbox in a row', async () => {
   const sandbox = await startSandbox();
   const faults: Fault[] = ['error_500', 'html', 'reset_before', 'reset_middle', 'truncated', 'empty_body'];
   sandbox.control.faultNext(faults.map((fault) => ({ fault })));

@@ -31,7 +31,7 @@ async function failureOf(answer: Answerer, options: Partial<HttpOptions> = {}): 
   return error as TransportError;
 }
 
-test('sends the key and the JSON headers, and gives status, headers, body and time', async () => {
+test('sends the key and JSON headers, and returns status, headers, body and time', async () => {
   const server = await startPlainServer((_, response) => response.writeHead(201, { 'x-one': 'two' }).end('{"a":1}'));
   const answer = await httpOf(server.url).send(get);
   expect(answer).toMatchObject({ status: 201, body: '{"a":1}' });
@@ -54,15 +54,18 @@ const encoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
   'deflate, gzip': (bytes) => zlib.gzipSync(zlib.deflateSync(bytes)),
 };
 
-test.each(Object.entries(encoders))('a body that comes as %s unasked is read', async (coding, encode) => {
-  const server = await startPlainServer((_, response) =>
-    response.writeHead(200, { 'content-encoding': coding }).end(encode(Buffer.from(`{"key":"${testKey}"}`))),
-  );
-  // The key is taken out of what was packed, too.
-  expect((await httpOf(server.url).send(get)).body).toBe('{"key":"****"}');
-});
+test.each(Object.entries(encoders))(
+  'a body that comes as %s without being requested is decoded',
+  async (coding, encode) => {
+    const server = await startPlainServer((_, response) =>
+      response.writeHead(200, { 'content-encoding': coding }).end(encode(Buffer.from(`{"key":"${testKey}"}`))),
+    );
+    // The key is removed from compressed bodies, too.
+    expect((await httpOf(server.url).send(get)).body).toBe('{"key":"****"}');
+  },
+);
 
-test('deflate is read without its wrapper, too, and an unknown coding or one cut short is no response', async () => {
+test('raw deflate is decoded; an unknown encoding or a truncated body is a protocol error', async () => {
   const as = (coding: string, bytes: Buffer) => (_: unknown, response: ServerResponse) =>
     response.writeHead(200, { 'content-encoding': coding }).end(bytes);
   const server = await startPlainServer(as('deflate', zlib.deflateRawSync('{}')));
@@ -72,18 +75,18 @@ test('deflate is read without its wrapper, too, and an unknown coding or one cut
   expect(await failureOf(as('gzip', cut))).toMatchObject({ fault: 'protocol' });
 });
 
-test('the bound of a body holds for what it unpacks to', async () => {
+test('the limit on a body applies to its decompressed size', async () => {
   const bomb: Answerer = (_, response) =>
     response.writeHead(200, { 'content-encoding': 'gzip' }).end(zlib.gzipSync(Buffer.alloc(2_000_000)));
   expect(await failureOf(bomb)).toMatchObject({ fault: 'too-large' });
 });
 
-test('a byte order mark is no part of the body', async () => {
+test('a byte order mark is not part of the body', async () => {
   const server = await startPlainServer((_, response) => response.end('\uFEFF{"a":1}'));
   expect((await httpOf(server.url).send(get)).body).toBe('{"a":1}');
 });
 
-test.each(['/panel', '/panel/', '/a/b'])('puts the path %s of the base address before every path', async (prefix) => {
+test.each(['/panel', '/panel/', '/a/b'])('the path %s of the base address precedes every path', async (prefix) => {
   const server = await startPlainServer((_, response) => response.end('{}'));
   const http = httpOf(`${server.url}${prefix}`);
   await http.send({ method: 'GET', path: '/api/v1/users?page=2' });
@@ -92,14 +95,14 @@ test.each(['/panel', '/panel/', '/a/b'])('puts the path %s of the base address b
   expect(http.address).toBe(`${server.url}${trimmed}`);
 });
 
-test('a redirect is a response, and nothing goes to where it points', async () => {
+test('a redirect is returned and not followed', async () => {
   const other = await startPlainServer((_, response) => response.end('{}'));
   const server = await startPlainServer((_, response) => response.writeHead(302, { location: other.url }).end());
   expect(await httpOf(server.url).send(get)).toMatchObject({ status: 302, headers: { location: other.url } });
   expect(other.received).toHaveLength(0);
 });
 
-test('reads keep their connection, a write gets one of its own', async () => {
+test('reads reuse a connection, and each write gets its own', async () => {
   const connections = new Set<unknown>();
   const server = await startPlainServer((_, response) => {
     connections.add(response.socket);
@@ -116,11 +119,11 @@ test('reads keep their connection, a write gets one of its own', async () => {
 test.each([
   ['announced', (): Answerer => (_, response) => response.writeHead(200, { 'content-length': 2_000_000 }).write('{')],
   ['sent piece by piece', (): Answerer => (_, response) => void response.write(Buffer.alloc(1_500_000))],
-])('a body over the bound, %s, ends the exchange', async (_, answerer) => {
+])('a body over the limit, %s, ends the exchange', async (_, answerer) => {
   expect(await failureOf(answerer())).toMatchObject({ fault: 'too-large', sent: true });
 });
 
-test('silence ends after the timeout, before the response and in its middle', async () => {
+test('a silent server ends with a timeout, before the response or within it', async () => {
   expect(await failureOf(() => {}, { timeoutMs: 40 })).toMatchObject({ fault: 'timeout', sent: true });
   const dripping: Answerer = (_, response) => {
     const timer = setInterval(() => response.write(' '), 5);
@@ -129,7 +132,7 @@ test('silence ends after the timeout, before the response and in its middle', as
   expect(await failureOf(dripping, { timeoutMs: 60 })).toMatchObject({ fault: 'timeout', sent: true });
 });
 
-test('a connection that breaks is distinguished from one that was never made', async () => {
+test('a broken connection is distinguished from one that was never made', async () => {
   expect(await failureOf((_, response) => response.destroy())).toMatchObject({ fault: 'reset', sent: true });
   const cut: Answerer = (_, response) => {
     response.writeHead(200, { 'content-length': 100 }).write('{"data":');
@@ -141,7 +144,7 @@ test('a connection that breaks is distinguished from one that was never made', a
   await expect(refused).rejects.toThrow(/refused \(ECONNREFUSED\)/);
 });
 
-test('a `100 Continue` that was not requested is named', async () => {
+test('an unrequested `100 Continue` is named', async () => {
   const early: Answerer = (_, response) => {
     response.writeContinue();
     response.end('{}');
@@ -151,13 +154,13 @@ test('a `100 Continue` that was not requested is named', async () => {
   expect(String(failure)).toContain('a response that was not requested, such as 100 Continue');
 });
 
-test('TLS on a port that speaks none is named', async () => {
+test('TLS to a port without TLS is named', async () => {
   const server = await startPlainServer((_, response) => response.end('{}'));
   const http = httpOf(server.url.replace('http:', 'https:'));
   await expect(http.send(get)).rejects.toMatchObject({ fault: 'tls', sent: false });
 });
 
-test('what may not begin any more when its connection stands is not sent, and that is certain', async () => {
+test('a request that may no longer begin once connected is certainly not sent', async () => {
   const server = await startPlainServer((_, response) => response.writeHead(200).end('{}'));
   const http = httpOf(server.url);
   const write = { method: 'PUT', path: '/api/v1/users/1', body: '{}' } as const;
@@ -167,7 +170,7 @@ test('what may not begin any more when its connection stands is not sent, and th
   expect(await http.send({ ...write, mayBegin: () => true })).toMatchObject({ status: 200 });
 });
 
-test('aborting gives the reason before sending, and says that it was sent afterwards', async () => {
+test('an abort before sending gives the reason, and one afterwards says that the request was sent', async () => {
   const reason = new Error('stopped by the test');
   const server = await startPlainServer(() => stop.abort(reason));
   const stop = new AbortController();
@@ -177,7 +180,7 @@ test('aborting gives the reason before sending, and says that it was sent afterw
   await expect(http.send(get, stop.signal)).rejects.toMatchObject({ fault: 'aborted', sent: true });
 });
 
-test('the key is in no error, whatever the server does with it', async () => {
+test('no error contains the key, whatever the server sends', async () => {
   const echoing: Answerer = ({ headers }, response) =>
     response.socket?.end(`HTTP/1.1 200 OK\r\n${headers.authorization}\r\n\r\n`);
   const error = await failureOf(echoing);

@@ -5,8 +5,8 @@ import type { Day } from '../../src/model/time.ts';
 
 const plain = (words: ListWords) => decodeURIComponent(listQuery(words));
 
-describe('a list is requested', () => {
-  test('with the names of the reference, sorts in their order', () => {
+describe('a list request', () => {
+  test('uses the names of the reference, and keeps the order of sorts', () => {
     const path = listPath('packages', {
       paginate: 50,
       page: 3,
@@ -28,22 +28,22 @@ describe('a list is requested', () => {
     expect(new URL(path, 'http://x').searchParams.get('filter[data->region]')).toBe('EU & more');
   });
 
-  test('without a question mark where nothing is given', () => {
+  test('has no question mark without options', () => {
     expect(listPath('emails', {})).toBe('/api/v1/emails');
   });
 
-  test('with flags as 0 and 1', () => {
+  test('writes flags as 0 and 1', () => {
     expect(plain({ filters: [{ key: 'is_subscribed', value: false }] })).toBe('filter[is_subscribed]=0');
   });
 
-  test('for days in either order of their parts', () => {
+  test('writes days in either order of their parts', () => {
     const [from, to] = ['2026-01-02', '2026-01-31'] as [Day, Day];
     expect(plain({ date: dateRange(from, to, 'iso') })).toBe('date=2026-01-02,2026-01-31');
     expect(plain({ date: dateRange(from, to, 'dmy') })).toBe('date=02-01-2026,31-01-2026');
   });
 });
 
-describe('an option that the resource does not have', () => {
+describe('checked list options', () => {
   const adviceFor = (name: ResourceName, words: ListWords): string => {
     try {
       checkedListOptions(name, words);
@@ -68,11 +68,11 @@ describe('an option that the resource does not have', () => {
     ['users', { page: 0 }, /above 0/],
     ['users', { paginate: 1.5 }, /above 0/],
     ['users', { include: ['orders', 'orders'] }, /given twice/],
-  ])('of %s %j is refused with what is near', (name, words, expected) => {
+  ])('refuse invalid options of %s with advice: %j', (name, words, expected) => {
     expect(adviceFor(name, words)).toMatch(expected);
   });
 
-  test('is not made of what is allowed: presets, both date orders, random, nested keys', () => {
+  test('accept presets, both date orders, random and nested keys', () => {
     const words: ListWords = {
       filters: [{ key: 'data->a->b', value: 1 }],
       sorts: [{ key: 'name', direction: 'random' }],

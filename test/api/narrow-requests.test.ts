@@ -16,17 +16,17 @@ interface Host {
   readonly total: number;
   readonly bad?: readonly number[];
   readonly most?: number;
-  /** What it says where the request fails; another failure for one of them, by its name in `asked`. */
+  /** Failures of single requests, by their name in `asked`. */
   readonly failures?: Readonly<Record<string, Error>>;
-  /** Records on each page, whatever is requested. */
+  /** Records per page, whatever size is requested. */
   readonly always?: number;
-  /** Times that a page fails before it comes. */
+  /** How often a page fails before it comes. */
   readonly moods?: Map<string, number>;
 }
 
 const tooLarge = (name: string): Error => new ServerFailed(`${name} failed`, 500, { smallerMayHelp: true });
 
-/** A list whose records have their places as ids. `asked` names requests as `page×size`, with `!` for each try that is allowed. */
+/** A list whose records have their place as id. `asked` names requests as `page×size`, with a `!` per allowed try. */
 function listOf({ total, bad = [], most = Infinity, failures = {}, always, moods = new Map() }: Host) {
   const asked: string[] = [];
   const ask: RequestPage = (page, requested, patience) => {
@@ -59,8 +59,8 @@ async function read(host: Host, page: number, size: number, reach = new Reach())
 
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 
-describe('a page that a host cannot make', () => {
-  test('is halved from the end until its parts come, and what failed is requested once more before it counts as too large', async () => {
+describe('a page that the server cannot deliver', () => {
+  test('is halved from the end until its parts come, and is requested again before it counts as too large', async () => {
     const { asked, reach, page, parts } = await read({ total: 40, most: 5 }, 2, 16);
     expect(asked).toBe('2×16 1×1! 4×8! 8×4! 7×4! 4×8! 6×4! 5×4!');
     expect(parts).toEqual([upTo(32, 29), upTo(28, 25), upTo(24, 21), upTo(20, 17)]);
@@ -69,45 +69,45 @@ describe('a page that a host cannot make', () => {
     expect(reach).toMatchObject({ size: 4, fails: 8, lasting: true, failuresLeft: 199 });
   });
 
-  test('is read in small pages from the start once the host has shown what it can', async () => {
+  test('is read in small pages from the start once the server has shown which size works', async () => {
     const reach = new Reach();
     await read({ total: 16, most: 5 }, 1, 16, reach);
     expect((await read({ total: 16, most: 5 }, 1, 16, reach)).asked).toBe('4×4! 3×4! 2×4! 1×4!');
-    // The largest that it can make.
+    // The largest size that works.
     expect((await read({ total: 16, most: 5 }, 1, 4, reach)).asked).toBe('1×4!!');
   });
 
-  test('is neither requested nor judged whole where the host has shown that it cannot make it', async () => {
+  test('is neither requested nor judged as a whole if its size is known to fail', async () => {
     const reach = new Reach();
     reach.size = 12;
     expect((await read({ total: 40, most: 13 }, 1, 16, reach)).asked).toBe('2×8! 1×8!');
     expect(reach.size).toBe(12);
   });
 
-  test('that the list does not fill has its list judged as well', async () => {
+  test('that the list does not fill is judged, too', async () => {
     const { asked, reach } = await read({ total: 11, most: 3 }, 1, 16);
     expect(asked).toBe('1×16 1×1! 2×8! 2×6! 4×3! 3×3! 2×6! 2×3! 1×3!');
     expect(reach.size).toBe(3);
   });
 
-  test('and that is not more than half full says nothing of sizes', async () => {
+  test('that is at most half full does not limit the page size', async () => {
     const failures = { '2×16': tooLarge('2×16') };
     expect((await read({ total: 24, failures }, 2, 16)).reach.size).toBe(Infinity);
     expect((await read({ total: 25, failures }, 2, 16)).reach.size).toBe(5);
-    // Nor does a part of one: the list ends with the first of its four places.
+    // Nor does such a part: the list ends with the first of its four places.
     const parts = Object.fromEntries(['1×32', '2×15', '4×8', '8×4'].map((name) => [name, tooLarge(name)]));
     const { asked, reach } = await read({ total: 29, failures: parts }, 1, 32);
     expect(asked.split(' ').filter((each) => each === '8×4!')).toHaveLength(1);
     expect(reach.size).toBe(4);
   });
 
-  test('of one record is tried again, and says nothing of sizes', async () => {
+  test('of one record is requested again, and does not limit the page size', async () => {
     const { asked, reach } = await read({ total: 5, moods: new Map([['3×1', 1]]) }, 3, 1);
     expect(asked).toBe('3×1 1×1! 3×1!!');
     expect(reach).toEqual(new Reach());
   });
 
-  test('has its list judged by what failed on a part of it, once every record of that part came', async () => {
+  test('is judged by a part that failed, once all records of that part came', async () => {
     const moods = new Map([
       ['1×16', 2],
       ['2×8', 1],
@@ -117,30 +117,30 @@ describe('a page that a host cannot make', () => {
     expect(reach).toMatchObject({ size: 8, fails: 16, lasting: true, failuresLeft: 199 });
   });
 
-  test('says nothing of the size where the host only had a bad moment', async () => {
+  test('does not limit the page size if the failure was temporary', async () => {
     const { asked, reach } = await read({ total: 16, moods: new Map([['1×16', 1]]) }, 1, 16);
     expect(asked).toBe('1×16 1×1! 2×8! 1×8! 1×16!');
     expect(reach).toMatchObject({ size: Infinity, fails: Infinity, lasting: false, failuresLeft: 200 });
   });
 
-  test('that holds a record which cannot be read is not taken for too large; the record is tried twice', async () => {
+  test('with an unreadable record is not too large; the record is tried twice', async () => {
     const { asked, reach, page, parts } = await read({ total: 20, bad: [18] }, 2, 16);
     expect(asked).toBe('2×16 1×1! 3×8! 6×4! 10×2! 9×2! 18×1!! 17×1!!');
     expect(parts).toEqual([[19, 20], [17]]);
     expect(page.unreadable).toEqual([{ first: 18, last: 18, problem: '18×1 failed' }]);
     expect(reach).toMatchObject({ size: Infinity, fails: Infinity, lasting: true });
-    // Now it is tried twice as a whole, too.
+    // From now on whole pages are tried twice, too.
     expect((await read({ total: 20, bad: [18] }, 2, 16, reach)).asked).toMatch(/^2×16!! 1×1! /);
   });
 
-  test('of which no record comes is one part without records', async () => {
+  test('without readable records has one part without records', async () => {
     const { asked, page, parts } = await read({ total: 16, bad: [1, 2] }, 1, 2);
     expect(asked).toBe('1×2 1×1! 3×1! 2×1!! 1×1!!');
     expect(parts).toEqual([[]]);
     expect(page.unreadable?.map(({ first }) => first)).toEqual([2, 1]);
   });
 
-  test('beyond the bound of failures is left as it is, as one stretch', async () => {
+  test('beyond the limit of failures is reported as one unread range', async () => {
     const reach = new Reach();
     reach.failuresLeft = 1;
     const { asked, page } = await read({ total: 16, bad: [10] }, 1, 16, reach);
@@ -153,14 +153,14 @@ describe('a page that a host cannot make', () => {
     ['1×16', '1×16'],
     ['1×1', '1×16 1×1!'],
     ['2×8', '1×16 1×1! 2×8!'],
-  ])('is given up where the key is refused at %s', async (at, requests) => {
+  ])('is abandoned if the key is refused at %s', async (at, requests) => {
     const refused = new KeyRefused('401', 401);
     const { ask, asked } = listOf({ total: 16, most: 5, failures: { [at]: refused } });
     await expect(readPage(readingRecords(ask), 1, 16, new Reach())).rejects.toBe(refused);
     expect(asked.join(' ')).toBe(requests);
   });
 
-  test('is given up where the key is refused when its size is judged', async () => {
+  test('is abandoned if the key is refused while its size is judged', async () => {
     const refused = new KeyRefused('401', 401);
     const { ask } = listOf({ total: 16, most: 5 });
     let times = 0;
@@ -169,7 +169,7 @@ describe('a page that a host cannot make', () => {
     await expect(readPage(readingRecords(refusing), 1, 16, new Reach())).rejects.toBe(refused);
   });
 
-  test('is refused where smaller pages come in another size, with what the whole page said first', async () => {
+  test('is refused with the first failure if smaller pages come in another size', async () => {
     const { ask } = listOf({ total: 400, always: 15, failures: { '1×16': tooLarge('1×16') } });
     await expect(readPage(readingRecords(ask), 1, 16, new Reach())).rejects.toThrow('1×16 failed');
     const reach = new Reach();
@@ -179,7 +179,7 @@ describe('a page that a host cannot make', () => {
   });
 });
 
-/** The list as one whose server fails behind its end. */
+/** The list, if the server fails beyond its end. */
 function failingBehind(ask: RequestPage, end: number, said: number): RequestPage {
   return async (page, size, patience) => {
     const got = await ask(page, size, patience);
@@ -188,7 +188,7 @@ function failingBehind(ask: RequestPage, end: number, said: number): RequestPage
   };
 }
 
-describe('the end of a list that fails behind it', () => {
+describe('the end of a list that fails beyond it', () => {
   const stale = (most: number, failures: Readonly<Record<string, Error>> = {}) => {
     const { ask, asked } = listOf({ total: 20, most, failures });
     const saying: RequestPage = async (...request) => ({ ...(await ask(...request)), total: 17 });
@@ -197,7 +197,7 @@ describe('the end of a list that fails behind it', () => {
     return { asked, page: () => readPage(readingRecords(saying), 2, 16, reach) };
   };
 
-  test('is looked for from the total on, which may be out of date', async () => {
+  test('is searched from the total on, because the total may be stale', async () => {
     const { asked, page } = stale(4);
     const { records, lastPage } = await page();
     expect(records.map(({ id }) => id)).toEqual([17, 18, 19, 20]);
@@ -205,7 +205,7 @@ describe('the end of a list that fails behind it', () => {
     expect(asked.join(' ')).toBe('8×4! 5×4! 6×4! 5×4!');
   });
 
-  test('makes no part of the pages without records that were requested behind it', async () => {
+  test('leaves out pages without records that were requested beyond it', async () => {
     const reach = new Reach();
     reach.size = 4;
     expect(await read({ total: 20 }, 2, 16, reach)).toMatchObject({
@@ -218,7 +218,7 @@ describe('the end of a list that fails behind it', () => {
     { total: 20, said: 17, page: 2, size: 16, most: 4, shown: [17, 18, 19, 20] },
     { total: 30, said: 30, page: 2, size: 20, most: 16, shown: upTo(30, 21) },
   ])(
-    'costs few requests where all of them fail behind it, none of which counts as a failure of the list: $said of $total said',
+    'is found with few requests that do not count as failures: total $said of $total',
     async ({ total, said, page, size, most, shown }) => {
       const { ask, asked } = listOf({ total });
       const reach = new Reach();
@@ -231,11 +231,11 @@ describe('the end of a list that fails behind it', () => {
     },
   );
 
-  test('holds no record that could be called unreadable, also where it was there when it was requested', async () => {
+  test('does not count records as unreadable that were deleted meanwhile', async () => {
     let total = 20;
     const shrinking: RequestPage = (page, size, patience) => {
       const { ask } = listOf({ total, bad: [18, 20] });
-      // Whoever deletes them does so once the last one was requested by itself.
+      // The last record disappears once it was requested alone.
       if (page === 20 && size === 1) total = 18;
       return ask(page, size, patience);
     };
@@ -243,27 +243,27 @@ describe('the end of a list that fails behind it', () => {
     expect(unreadable?.map(({ first, last }) => [first, last])).toEqual([[18, 18]]);
   });
 
-  test('is taken from the total where pages come in another size', async () => {
+  test('is taken from the total if pages come in another size', async () => {
     const { ask, asked } = listOf({ total: 400, always: 15, failures: { '1×16': tooLarge('1×16') } });
     const saying: RequestPage = async (...request) => ({ ...(await ask(...request)), total: 5 });
     await expect(readPage(readingRecords(saying), 1, 16, new Reach())).rejects.toThrow('1×16 failed');
     expect(asked.join(' ')).toBe('1×16 1×1! 1×8! 2×3!');
   });
 
-  test('is looked for in smaller pages where one fails', async () => {
+  test('is searched in smaller pages if one fails', async () => {
     const { asked, page } = stale(4, { '5×4': tooLarge('5×4') });
     expect((await page()).records.map(({ id }) => id)).toEqual([17, 18, 19, 20]);
     expect(asked.join(' ')).toContain('5×4! 9×2! 10×2! 11×2!');
   });
 
-  test('is not looked for any further where the key is refused', async () => {
+  test('is not searched further if the key is refused', async () => {
     const refused = new KeyRefused('401', 401);
     const { page } = stale(4, { '6×4': refused });
     await expect(page()).rejects.toBe(refused);
   });
 });
 
-describe('records that cannot be read', () => {
+describe('unreadable records', () => {
   const at = (first: number, last = first) => ({ first, last, problem: `the server failed at ${first}` });
 
   test.each([
@@ -277,7 +277,7 @@ describe('records that cannot be read', () => {
       [6, 5, 4, 3, 2, 1].map((each) => at(each)),
       '6 records cannot be read, numbers 1, 2, 3, 4, 5, … of the list: the server failed at 1',
     ],
-  ])('are named by their places in order, the first five of them', (unreadable, words) => {
+  ])('are named by place and in order, the first five of them', (unreadable, words) => {
     expect(describeUnreadable(unreadable)).toBe(words);
   });
 });
@@ -297,7 +297,7 @@ describe('a walk over the pages of a list', () => {
     return { ids, warned, failure };
   }
 
-  test('goes from the first page to the last, and requests no other', async () => {
+  test('requests each page once, from the first to the last', async () => {
     const { ask, asked } = listOf({ total: 25 });
     expect(await walked(ask)).toEqual({ ids: upTo(25), warned: [], failure: undefined });
     expect(asked.join(' ')).toBe('1×10 2×10 3×10');
@@ -306,20 +306,20 @@ describe('a walk over the pages of a list', () => {
     expect(asked.join(' ')).toBe('3×10');
   });
 
-  test('goes on in the size that the server gives', async () => {
+  test('continues in the page size that the server uses', async () => {
     const { ask, asked } = listOf({ total: 25, always: 15 });
     expect((await walked(ask, 1, 100)).ids).toEqual(upTo(25));
     expect(asked.join(' ')).toBe('1×100 2×15');
   });
 
-  test('ends at an empty page, whatever the server says that the last one is', async () => {
+  test('ends at an empty page, whatever the last page is said to be', async () => {
     const { ask, asked } = listOf({ total: 20 });
     const saying: RequestPage = async (...request) => ({ ...(await ask(...request)), lastPage: 9 });
     expect((await walked(saying)).ids).toEqual(upTo(20));
     expect(asked.join(' ')).toBe('1×10 2×10 3×10');
   });
 
-  test('gives each record once by its id, and one without an id as often as it comes', async () => {
+  test('yields each id once, and records without an id as often as they come', async () => {
     const { ask } = listOf({ total: 20 });
     const sliding: RequestPage = async (page, ...rest) => {
       const got = await ask(page, ...rest);
@@ -330,7 +330,7 @@ describe('a walk over the pages of a list', () => {
     expect((await walked(sliding)).ids).toEqual([null, undefined, 5, null, undefined, 6]);
   });
 
-  test('warns once where the number of records changes', async () => {
+  test('warns once if the number of records changes', async () => {
     let total = 40;
     const growing: RequestPage = async (...request) => listOf({ total: total++ }).ask(...request);
     const { warned } = await walked(growing);
@@ -338,7 +338,7 @@ describe('a walk over the pages of a list', () => {
     expect(warned).toEqual([{ resource: 'users', before: 40, now: 41, message }]);
   });
 
-  test('ends with what is missing, after all other records', async () => {
+  test('ends with an error that names missing records, after all others', async () => {
     const { ask } = listOf({ total: 30, bad: [7, 22] });
     const { ids, failure } = await walked(ask);
     expect(ids).toEqual(upTo(30).filter((id) => id !== 7 && id !== 22));
@@ -349,14 +349,14 @@ describe('a walk over the pages of a list', () => {
     });
   });
 
-  test('goes on behind a page of which nothing can be read', async () => {
+  test('continues after a page without readable records', async () => {
     const { ask } = listOf({ total: 6, bad: [3, 4] });
     const { ids, failure } = await walked(ask, 1, 2);
     expect(ids).toEqual([1, 2, 5, 6]);
     expect(failure).toBeInstanceOf(IncompleteError);
   });
 
-  test('whose server is lost is incomplete behind the first page, and unreachable before', async () => {
+  test('that loses the server is incomplete after the first page, and unreachable before', async () => {
     const lost = new Unreachable('no server');
     const behind = await walked(listOf({ total: 30, failures: { '2×10': lost } }).ask);
     expect(behind.ids).toEqual(upTo(10));

@@ -6,15 +6,15 @@ import { type RequestPage, countOf, Reach, readingRecords, readPage } from '../.
 
 interface Host {
   readonly total: number;
-  /** What it says that the total is; a total may be out of date. */
+  /** The total that the server reports, which may be stale. */
   readonly says?: number;
-  /** Places of records that cannot be read, from 1. */
+  /** Places of unreadable records, from 1. */
   readonly bad: readonly number[];
-  /** Records on the largest page that it can make. */
+  /** The largest page that the server can deliver. */
   readonly most: number;
 }
 
-/** A list whose records have their places as ids, and what was asked of it. */
+/** A list whose records have their place as id, and the requests for it. */
 function listOf({ total, says = total, bad, most }: Host): { readonly ask: RequestPage; readonly asked: string[] } {
   const asked: string[] = [];
   const ask: RequestPage = async (page, size) => {
@@ -40,7 +40,7 @@ async function pagesOf(host: Host, size: number, reach = new Reach()): Promise<{
   return { pages, asked };
 }
 
-describe('pages that a host cannot make', () => {
+describe('pages that the server cannot deliver', () => {
   const hosts = record({
     total: integer({ min: 1, max: 400 }),
     size: integer({ min: 2, max: 150 }),
@@ -48,7 +48,7 @@ describe('pages that a host cannot make', () => {
     drawn: uniqueArray(integer({ min: 1, max: 400 }), { maxLength: 6 }),
   });
 
-  test('are read down to the records that cannot be: all others come, in their order, each once', async () => {
+  test('are split down to the unreadable records, and all others come once and in order', async () => {
     await assert(
       asyncProperty(hosts, async ({ total, size, most, drawn }) => {
         const bad = drawn.filter((place) => place <= total);
@@ -65,11 +65,11 @@ describe('pages that a host cannot make', () => {
           bad: unreadable.map(({ first }) => first).sort((x, y) => x - y),
           count: countOf(unreadable),
           totals: [...new Set(pages.map((page) => page.total))],
-          // A record that cannot be read is no reason to ask for smaller pages.
+          // An unreadable record is no reason for smaller pages.
           isSizeRight: most >= size ? reach.size === Infinity : reach.size >= Math.ceil(most / 2),
         };
         const whole = { records: good, bad: bad.toSorted((x, y) => x - y), count: bad.length, totals: [total] };
-        // Where neither the first record comes nor the one behind the page, it is the list that fails.
+        // If neither the first record nor the page beyond the end comes, the list itself fails.
         const nothing = { records: [], bad: [], count: 0, totals: [] };
         const isLost = asked.length === 0 && bad.includes(1);
         expect(shown).toEqual({ ...(isLost ? nothing : whole), isSizeRight: true });
@@ -78,7 +78,7 @@ describe('pages that a host cannot make', () => {
     );
   });
 
-  test('show every record, though the total that the server says is out of date', async () => {
+  test('show every record, even if the total is stale', async () => {
     const stale = record({ total: integer({ min: 1, max: 60 }), more: integer({ min: -30, max: 30 }) });
     await assert(
       asyncProperty(stale, constantFrom(1, 2, 7), constantFrom(Infinity, 3), async ({ total, more }, most, size) => {
@@ -92,7 +92,7 @@ describe('pages that a host cannot make', () => {
     );
   });
 
-  test('of which no record can be read are said to hold them, also where smaller ones were requested from the start', async () => {
+  test('without readable records are reported as such, even if smaller ones were requested from the start', async () => {
     const bad = Array.from({ length: 10 }, (_, at) => 11 + at);
     const reach = new Reach();
     reach.size = 5;
@@ -104,7 +104,7 @@ describe('pages that a host cannot make', () => {
     await expect(readPage(readingRecords(lost), 2, 10, reach)).rejects.toThrow(ServerFailed);
   });
 
-  test('do not hold what is behind the end of the list, where the server fails there', async () => {
+  test('do not hold what is beyond the end of the list, if the server fails there', async () => {
     const { ask } = listOf({ total: 15, bad: [], most: Infinity });
     const failing: RequestPage = (page, size) =>
       (page - 1) * size < 15 ? ask(page, size) : Promise.reject(new ServerFailed('no', 500, { smallerMayHelp: true }));
@@ -115,14 +115,14 @@ describe('pages that a host cannot make', () => {
     expect(page.unreadable).toEqual([]);
   });
 
-  test('cost about 3 log2(size) requests for each record that cannot be read', async () => {
+  test('cost about 3 log2(size) requests per unreadable record', async () => {
     for (const size of [1_000, 100, 15]) {
       const { asked } = await pagesOf({ total: 10_000, bad: [5_432], most: Infinity }, size);
       expect(asked.length - 10_000 / size).toBeLessThanOrEqual(3 * Math.ceil(Math.log2(size)) + 3);
     }
   });
 
-  test('end at a bound where much cannot be read, and what is left is reported by its stretch', async () => {
+  test('are split up to a limit of failures, and the rest is reported as ranges', async () => {
     const bad = Array.from({ length: 3_000 }, (_, at) => 1_001 + at);
     const { pages, asked } = await pagesOf({ total: 5_000, bad, most: Infinity }, 500);
     expect(countOf(pages.flatMap((page) => page.unreadable ?? []))).toBe(3_000);
@@ -130,7 +130,7 @@ describe('pages that a host cannot make', () => {
     expect(asked.length).toBeLessThan(300);
   });
 
-  test('are not halved where the list itself fails', async () => {
+  test('are not split if the list itself fails', async () => {
     const { ask, asked } = listOf({ total: 0, bad: [], most: -1 });
     await expect(readPage(readingRecords(ask), 1, 1_000, new Reach())).rejects.toThrow('page 1 of 1000 failed');
     expect(asked).toEqual(['1x1000', '1x1', '1001x1']);

@@ -24,19 +24,19 @@ async function use(gate: Gate, outcome: Outcome, times = 1): Promise<void> {
   for (let count = 0; count < times; count += 1) (await gate.enter()).leave(outcome);
 }
 
-describe('a limit of 20 a second, announced or not', () => {
+describe('a limit of 20 per second', () => {
   const windows: Window[] = ['from the first request', 'by the clock', 'sliding', 'bucket'];
   const headers: Headers[] = ['quota and wait', 'wait', 'none'];
   const cases = windows.flatMap((window) => headers.map((each) => [window, each] as const));
 
-  test.each(cases)('counted %s, with headers: %s, is used to 80 % and overrun a little', async (window, each) => {
+  test.each(cases)('counted %s, with headers: %s, is used to 80 % with few refusals', async (window, each) => {
     const spent = await spend({ limit: 20, windowMs: 1_000, window, headers: each, latencyMs: 10 }, 800);
     expect(spent.refused).toBeLessThanOrEqual(each === 'none' ? 0.15 : 0.06);
     expect(spent.used).toBeGreaterThanOrEqual(0.8);
   });
 });
 
-test('a limit of 60 a minute costs the first minute nothing, and each minute after that one refusal', async () => {
+test('a limit of 60 per minute is free in the first minute, and refuses about one request in each further one', async () => {
   const server = { limit: 60, windowMs: 60_000, window: 'from the first request', latencyMs: 20 } as const;
   const short = await spend({ ...server, headers: 'quota and wait' }, 50);
   expect(short.refused).toBe(0);
@@ -47,40 +47,37 @@ test('a limit of 60 a minute costs the first minute nothing, and each minute aft
   expect(long.limit).toEqual({ limit: 60 });
 });
 
-test('a bucket that fills by one a second and asks to wait for a second is no reason to ask each second', async () => {
+test('a bucket that refills one per second and asks to wait a second is not polled every second', async () => {
   const spent = await spend({ limit: 60, windowMs: 60_000, window: 'bucket', headers: 'wait', latencyMs: 20 }, 300);
   expect(spent.refused).toBeLessThan(0.2);
   expect(spent.used).toBeGreaterThan(0.9);
 });
 
-test('a server that refuses everything and names no wait is asked less and less often', async () => {
+test('a server that refuses everything without naming a wait gets fewer and fewer requests', async () => {
   const { gate, time } = gateOf();
   const started = time.clock.now();
   await time.run(use(gate, refused({}), 20));
   expect(time.clock.now() - started).toBeGreaterThan(6 * 60_000);
 });
 
-test.each([-hourMs, hourMs])(
-  'a clock that is set by %i ms meanwhile makes nobody wait longer or shorter',
-  async (ms) => {
-    const time = virtualTime();
-    let setBy = 0;
-    const clock = { now: () => time.clock.now() + setBy };
-    const { gate } = gateOf({ requestsPerSecond: 0.5, clock, elapsed: () => time.clock.now(), sleep: time.sleep });
-    const waitedFor = async (outcome: Outcome): Promise<number> => {
-      const started = time.clock.now();
-      await time.run(use(gate, outcome));
-      return time.clock.now() - started;
-    };
-    await waitedFor(good);
-    setBy = ms;
-    expect(await waitedFor(refused({ 'retry-after': '7' }))).toBe(2_000);
-    setBy = 0;
-    expect(await waitedFor(good)).toBe(7_000);
-  },
-);
+test.each([-hourMs, hourMs])('a clock that is set by %i ms does not change waits', async (ms) => {
+  const time = virtualTime();
+  let setBy = 0;
+  const clock = { now: () => time.clock.now() + setBy };
+  const { gate } = gateOf({ requestsPerSecond: 0.5, clock, elapsed: () => time.clock.now(), sleep: time.sleep });
+  const waitedFor = async (outcome: Outcome): Promise<number> => {
+    const started = time.clock.now();
+    await time.run(use(gate, outcome));
+    return time.clock.now() - started;
+  };
+  await waitedFor(good);
+  setBy = ms;
+  expect(await waitedFor(refused({ 'retry-after': '7' }))).toBe(2_000);
+  setBy = 0;
+  expect(await waitedFor(good)).toBe(7_000);
+});
 
-test('lets no more through at once than was requested, and grows to that by one for some good responses', async () => {
+test('concurrency grows by one per few good responses, up to the configured limit', async () => {
   const { gate } = gateOf({ concurrency: 4 });
   expect(gate.allowed()).toBe(2);
   await use(gate, good, 100);
@@ -101,19 +98,16 @@ test.each([
   ['429', refused({ 'retry-after': '1' })],
   ['503', { kind: 'response', status: 503, headers: {} }],
   ['a timeout', { kind: 'timeout' }],
-] satisfies [string, Outcome][])(
-  '%s halves what is let through at once, once for all that were under way',
-  async (_, outcome) => {
-    const { gate } = gateOf();
-    await use(gate, good, 100);
-    expect(gate.allowed()).toBe(8);
-    const passes = await Promise.all(Array.from({ length: 8 }, () => gate.enter()));
-    for (const pass of passes) pass.leave(outcome);
-    expect(gate.allowed()).toBe(4);
-  },
-);
+] satisfies [string, Outcome][])('%s halves the concurrency, once for all requests under way', async (_, outcome) => {
+  const { gate } = gateOf();
+  await use(gate, good, 100);
+  expect(gate.allowed()).toBe(8);
+  const passes = await Promise.all(Array.from({ length: 8 }, () => gate.enter()));
+  for (const pass of passes) pass.leave(outcome);
+  expect(gate.allowed()).toBe(4);
+});
 
-test('nobody passes while the server has asked to wait', async () => {
+test('no request passes during a wait that the server asked for', async () => {
   const { gate, time } = gateOf();
   const started = time.clock.now();
   await use(gate, refused({ 'retry-after': '7' }));
@@ -121,7 +115,7 @@ test('nobody passes while the server has asked to wait', async () => {
   expect(time.clock.now() - started).toBe(7_000);
 });
 
-test('one 503 holds up nobody else, a second in a row does', async () => {
+test('one 503 does not delay others, but a second in a row does', async () => {
   const { gate, time } = gateOf();
   const down: Outcome = { kind: 'response', status: 503, headers: { 'retry-after': '5' } };
   const started = time.clock.now();
@@ -134,7 +128,7 @@ test('one 503 holds up nobody else, a second in a row does', async () => {
   expect(time.clock.now() - started).toBe(5_000);
 });
 
-test('a refusal while most of the announced limit is left says nothing of the limit', async () => {
+test('a refusal with most of the announced limit left does not change the limit', async () => {
   const { gate, time } = gateOf();
   const quota = { 'x-ratelimit-limit': '600', 'x-ratelimit-remaining': '590' };
   await time.run(use(gate, { kind: 'response', status: 200, headers: quota }, 10));
@@ -143,13 +137,13 @@ test('a refusal while most of the announced limit is left says nothing of the li
   expect(gate.limit()).toEqual({ limit: 600 });
 });
 
-test('a wait that is longer than anybody will wait is reported at once', async () => {
+test('a wait beyond the maximum is reported at once', async () => {
   const { gate } = gateOf({ maxWaitMs: 60_000 });
   await use(gate, refused({ 'retry-after': '3600' }));
   await expect(gate.enter()).rejects.toBeInstanceOf(ClosedForLong);
 });
 
-describe('a wait beyond all reason closes nothing for longer than an hour', () => {
+describe('an absurd wait blocks requests for at most an hour', () => {
   test.each([
     ['a refusal that names it', refused({ 'retry-after': '1000000000000' }), [3_600_000]],
     ['a refusal that names the year 9999', refused({ 'retry-after': 'Fri, 31 Dec 9999 23:59:59 GMT' }), [3_600_000]],
@@ -170,14 +164,14 @@ describe('a wait beyond all reason closes nothing for longer than an hour', () =
   });
 });
 
-test('a rate of our own is kept evenly', async () => {
+test('a configured rate is kept evenly', async () => {
   const { gate, time } = gateOf({ requestsPerSecond: 5 });
   const started = time.clock.now();
   await time.run(use(gate, good, 21));
   expect(time.clock.now() - started).toBe(4_000);
 });
 
-test('whoever stops waiting leaves the queue with the reason, and lets the others go on', async () => {
+test('an aborted wait leaves the queue with its reason, and others continue', async () => {
   const { gate, time } = gateOf({ concurrency: 1 });
   const first = await gate.enter();
   const stop = new AbortController();
@@ -190,8 +184,8 @@ test('whoever stops waiting leaves the queue with the reason, and lets the other
   await expect(gate.enter(stop.signal)).rejects.toThrow('enough');
 });
 
-describe('a limit that is kept for several machines', () => {
-  test('is waited for before the limit of this one, and learns of refusals that name a wait', async () => {
+describe('a limit shared by several machines', () => {
+  test('is waited for first, and is told of refusals that name a wait', async () => {
     const waits = [0, 5_000, 400_000];
     const told: number[] = [];
     const budget = { next: async () => waits.shift() ?? 0, refused: (ms: number) => void told.push(ms) };
@@ -205,7 +199,7 @@ describe('a limit that is kept for several machines', () => {
     expect(told).toEqual([7_000]);
   });
 
-  test('keeps nobody who stops, though the store does not answer', async () => {
+  test('does not block an abort, even if its store does not respond', async () => {
     const { gate } = gateOf({ budget: { next: () => new Promise<number>(() => {}), refused: () => {} } });
     const stop = new AbortController();
     const entering = gate.enter(stop.signal);

@@ -4,13 +4,13 @@ import { bodyScrubber } from '../../src/api/redact.ts';
 const key = 'sk_live_4f9a8c7b6d5e';
 const { scrub, isClean } = bodyScrubber(key);
 
-/** A list whose text of that length ends just before `rest`. */
+/** A list with a text that ends at the given length, just before `rest`. */
 function bodyOf(length: number, rest: string): string {
   const before = '{"data":[{"id":1,"note":"';
   return `${before}${'x'.repeat(length - before.length)}${rest}","first_name":"Ann","last_name":"Lee"}]}`;
 }
 
-// Around where a long body is cut into pieces.
+// Around the place where a long body is cut into pieces.
 const lengths = Array.from({ length: 200 }, (_, at) => 49_900 + at);
 
 test.each([
@@ -21,7 +21,7 @@ test.each([
   ['a field called a password', '","password":"k3Xw9q'],
   ['a field called a password, in JSON that is text', String.raw`{\"user_password\": \"k3Xw9q\"}`],
   ['a list of passwords behind an empty one', '","password":["","k3Xw9q"],"more":"'],
-])('%s is noticed wherever it stands in a long body', (_, written) => {
+])('%s is noticed anywhere in a long body', (_, written) => {
   for (const length of lengths) {
     const body = bodyOf(length, written);
     expect(isClean(Buffer.from(body)), `behind ${length} bytes`).toBe(false);
@@ -29,7 +29,7 @@ test.each([
   }
 });
 
-test('a body without any of them may be read as it came, whatever the length of its texts and its letters', () => {
+test('a body without secrets is kept as it is, whatever the length and characters of its texts', () => {
   for (const text of ['', 'é😀', 'the password is not given', String.raw`\u00e9 \/`]) {
     for (const length of [...lengths, 400_000]) {
       const body = bodyOf(length, text);
@@ -42,11 +42,11 @@ test('a body without any of them may be read as it came, whatever the length of 
 test.each([
   ['bytes that are no UTF-8', Buffer.from([0x22, 0xe9, 0x22])],
   ['a byte order mark', Buffer.from('\uFEFF{}')],
-])('%s keep a body from being read as it came', (_, bytes) => {
+])('%s make a body not clean', (_, bytes) => {
   expect(isClean(bytes)).toBe(false);
 });
 
-test('a key that is written as the end of a member is noticed where the body is cut within it', () => {
+test('a key that looks like the end of a member is noticed even if the body is cut within it', () => {
   const strange = 'sk_live",4f9a8c7b6d5e';
   expect(bodyScrubber(strange).isClean(Buffer.from(bodyOf(50_000, strange)))).toBe(false);
 });

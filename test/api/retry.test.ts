@@ -7,43 +7,43 @@ const early = { attempt: 1, elapsedMs: 0 };
 const status = (code: number, waitMs?: number): Failure => ({ kind: 'status', status: code, waitMs });
 const decide = (failure: Failure, effort = early) => decideRetry(failure, effort, defaultRetryLimits, half);
 
-test.each([408, 425, 429, 500, 502, 503, 504, 520, 599])('a read with the response %i is tried again', (code) => {
+test.each([408, 425, 429, 500, 502, 503, 504, 520, 599])('a read with the response %i is retried', (code) => {
   expect(decide(status(code)).again).toBe(true);
 });
 
-test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read with the response %i is not', (code) => {
+test.each([400, 401, 403, 404, 409, 419, 422, 301])('a read with the response %i is not retried', (code) => {
   expect(decide(status(code))).toEqual({ again: false, because: 'final' });
 });
 
-test("a 403 that may not be the server's own is tried once more, and no oftener", () => {
+test('a 403 that may come from a proxy is retried once', () => {
   const doubtful: Failure = { kind: 'status', status: 403, doubtful: true };
   expect(decide(doubtful).again).toBe(true);
   expect(decide(doubtful, { attempt: 2, elapsedMs: 0 })).toEqual({ again: false, because: 'final' });
 });
 
-test.each(['connect', 'reset', 'timeout', 'protocol'] as const)('a read lost to %s is tried again', (fault) => {
+test.each(['connect', 'reset', 'timeout', 'protocol'] as const)('a read lost to %s is retried', (fault) => {
   expect(decide({ kind: 'transport', fault }).again).toBe(true);
 });
 
-test.each(['tls', 'too-large', 'aborted'] as const)('a read lost to %s is not', (fault) => {
+test.each(['tls', 'too-large', 'aborted'] as const)('a read lost to %s is not retried', (fault) => {
   expect(decide({ kind: 'transport', fault })).toEqual({ again: false, because: 'final' });
 });
 
-test('a response that cannot be read is requested again', () => {
+test('an unreadable response is retried', () => {
   expect(decide({ kind: 'unreadable' }).again).toBe(true);
 });
 
-test('pauses are drawn from a range that doubles up to its bound', () => {
+test('pauses are random, with a bound that doubles up to its maximum', () => {
   const bounds = [1, 2, 3, 4, 20].map((attempt) => fullJitter(attempt, defaultRetryLimits, () => 1));
   expect(bounds).toEqual([300, 600, 1_200, 2_400, 20_000]);
   expect(fullJitter(5, defaultRetryLimits, () => 0)).toBe(0);
 });
 
-test('the wait that the server asks for is kept to the millisecond', () => {
+test('a wait that the server asks for is kept to the millisecond', () => {
   expect(decide(status(503, 7_000))).toEqual({ again: true, delayMs: 7_000 });
 });
 
-test('tries end by their number, and by the deadline where the next would begin after it', () => {
+test('retries end after the last attempt, or if the next would begin after the deadline', () => {
   expect(decide(status(500), { attempt: 6, elapsedMs: 0 })).toEqual({ again: false, because: 'attempts' });
   expect(decide(status(503, 10_000), { attempt: 1, elapsedMs: 295_000 })).toEqual({
     again: false,
@@ -51,11 +51,11 @@ test('tries end by their number, and by the deadline where the next would begin 
   });
 });
 
-test('a request to slow down uses up no attempt', () => {
+test('a 429 with a wait uses up no attempt', () => {
   expect(decide(status(429, 1_000), { attempt: 6, elapsedMs: 0 })).toEqual({ again: true, delayMs: 1_000 });
 });
 
-test('where nobody takes the connection, tries end early enough for thirty seconds', () => {
+test('retries of refused connections end within thirty seconds', () => {
   const failure: Failure = { kind: 'transport', fault: 'connect' };
   expect(decide(failure, { attempt: 2, elapsedMs: 21_000 })).toEqual({ again: false, because: 'deadline' });
   expect(decide({ kind: 'transport', fault: 'timeout' }, { attempt: 2, elapsedMs: 21_000 }).again).toBe(true);
@@ -63,7 +63,7 @@ test('where nobody takes the connection, tries end early enough for thirty secon
 
 const now = Date.parse('2026-03-11T10:00:00Z');
 
-test('Retry-After is read as seconds and as a date, by the clock of the server', () => {
+test("Retry-After is read as seconds or as a date by the server's clock", () => {
   expect(retryAfterOf({ 'retry-after': '3' }, now)).toBe(3_000);
   expect(retryAfterOf({ 'retry-after': 'Wed, 11 Mar 2026 10:00:05 GMT' }, now)).toBe(5_000);
   const ahead = { date: 'Wed, 11 Mar 2026 11:00:00 GMT', 'retry-after': 'Wed, 11 Mar 2026 11:00:09 GMT' };
@@ -72,7 +72,7 @@ test('Retry-After is read as seconds and as a date, by the clock of the server',
   for (const text of ['', 'soon', '-1', '1e3']) expect(retryAfterOf({ 'retry-after': text }, now)).toBe(undefined);
 });
 
-test('X-RateLimit-Reset is read as seconds from now and as a time, and stands in for Retry-After', () => {
+test('X-RateLimit-Reset is read as seconds or as a time, and replaces a missing Retry-After', () => {
   const reset = (text: string) => rateHeadersOf({ 'x-ratelimit-reset': text }, now).resetInMs;
   expect(reset('30')).toBe(30_000);
   expect(reset(String(now / 1_000 + 12))).toBe(12_000);

@@ -410,6 +410,80 @@ describe('a server that asks to come back later', () => {
     ]);
   });
 
+  /** Asks to come back later. The kept function makes the write afterwards. */
+  const putOff =
+    (keep: (make: () => unknown) => void): Say =>
+    (make) => {
+      keep(make);
+      throw new ServerFailed('come back later', 503, { waitMs: 0 });
+    };
+
+  test('but makes one of two requests leaves the row unknown until the other can no longer be made', async () => {
+    for (const isMadeTwice of [false, true]) {
+      const { whole, tell, requests, states, ports } = await world([7, 8]);
+      const end = async () => (await whole()).error;
+      let [first, second] = [() => {}, () => {}] as (() => unknown)[];
+      tell(
+        7,
+        putOff((make) => (first = make)),
+        putOff((make) => {
+          second = make;
+          first?.();
+        }),
+      );
+      expect([(await end())?.exitCode, requests, await states()]).toEqual([8, [7, 7], ['unknown', 'planned']]);
+      await ports.sleep(defaultOptions.settleAfterMs - 1_000);
+      expect([(await end())?.exitCode, (await states())[0]]).toEqual([8, 'unknown']);
+      await ports.sleep(1_000);
+      if (isMadeTwice) second?.();
+      const later = await end();
+      expect((await states())[0]).toBe(isMadeTwice ? 'needs_human' : 'applied');
+      expect(later?.advice ?? '').toMatch(isMadeTwice ? /^It was sent 2 times, and more than one/ : /^$/);
+    }
+  });
+
+  test('but makes the write is not believed again, in this run or the next', async () => {
+    const { go, tell, requests, states } = await world([7, 8, 9]);
+    tell(
+      7,
+      putOff((make) => make()),
+    );
+    tell(8, busy(0));
+    tell(9, busy(0));
+    expect((await go({}, { maxErrors: 1 })).stop?.message).toMatch(/1 row failed/);
+    expect([requests, await states()]).toEqual([
+      [7, 8],
+      ['applied', 'unknown', 'planned'],
+    ]);
+    await go();
+    expect([requests, await states()]).toEqual([
+      [7, 8, 9],
+      ['applied', 'unknown', 'unknown'],
+    ]);
+  });
+
+  test('but makes the write after the row was sent again is found out at the end of the run or by the next one', async () => {
+    for (const isLate of [false, true]) {
+      const { go, tell, states } = await world([7, 8, 9]);
+      let late: () => unknown = () => {};
+      tell(
+        7,
+        putOff((make) => (late = make)),
+      );
+      tell(8, (make) => {
+        if (!isLate) late();
+        return make();
+      });
+      tell(9, lost);
+      const { stop } = await go();
+      if (isLate) {
+        expect([stop, await states()]).toEqual([null, ['applied', 'applied', 'unknown']]);
+        late();
+      } else expect(stop?.message).toMatch(/^row 2 was over-applied/);
+      expect([(await go()).stop?.exitCode, (await states())[0]]).toEqual([8, 'needs_human']);
+    }
+  });
+
   test('without a time is given twice as long each time, up to a quarter of an hour in all', async () => {
     const { go, tell, waits, states, requests } = await world([7, 8]);
     tell(7, ...Array.from({ length: 20 }, () => busy()));

@@ -731,14 +731,17 @@ describe('a journal that becomes unavailable while a batch is sent', () => {
         if (typeof step !== 'function') return step;
         return (...given: readonly unknown[]): unknown => {
           const lock = name === 'lockRemainingMs' || name === 'releaseLock';
-          if (isAway() && !lock) return name === 'intents' ? failing() : Promise.reject(away);
+          if (isAway() && !lock) return name === 'intents' || name === 'resentRows' ? failing() : Promise.reject(away);
           return (step as (...all: readonly unknown[]) => unknown)(...given);
         };
       },
     });
   }
 
-  const failing = (): Pick<AsyncGenerator<never, undefined>, 'next'> => ({ next: () => Promise.reject(away) });
+  const failing = (): AsyncIterable<never> & AsyncIterator<never> => {
+    const rows = { next: () => Promise.reject(away), [Symbol.asyncIterator]: () => rows };
+    return rows;
+  };
 
   test.each([1, 2])('after %i of three rows makes the run say that rows may have been sent', async (made) => {
     const { sandbox, journal, client, batch, go, states } = await planned({ users: 3 });

@@ -16,8 +16,8 @@ const absent: Judgement = { kind: 'absent', evidence: 'token', after: '0.00', no
 const unclear: Judgement = { kind: 'unclear', after: '5.00', note: '' };
 const twice = { kind: 'over_applied', evidence: 'token', after: '10.00', note: '', reversal: '' } as const;
 
-const early: Circumstances = { state: 'unknown', response: 'lost', waited: false, agreed: false };
-const final: Circumstances = { state: 'unknown', response: 'lost', waited: true, agreed: true };
+const early: Circumstances = { state: 'unknown', response: 'lost', waited: false, agreed: false, mayRepeat: false };
+const final: Circumstances = { ...early, waited: true, agreed: true };
 
 describe('a row', () => {
   const cases: readonly (readonly [string, Judgement, Circumstances, string])[] = [
@@ -48,6 +48,8 @@ describe('a row', () => {
     ['that was refused and is unclear is unknown at first', unclear, { ...early, response: 'refused' }, 'unknown'],
     ['that stays unclear needs a person', unclear, final, 'needs_human'],
     ['that was made twice needs a person at once', twice, early, 'needs_human'],
+    ['that was made stays unknown while it may be made again', applied, { ...early, mayRepeat: true }, 'unknown'],
+    ['that was made is applied once it can no longer be made again', applied, { ...final, mayRepeat: true }, 'applied'],
     ['that needs a person is applied if its token is found', applied, { ...early, state: 'needs_human' }, 'applied'],
     ['that needs a person is not settled by its balance', byBalance, { ...early, state: 'needs_human' }, 'needs_human'],
     ['that needs a person is not settled by absence', absent, { ...final, state: 'needs_human' }, 'needs_human'],
@@ -166,9 +168,11 @@ describe('any judgement of a row in any state', () => {
         for (const answer of answers) {
           for (const waited of yesNo) {
             for (const agreed of yesNo) {
-              const { to } = verdictOf(judgement, { state, response: answer, waited, agreed });
-              combinations += 1;
-              expect(to === state || mayFollow(state, to), `${state} to ${to} by ${judgement.kind}`).toBe(true);
+              for (const mayRepeat of yesNo) {
+                const { to } = verdictOf(judgement, { state, response: answer, waited, agreed, mayRepeat });
+                combinations += 1;
+                expect(to === state || mayFollow(state, to), `${state} to ${to} by ${judgement.kind}`).toBe(true);
+              }
             }
           }
         }
@@ -181,7 +185,7 @@ describe('any judgement of a row in any state', () => {
         expect(['applied', 'needs_human']).toContain(later.to);
       }
     }
-    expect(combinations).toBe(17 * (3 * 4 * 4 + 5));
+    expect(combinations).toBe(17 * (3 * 4 * 8 + 5));
   });
 
   test('leaves an open row a way to a final state', () => {

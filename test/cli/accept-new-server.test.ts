@@ -6,7 +6,7 @@ import { expectMirrored } from '../support/mirror.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('sync asks before it turns the mirror into one of another server, and does it when told', async () => {
+test('sync accepts a new server behind its mirror only with --accept-new-server', async () => {
   const sandbox = await startSandbox();
   const folder = temporaryFolder();
   const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };

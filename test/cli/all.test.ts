@@ -53,9 +53,9 @@ interface AllReport {
   }[];
 }
 
-describe('a sync of all servers', () => {
+describe('sync --all', () => {
   test(
-    'is one of each; one that fails spoils no other, two with one key wait for each other, and the worst code is the end',
+    'runs one sync per server; a failed one stops no other, servers that share a key take turns, and the exit code is the worst',
     { tags: 'full' },
     async () => {
       const { code, stdout, stderr } = await run('sync', '--all', '--json');
@@ -72,12 +72,12 @@ describe('a sync of all servers', () => {
         (a?.started_at ?? '').localeCompare(b?.started_at ?? ''),
       );
       expect(Date.parse(other?.started_at ?? '')).toBeGreaterThanOrEqual(Date.parse(one?.finished_at ?? ''));
-      // Their logs are one, and each line says of whom it is.
+      // All servers write to one log, and each line names its server.
       expect(stderr).toMatch(/"profile":"west".*"msg":"ended"/);
     },
   );
 
-  test('stops in order: those that run end as interrupted, the others do not begin', { tags: ['full'] }, async () => {
+  test('stops in order: running syncs end as interrupted, and no others start', { tags: ['full'] }, async () => {
     second.control.setBehaviour({ latency: 60_000 });
     const place = temporaryFolder();
     mkdirSync(join(place, 'config'));
@@ -102,7 +102,7 @@ describe('a sync of all servers', () => {
     store.close();
   });
 
-  test('prints a line for each as it ends, and what all came to', { tags: ['full'] }, async () => {
+  test('prints a line per server as it ends, and a summary', { tags: ['full'] }, async () => {
     const { code, stdout } = await run('sync', 'users', '--all', '--at-once=1');
     expect(code).toBe(4);
     const lines = stdout.trimEnd().split('\n');
@@ -115,12 +115,12 @@ describe('a sync of all servers', () => {
   });
 });
 
-describe('the other commands for all servers', () => {
+describe('another command with --all', () => {
   test.each([
     [['verify', 'users'], 5, /^west +complete +\d+ requests?$/m],
     [['backup'], 0, /^west +complete +\S+data\/backups\/west\/\S+$/m],
     [['doctor'], 4, /^lost +failed +server: /m],
-  ])('%j does as for each alone', { tags: ['full'] }, async (argv, worst, line) => {
+  ])('%j runs once per server and ends with the worst code', { tags: ['full'] }, async (argv, worst, line) => {
     const { code, stdout } = await run(...argv, '--all');
     expect(stdout).toMatch(line);
     expect(code).toBe(worst);
@@ -129,14 +129,14 @@ describe('the other commands for all servers', () => {
 
 describe('--all', () => {
   test.each(['--profile', '--db', '--journal', '--base-url', '--log-file'])(
-    'is refused with %s, which is of one server',
+    'is refused with %s, which is for one server',
     async (flag) => {
       const { code, stderr } = await run('sync', '--all', flag, 'https://x.example.com');
       expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} is for one server`)]);
     },
   );
 
-  test('is refused where there are no profiles, and with a folder of backups', async () => {
+  test('is refused without profiles, and with a backup folder', async () => {
     const { code, stderr } = await invoke(['sync', '--all'], { folder: temporaryFolder() });
     expect([code, stderr]).toEqual([2, expect.stringContaining('the config file has no profiles')]);
     expect((await run('backup', 'copies', '--all')).stderr).toContain('a backup folder is for one server');
@@ -166,11 +166,11 @@ describe('the status of all servers', () => {
 
   afterAll(() => place.remove());
 
-  test('is what status shows where none is chosen: the worst first, with what to do', async () => {
+  test('is shown by status if no server is chosen: worst first, with what to do', async () => {
     const { code, stdout } = await see('status');
     const lines = stdout.trimEnd().split('\n');
     expect(code).toBe(0);
-    expect(lines[0]).toMatch(/^wrong +1 problem +not read whole yet$/);
+    expect(lines[0]).toMatch(/^wrong +1 problem +not complete yet$/);
     expect(lines[1]).toContain('api.concurrency is "none" (config/admin-mirror.yaml:');
     expect(lines[4]).toContain('there is no mirror at');
     expect(lines[5]).toContain('admin-mirror --profile shop-0 sync');
@@ -180,7 +180,7 @@ describe('the status of all servers', () => {
     expect(lines.at(-1)).toBe('100 servers: 1 good, 99 with problems');
   });
 
-  test('is one document with --json, and ends as the worst with --check', async () => {
+  test('is one document with --json, and exits with the worst code with --check', async () => {
     const { code, stdout } = await see('status', '--all', '--check', '--json');
     const { profiles } = JSON.parse(stdout) as { profiles: readonly { profile: string; check: number }[] };
     expect(code).toBe(2);
@@ -195,7 +195,7 @@ describe('the status of all servers', () => {
     expect(checked.stdout).not.toMatch(/^good/m);
   });
 
-  test('is of one server where one is chosen', async () => {
+  test('is not shown if one server is chosen', async () => {
     expect((await see('status', '--profile', 'good')).stdout).toMatch(/^profile good\nfresh as of /);
   });
 });

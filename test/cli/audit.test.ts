@@ -1,4 +1,4 @@
-/** `audit` as it is typed. */
+/** The `audit` command. */
 import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { bulkWorld, creditFile } from '../support/bulk-cli.ts';
 const { username } = userInfo();
 const me = `${username}@${hostname()}`;
 
-/** Three people are credited, and one by hand. */
+/** Three users are credited by a batch, and one of them again by hand. */
 async function credited() {
   const world = await bulkWorld();
   const { users, name } = creditFile(world, 3);
@@ -23,7 +23,7 @@ async function credited() {
 }
 
 describe('audit', () => {
-  test('says who credited a user, who approved it and what proves it, as table, CSV and JSON', async () => {
+  test('shows who credited a user, who approved it and what proves it, as table, CSV and JSON', async () => {
     const { command, batch, user } = await credited();
     const json = await command(['audit', '--user', String(user), '--json']);
     expect(json.code).toBe(0);
@@ -70,7 +70,7 @@ describe('audit', () => {
     );
   });
 
-  test('shows only the person, the batch and the times that are asked for', async () => {
+  test('filters by person, batch and time', async () => {
     const { command, batch } = await credited();
     const count = async (...args: readonly string[]) =>
       (await command(['audit', '--format', 'jsonl', ...args])).stdout.split('\n').length - 1;
@@ -83,7 +83,7 @@ describe('audit', () => {
     expect(await count('--until', '1d')).toBe(0);
   });
 
-  test('--verify prints the head, which status and manifest have, too, and finds what was altered', async () => {
+  test('--verify prints the same head as status and manifest, and finds altered steps', async () => {
     const { command, bulk, batch, journal, folder } = await credited();
     const verified = await command(['audit', '--verify', '--json']);
     expect(verified.code).toBe(0);
@@ -110,7 +110,7 @@ describe('audit', () => {
     expect([broken.code, broken.stdout]).toEqual([6, expect.stringMatching(/step 3 does not follow the one before/)]);
   });
 
-  test('names the job of the worker that did it, and who used sudo', async () => {
+  test('names the worker job that acted, and the user behind sudo', async () => {
     const world = await bulkWorld();
     const { name } = creditFile(world, 1);
     const environment = { ...world.environment, SUDO_USER: 'anna', _ADMIN_MIRROR_JOB: 'nightly' };

@@ -23,7 +23,7 @@ import { rowsOf } from '../support/relations.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A folder with a mirror and a journal under their usual names, the journal still open. */
+/** A folder with a mirror and a journal under their usual names. The journal is still open. */
 async function folderWithBoth() {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
@@ -37,7 +37,7 @@ async function folderWithBoth() {
 
 const backup = (folder: string, ...args: string[]) => invoke(['backup', '--json', ...args], { folder });
 
-/** A folder as a backup of an earlier version of these files would be. */
+/** A backup folder as an earlier backup of these files would have left it. */
 function olderBackup(place: string, name: string, folder: string, of: Partial<BackupReport['of']> = {}): void {
   const [mirror, journal] = [join(folder, 'data/mirror.db'), join(folder, 'data/journal.db')];
   mkdirSync(join(place, name), { recursive: true });
@@ -46,7 +46,7 @@ function olderBackup(place: string, name: string, folder: string, of: Partial<Ba
 }
 
 describe('backup', () => {
-  test('copies both files, private and checked, and can be restored by copying them back', async () => {
+  test('copies both files, private and checked, and is restored by copying them back', async () => {
     const { folder, journal } = await folderWithBoth();
     const { code, stdout } = await backup(folder);
     expect(code).toBe(0);
@@ -65,7 +65,7 @@ describe('backup', () => {
       journal: report.journal,
     });
 
-    // What came later is lost with the disk; what was backed up is there again.
+    // What came after the backup is lost; what was backed up is there.
     await journal.addBatch(newBatch({ batch: 'two', fileHash: 'f2', hash: 'h2', rowsDigest: 'd2' }), []);
     await journal.close();
     for (const name of readdirSync(join(folder, 'data'))) if (name !== 'backups') rmSync(join(folder, 'data', name));
@@ -76,19 +76,19 @@ describe('backup', () => {
     expect((JSON.parse(status.stdout) as { batches: { batch: string }[] }).batches.map((each) => each.batch)).toEqual([
       'one',
     ]);
-    // It can be written to as before.
+    // The restored files can be written to.
     openMirrorFile(join(folder, 'data/mirror.db')).close();
     const again = await newJournal(undefined, join(folder, 'data/journal.db'));
     await again.journal.addBatch(newBatch({ batch: 'three', fileHash: 'f3', hash: 'h3', rowsDigest: 'd3' }), []);
     expect(await again.journal.batches()).toHaveLength(2);
   });
 
-  test('removes older ones beyond the number to keep, and nothing that is no backup', async () => {
+  test('removes the oldest backups beyond --keep, and nothing that is not a backup', async () => {
     const { folder } = await folderWithBoth();
     const place = join(folder, 'kept');
     const older = ['20250101T000000Z', '20250102T000000Z', '20250103T000000Z'];
     for (const name of older) olderBackup(place, name, folder);
-    // What was being removed when a process was killed, whose number nobody has any more.
+    // A folder that a killed process was removing; no process has this id any more.
     const left = partialName('20250101T000000Z').replace(`.${process.pid}.`, '.99999999.');
     for (const name of ['notes', left]) olderBackup(place, name, folder);
     const { stdout } = await backup(folder, 'kept', '--keep', '2');
@@ -97,7 +97,7 @@ describe('backup', () => {
     expect(readdirSync(place).sort()).toEqual([older[2], made.slice(place.length + 1), 'notes']);
   });
 
-  test('removes none of another profile or mirror that keeps its own in the same folder, and says which stay', async () => {
+  test('keeps backups of other profiles and mirrors in the same folder, and names them', async () => {
     const { folder } = await folderWithBoth();
     const place = join(folder, 'kept');
     olderBackup(place, '20250101T000000Z', folder, { profile: 'staging' });
@@ -111,7 +111,7 @@ describe('backup', () => {
     expect(readdirSync(place).sort()).toEqual([...others, report.folder.slice(place.length + 1)]);
   });
 
-  test('takes the number from the settings, and keeps all without one', async () => {
+  test('takes the number to keep from the settings, and keeps all if none is set', async () => {
     const { folder } = await folderWithBoth();
     const old = join(folder, 'data/backups/20250101T000000Z');
     olderBackup(join(folder, 'data/backups'), '20250101T000000Z', folder);
@@ -122,7 +122,7 @@ describe('backup', () => {
     expect(existsSync(old)).toBe(false);
   });
 
-  test('says of a journal that does not exist yet that there is none', async () => {
+  test('says if there is no journal yet', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data'));
     openMirrorFile(join(folder, 'data/mirror.db')).close();
@@ -130,7 +130,7 @@ describe('backup', () => {
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^journal {2}there is none yet$/m)]);
   });
 
-  test('of a damaged mirror still has the journal, removes nothing, and ends with 5', async () => {
+  test('copies the journal even if the mirror is damaged, removes nothing, and ends with 5', async () => {
     const { folder } = await folderWithBoth();
     writeFileSync(join(folder, 'data/mirror.db'), 'no database at all');
     const old = join(folder, 'data/backups/20250101T000000Z');
@@ -144,13 +144,13 @@ describe('backup', () => {
     expect(existsSync(old)).toBe(true);
   });
 
-  test('of nothing is refused', async () => {
+  test('is refused if there is nothing to back up', async () => {
     const { code, stderr } = await backup(temporaryFolder());
     expect(code).toBe(2);
     expect(stderr).toMatch(/there is nothing to back up: neither .*mirror\.db nor .*journal\.db is there/);
   });
 
-  test('copies the mirror before the journal, and leaves nothing where it is stopped in between', async () => {
+  test('copies the mirror before the journal, and leaves nothing if it is stopped between them', async () => {
     const { folder } = await folderWithBoth();
     const place = join(folder, 'place');
     const stop = new AbortController();

@@ -21,7 +21,7 @@ async function world(text: string, behaviour: Partial<Behaviour> = {}) {
   return { sandbox, bulk, newest };
 }
 
-test('a row that needs a person says what to do, and the batch is done when that was done', async () => {
+test('a row that needs a person says what to do, and the batch is done once a person has decided', async () => {
   const { sandbox, bulk, newest } = await world('user_id,type,icon,message\n3,success,bx,Hello\n', {
     includes_ignored: 'notifications',
   });
@@ -37,7 +37,7 @@ test('a row that needs a person says what to do, and the batch is done when that
   expect(sandbox.control.ledger()).toHaveLength(1);
 });
 
-test('deletions are approved by typing how many there are', async () => {
+test('deletions are confirmed by typing their number', async () => {
   const { sandbox, bulk } = await world('user_id\n3\n4\n');
   for (const user of [3, 4]) {
     for (const kind of ['orders', 'punishments']) sandbox.control.setRelated('users', user, kind, []);
@@ -48,7 +48,7 @@ test('deletions are approved by typing how many there are', async () => {
   expect([right.code, sandbox.control.count('users')]).toEqual([0, 7]);
 });
 
-test('a deletion is forced only where the row and the flag say so', async () => {
+test('a deletion is forced only if both the row and --allow-force say so', async () => {
   const { sandbox, bulk } = await world('user_id,force\n3,yes\n');
   sandbox.control.setRelated('users', 3, 'punishments', [{ reason: 'spam' }]);
   const without = await bulk(['run', 'delete', 'rows.csv', '--yes']);
@@ -57,7 +57,7 @@ test('a deletion is forced only where the row and the flag say so', async () => 
   expect(sandbox.control.get('users', 3)).toBeUndefined();
 });
 
-test('an unknown action is reported with the nearest', async () => {
+test('an unknown action is refused, and the nearest one is named', async () => {
   const { bulk } = await world('');
   const { code, stderr } = await bulk(['plan', 'ballance', 'rows.csv']);
   expect([code, stderr]).toEqual([2, expect.stringContaining('Did you mean "balance"?')]);

@@ -1,4 +1,4 @@
-/** Four eyes on the command line, as a maker, an approver and an admin type it. */
+/** Approvals on the command line, as a maker, an approver and an admin use them. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -9,7 +9,7 @@ import { newAccount, newPeople, quickCost } from '../support/people.ts';
 
 const password = 'tulip-Anchor 9 rivers';
 
-/** A world with a policy, and with accounts that are approvers: bert, carla, and dora on no account of the system. */
+/** A world with a policy, and an approver account for each name. None of them belongs to an operating system user. */
 async function worldUnder(policy: string, approvers: readonly string[] = ['bert'], emails = 5): Promise<BulkWorld> {
   const world = await bulkWorld({}, emails);
   writeFileSync(join(world.folder, 'policy.yaml'), `bulk:\n  approval:\n${policy}`);
@@ -34,7 +34,7 @@ const approve = ({ bulk }: BulkWorld, batch: string, as = 'bert', ...more: strin
   bulk(['approve', batch, '--as', as, ...more], { input: `${password}\n` });
 
 describe('a batch under a policy', () => {
-  test('is planned, handed over, approved by somebody else, and sent', async () => {
+  test('is planned, submitted, approved by another person, and sent', async () => {
     const world = await worldUnder(always);
     const { bulk, sandbox } = world;
     const batch = await planned(world, creditFile(world, 2).name);
@@ -74,7 +74,7 @@ describe('a batch under a policy', () => {
     });
   });
 
-  test('that is discarded waits for nobody', async () => {
+  test('waits for nobody once it is discarded', async () => {
     const world = await worldUnder(always);
     const { bulk } = world;
     const batch = await planned(world, creditFile(world, 2).name);
@@ -85,7 +85,7 @@ describe('a batch under a policy', () => {
     expect((await approve(world, batch)).stderr).toContain('there is nothing left to approve');
   });
 
-  test('is handed over by run, which says who is waited for and goes on once it is approved', async () => {
+  test('is submitted by run, which says who can approve it and sends it once it is approved', async () => {
     const world = await worldUnder(always);
     const { name } = creditFile(world, 2);
     const first = await world.bulk(['run', 'balance', name, '--yes', '--json']);
@@ -94,15 +94,15 @@ describe('a batch under a policy', () => {
     const { batch, approval } = first.report();
     expect(approval).toMatchObject({ state: 'waiting', missing: 1 });
     await approve(world, batch);
-    // The identical plan, planned again, keeps the approval.
+    // Planning the same file again keeps the approval.
     const second = await world.bulk(['run', 'balance', name, '--yes', '--json']);
     expect([second.code, made(world.sandbox)]).toEqual([0, 2]);
-    // And it is used up: the first batch has none any more.
+    // The approval is used up: the first batch no longer has one.
     const late = await world.bulk(['apply', batch, '--approve', first.report().hash, '--again', '--reason', 'x']);
     expect([late.code, made(world.sandbox)]).toEqual([2, 2]);
   });
 
-  test('is denied with a reason, which ends an approval', { tags: 'full' }, async () => {
+  test('can be denied with a reason, which ends earlier approvals', { tags: 'full' }, async () => {
     const world = await worldUnder(always, ['bert', 'carla']);
     const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
     await approve(world, batch);
@@ -116,7 +116,7 @@ describe('a batch under a policy', () => {
     expect(apply.stderr).toMatch(/was denied by carla: twice as much as agreed/);
   });
 
-  test('is approved on a terminal, after the plan was shown and the password typed without echo', async () => {
+  test('is approved on a terminal after the plan is shown; the password is typed without echo', async () => {
     const world = await worldUnder(always);
     const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
     const { code, stderr, stdout } = await world.bulk(['approve', batch], {
@@ -135,7 +135,7 @@ describe('a batch under a policy', () => {
   test.each([
     ['a wrong password', 'bert', 'not the password', 'the name or the password is wrong'],
     ['a name that nobody has', 'zoe', password, 'the name or the password is wrong'],
-  ])('is approved by nobody with %s', async (_, as, given, words) => {
+  ])('is not approved with %s', async (_, as, given, words) => {
     const world = await worldUnder(always);
     const batch = (await world.bulk(['run', 'balance', creditFile(world, 1).name, '--yes', '--json'])).report().batch;
     const { code, stderr } = await world.bulk(['approve', batch, '--as', as], { input: `${given}\n` });
@@ -144,8 +144,8 @@ describe('a batch under a policy', () => {
   });
 });
 
-describe('a change by hand', () => {
-  test('over the policy is refused before anybody is asked, and says how it is done', async () => {
+describe('a write by hand', () => {
+  test('is refused before any question if the policy requires approval, and the error says what to run instead', async () => {
     const world = await worldUnder('    balance: { row_amount: 10 }\n');
     const [user = 0] = creditFile(world, 1).users;
     const change = (...words: string[]) => world.command(['users', 'update-balance', String(user), ...words, '--yes']);
@@ -159,9 +159,9 @@ describe('a change by hand', () => {
   });
 });
 
-describe('what one person sends alone in a day', () => {
+describe('the amount that one person sends alone in a day', () => {
   test(
-    'is summed over batches and writes by hand; what another person approved does not count',
+    'is summed over batches and writes by hand, without what another person approved',
     { tags: 'full' },
     async () => {
       const world = await worldUnder('    balance: { alone_per_day: 20 }\n');
@@ -193,8 +193,8 @@ describe('what one person sends alone in a day', () => {
   );
 });
 
-describe('rows that the brake of the mirror holds', () => {
-  test('go once another person has approved just these', { tags: 'full' }, async () => {
+describe('deletions that the brake holds', () => {
+  test('are made once another person has approved exactly these', { tags: 'full' }, async () => {
     const world = await worldUnder('    deletions: { rows: 60 }\n', ['bert'], 120);
     const { sandbox, bulk, command } = world;
     const sync = async () => {
@@ -215,7 +215,7 @@ describe('rows that the brake of the mirror holds', () => {
     const apply = await bulk(['apply', request, '--approve', 'x']);
     expect([apply.code, apply.stderr]).toEqual([2, expect.stringContaining('sync --allow-deletions')]);
     expect((await approve(world, request)).code).toBe(0);
-    // One more than was approved: another request.
+    // One more than was approved, so this is another request.
     sandbox.control.remove('emails', 71);
     const more = await sync();
     expect([more.code, more.live]).toEqual([5, 120]);
@@ -224,7 +224,7 @@ describe('rows that the brake of the mirror holds', () => {
     expect((await command(['audit', '--verify'])).code).toBe(0);
   });
 
-  test('go without where the policy lets one person', { tags: 'full' }, async () => {
+  test('are made without approval if the policy lets one person do it', { tags: 'full' }, async () => {
     const world = await worldUnder('    deletions: { rows: 80 }\n', ['bert'], 120);
     const sync = (...flags: string[]) => world.command(['sync', 'emails', '--full', '--quiet', ...flags]);
     await sync();
@@ -236,7 +236,7 @@ describe('rows that the brake of the mirror holds', () => {
   });
 });
 
-test('without a policy nothing is asked, and no step tells of one', async () => {
+test('without a policy no approval is needed, and no step mentions one', async () => {
   const world = await bulkWorld();
   const { name } = creditFile(world, 1);
   const { code, report } = await world.bulk(['run', 'balance', name, '--yes', '--json']);

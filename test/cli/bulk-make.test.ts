@@ -30,7 +30,7 @@ function users(count: number): string {
 }
 
 describe('bulk template', () => {
-  test.each(actionNames)('%s writes a file whose header and rows the plan accepts', async (action) => {
+  test.each(actionNames)('writes a file for %s that plan accepts', async (action) => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
@@ -44,7 +44,7 @@ describe('bulk template', () => {
     expect(stdout).toBe(readFileSync(join(folder, 'rows.csv'), 'utf8'));
   });
 
-  test('never replaces a file by itself', async () => {
+  test('does not replace a file without --force', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'credit.csv'), 'mine');
     const refused = await invoke(['bulk', 'template', 'balance', '-o', 'credit.csv'], { folder });
@@ -62,7 +62,7 @@ describe('bulk select', () => {
     return { folder, result: invoke(args, { folder }), file: join(folder, 'credit.csv') };
   };
 
-  test('writes the rows of the query digit for digit, and says what they come to', async () => {
+  test('writes the rows of the query exactly, and prints their total', async () => {
     const sql =
       "SELECT id AS user_id, 'add' AS type, balance AS amount, 'Outage' AS description FROM users WHERE id < 4";
     const { result, file } = select(sql);
@@ -91,7 +91,7 @@ describe('bulk select', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test('never replaces a file by itself, nor the mirror in any case', async () => {
+  test('does not replace a file without --force, and never the mirror', async () => {
     const folder = temporaryFolder();
     const file = join(folder, 'mirror.csv');
     writeFileSync(file, '');
@@ -121,7 +121,7 @@ describe('bulk run --rehearse', () => {
   };
   afterEach(() => void vi.unstubAllEnvs());
 
-  test('needs no server, shows what would become of each row, and leaves nothing behind', async () => {
+  test('needs no server, shows the outcome of each row, and leaves nothing behind', async () => {
     const { code, stdout } = await rehearse(
       'balance',
       'email,type,amount\nuser.1@mail.example,add,5\nuser.2@mail.example,remove,0.10\nuser.1@mail.example,add,1.25\n',
@@ -140,20 +140,20 @@ describe('bulk run --rehearse', () => {
     ['create', 'first_name,last_name,username,email\nEva,Berg,eva,eva@mail.example\n'],
     ['update', 'user_id,first_name\n1,Eva\n'],
     ['delete', 'user_id\n1\n'],
-  ])('of %s is reported with --json as a run is', async (action, text) => {
+  ])('of %s is reported with --json like a run', async (action, text) => {
     const { code, stdout } = await rehearse(action, text, '--json');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ action, state: 'done', counts: { applied: 1 }, rehearsal: true });
   });
 
-  test('shows what is invalid, as the run would', async () => {
+  test('shows invalid rows like a run', async () => {
     const { code, stdout, stderr } = await rehearse('balance', 'user_id,type,amount\n1,add,5\n99,add,5\n');
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain('row 3, user_id: there is no user 99');
     expect(stderr).toContain('Nothing was sent to the server');
   });
 
-  test('of more rows than a batch may have is refused before the mirror is looked at', async () => {
+  test('refuses more rows than a batch may have before it opens the mirror', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n2,add,5\n');
     const environment = { ADMIN_MIRROR_BULK_MAX_ROWS: '1' };
@@ -167,7 +167,7 @@ describe('bulk run --rehearse', () => {
     ]);
   });
 
-  test('without a mirror says how to get one', async () => {
+  test('says how to get a mirror if there is none', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n');
     const { code, stderr } = await invoke(['bulk', 'run', 'balance', 'rows.csv', '--rehearse'], { folder });
@@ -175,7 +175,7 @@ describe('bulk run --rehearse', () => {
     expect(stderr).toContain('admin-mirror sync');
   });
 
-  test('refuses what was sent before, as the run would', async () => {
+  test('refuses a file that was sent before, like a run', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };

@@ -1,4 +1,4 @@
-/** What a person reads of the money of a batch: what was applied, what was planned, and what is typed for it. */
+/** How the money of a batch is shown: what was applied, what was planned, and the total that a person types. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -27,8 +27,8 @@ async function world(behaviour: Partial<Behaviour> = {}) {
 
 const made = ({ control }: Sandbox): number => control.ledger().length;
 
-describe('What was applied', () => {
-  test('stands before what was planned in every place that reports a sent batch', async () => {
+describe('The applied amount', () => {
+  test('is shown before the planned amount wherever a sent batch is reported', async () => {
     const { sandbox, bulk, plan, folder } = await world({ negative_balance: 'refused' });
     const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { batch, hash } = await plan([
@@ -56,14 +56,14 @@ describe('What was applied', () => {
     });
   });
 
-  test('and contradicts the balance is named with its row and with what to do', async () => {
+  test('is reported with row and advice if the balance contradicts it', async () => {
     const { sandbox, bulk, plan } = await world({ late_commit_ms: 60_000 });
     const user = newUser(sandbox, 10);
     const { batch, hash } = await plan([[user, 'add', '2.50']]);
     sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT' } });
     expect((await bulk(['apply', batch, '--approve', hash])).code).toBe(8);
     sandbox.control.commitLate();
-    // Somebody else overwrites the balance; the transaction stays.
+    // Somebody else overwrites the balance. The transaction stays.
     sandbox.control.update('users', user, { balance: 7 });
     const resumed = await bulk(['resume', batch]);
     expect(resumed.code).toBe(5);
@@ -80,8 +80,8 @@ describe('What was applied', () => {
   });
 });
 
-describe('The total that is typed', () => {
-  test('of a transfer is what it nets, what it moves and how many users it is about', async () => {
+describe('The typed total', () => {
+  test('of a transfer is its net, its gross and its number of users', async () => {
     const { sandbox, bulk, plan } = await world();
     const [a, b] = [newUser(sandbox, 1_000), newUser(sandbox, 0)];
     const { batch } = await plan([
@@ -101,7 +101,7 @@ describe('The total that is typed', () => {
     expect([made(sandbox), sandbox.control.get('users', b)?.['balance']]).toEqual([2, 500]);
   });
 
-  test('of rows that all add is the net alone', async () => {
+  test('of rows that all add is the net only', async () => {
     const { sandbox, bulk, plan } = await world();
     const { batch } = await plan([[newUser(sandbox, 1), 'add', '5']]);
     const sent = await bulk(['apply', batch], { terminal: 100, answers: [['To send 1 row', `5.00${enter}`]] });

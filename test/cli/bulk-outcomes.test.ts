@@ -1,4 +1,4 @@
-/** What becomes of money where the server, the disk or another user is not as one expects, and what is said of it. */
+/** Outcomes if the server, the disk or another user misbehaves, and how they are reported. */
 import { spawn } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { finished } from '../support/cli.ts';
 import { commandFile } from '../support/command-file.ts';
 import { sample } from '../support/part.ts';
 
-/** One row for a user with a balance of 10, whose request the server fails as it is told. */
+/** One row for a user with a balance of 10. The server fails its request with the given fault. */
 async function oneRow(row: string, behaviour: Partial<Behaviour> = {}, fault?: Fault) {
   const world = await bulkWorld({ retry_after_seconds: 0, late_commit_ms: 60_000, ...behaviour });
   const { sandbox, bulk, file } = world;
@@ -35,7 +35,7 @@ describe('a mark', () => {
       ] as const,
       1,
     ),
-  )('that is cut off of "%s" never makes a row that moved the balance not applied', async (text, behaviour) => {
+  )('that is cut off does not let a row that moved the balance count as not applied: "%s"', async (text, behaviour) => {
     const { bulk, run, sandbox } = await oneRow(`add,5,${text}`, behaviour, 'commit_reset');
     const { code, batch, counts } = await run('--settle-after', '0s');
     expect([code, counts.unknown, counts.rejected]).toEqual([8, 1, 0]);
@@ -44,7 +44,7 @@ describe('a mark', () => {
   });
 
   test.each(sample([{ description_form: 'upper' }, { description_form: 'escaped' }] as const, 1))(
-    'is found however the server writes it down: %j',
+    'is found in whatever form the server stores it: %j',
     async (behaviour) => {
       const { run } = await oneRow('add,5,"Tom & ""Co"""', behaviour, 'commit_reset');
       expect(await run()).toMatchObject({ code: 0, counts: { applied: 1 } });
@@ -52,9 +52,9 @@ describe('a mark', () => {
   );
 });
 
-describe('a server that asks to come back later although it has written', () => {
+describe('a row whose server asks to come back later', () => {
   test.each(sample(['commit_429', 'commit_503'] as const, 1))(
-    '%s: the token is found, and nothing goes out again',
+    'is found by its token after %s and not sent again',
     async (fault) => {
       const { run, sandbox } = await oneRow('add,5,Credit', {}, fault);
       expect(await run()).toMatchObject({ code: 0, counts: { applied: 1 } });
@@ -63,7 +63,7 @@ describe('a server that asks to come back later although it has written', () => 
   );
 
   test.each(sample(['commit_429', 'commit_503'] as const, 1))(
-    '%s, and hides transactions: the balance has moved, so it is unknown',
+    'is unknown after %s if the balance has moved and transactions are hidden',
     async (fault) => {
       const { bulk, run, sandbox } = await oneRow('add,5,Credit', { transactions: 'hidden' }, fault);
       const { code, batch } = await run();
@@ -74,7 +74,7 @@ describe('a server that asks to come back later although it has written', () => 
   );
 
   test.each(sample(['too_many', 'error_503'] as const, 1))(
-    '%s without having written, is waited for',
+    'is sent after a wait if %s came before the write',
     async (fault) => {
       const { run, sandbox } = await oneRow('add,5,Credit', { transactions: 'hidden' }, fault);
       expect(await run()).toMatchObject({ code: 0, counts: { applied: 1 } });
@@ -83,12 +83,12 @@ describe('a server that asks to come back later although it has written', () => 
   );
 });
 
-describe('applied, and the balance contradicts', () => {
+describe('a row that is applied but contradicts the balance', () => {
   test.each([
     ['a server that cuts balances off', 'remove,50,x', { negative_balance: 'clamped' }, '-10.00'],
     ['an update that another writer overwrote', 'add,5,x', { balance_update: 'lost' }, '0.00'],
     ['a set that left another balance', 'set,700,x', { balance_update: 'lost' }, '0.00'],
-  ] as const)('%s is counted, named, and no success', async (_, row, behaviour, appliedNet) => {
+  ] as const)('is counted, named and not a success: %s', async (_, row, behaviour, appliedNet) => {
     const { bulk, run, folder } = await oneRow(row, behaviour);
     const { code, batch, discrepancies, applied_net: net } = await run();
     expect([code, discrepancies, net]).toEqual([5, 1, appliedNet]);
@@ -98,7 +98,7 @@ describe('applied, and the balance contradicts', () => {
 });
 
 describe('a row that counts as not applied', () => {
-  test('turns out to be applied where it was made late, and was guarded meanwhile', async () => {
+  test('becomes applied if it was made late, and blocks the same payment until then', async () => {
     const { bulk, run, sandbox, user, file } = await oneRow('add,5,Credit', {}, 'commit_late');
     const { code, batch, counts } = await run('--settle-after', '0s');
     expect([code, counts.rejected]).toEqual([5, 1]);
@@ -110,7 +110,7 @@ describe('a row that counts as not applied', () => {
     expect(made(sandbox)).toBe(1);
   });
 
-  test('turns out to be applied by the transactions that the next sync brings, which says so', async () => {
+  test('becomes applied if the next sync brings its transaction, and the sync says so', async () => {
     const { command, environment, bulk, run, sandbox } = await oneRow('add,5,Credit', {}, 'commit_late');
     const { batch } = await run('--settle-after', '0s');
     sandbox.control.commitLate();
@@ -120,16 +120,15 @@ describe('a row that counts as not applied', () => {
     expect((await bulk(['status', batch, '--json'])).report().counts.applied).toBe(1);
   });
 
-  test('after a success that nobody could read goes on: no state is a dead end', { tags: 'full' }, async () => {
+  test('after a success whose response was lost can be resumed', { tags: 'full' }, async () => {
     const { bulk, run, sandbox, user } = await oneRow('add,5,Credit', {}, 'lost');
-    // The look before the write is answered, those after it are not.
+    // Reads before the write succeed; those after it fail.
     const watch = setInterval(() => {
       if (sandbox.control.requests().recent.some(({ method }) => method === 'PUT')) {
         sandbox.control.faultNext({ fault: 'error_500', times: 50, match: { method: 'GET', path: `/users/${user}` } });
         clearInterval(watch);
       }
     }, 1);
-    // Each look is tried once: as often as usual would only take longer.
     const { code, batch } = await run();
     expect(code).toBe(8);
     sandbox.control.clearFaults();
@@ -138,7 +137,7 @@ describe('a row that counts as not applied', () => {
   });
 });
 
-test('a row that was made twice stops its batch and all others, until somebody has decided about it', async () => {
+test('a row that was made twice stops its batch and all others until a person has decided about it', async () => {
   const world = await oneRow('add,5,Credit', {}, 'commit_twice');
   const { bulk, run, sandbox } = world;
   const first = await run();
@@ -155,8 +154,8 @@ test('a row that was made twice stops its batch and all others, until somebody h
   expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
 });
 
-describe('an id', () => {
-  test('that was given to a stranger between plan and apply is not paid', async () => {
+describe('a user', () => {
+  test('with an id that went to somebody else between plan and apply is not paid', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const { batch, hash } = (await bulk(['plan', 'balance', file(`${csv}${user},add,500,x\n`), '--json'])).report();
@@ -166,14 +165,14 @@ describe('an id', () => {
     expect([sent.code, sent.report().counts.skipped, made(sandbox)]).toEqual([5, 1, 0]);
   });
 
-  test('is found by an email in other letters than the server has', async () => {
+  test('is found by an email in another case', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     sandbox.control.update('users', newUser(sandbox, 10), { email: 'anna@example.com' });
     const { code } = await bulk(['run', 'balance', file('email,type,amount\nAnna@Example.COM,add,5\n'), '--yes']);
     expect([code, made(sandbox)]).toEqual([0, 1]);
   });
 
-  test('of one of two users with the email of the row is not chosen, although the mirror knows one', async () => {
+  test('is not chosen by an email that two users have, even if the mirror knows only one', async () => {
     const { sandbox, command, bulk, file } = await bulkWorld();
     sandbox.control.update('users', newUser(sandbox, 10), { email: 'both@example.com' });
     await command(['sync']);
@@ -183,7 +182,7 @@ describe('an id', () => {
   });
 });
 
-describe('bounds', () => {
+describe('limits', () => {
   test.each(
     sample(
       [
@@ -194,7 +193,7 @@ describe('bounds', () => {
       ],
       2,
     ),
-  )('hold when a plan is sent that was made before them: %s', async (name, value, words) => {
+  )('apply to a plan that was made before they were set: %s', async (name, value, words) => {
     const world = await bulkWorld();
     const { sandbox, bulk, environment } = world;
     const { batch, hash } = (await bulk(['plan', 'balance', creditFile(world, 2).name, '--json'])).report();
@@ -203,7 +202,7 @@ describe('bounds', () => {
     expect([code, stderr, made(sandbox)]).toEqual([2, expect.stringMatching(words), 0]);
   });
 
-  test('of a day hold over all batches, and plan names them', async () => {
+  test('per day cover all batches, and plan warns of them', async () => {
     const world = await bulkWorld();
     const { sandbox, bulk, environment } = world;
     const bounded = { environment: { ...environment, ADMIN_MIRROR_BULK_MAX_DAY: '15' } };
@@ -217,7 +216,7 @@ describe('bounds', () => {
     expect(made(sandbox)).toBe(2);
   });
 
-  test('hold for a change by hand, alone and with all that was sent within a day, which counts for batches, too', async () => {
+  test('apply to writes by hand, both per row and per day, and these count towards the limit for batches', async () => {
     const world = await bulkWorld();
     const { sandbox, bulk, command, environment } = world;
     const byHand = (type: string, amount: string, more: Readonly<Record<string, string>> = {}) =>
@@ -247,14 +246,14 @@ describe('bounds', () => {
     expect(made(sandbox)).toBe(1);
   });
 
-  test('are there where nothing is set', async () => {
+  test('have defaults', async () => {
     const { bulk, file, sandbox } = await bulkWorld();
     const { code, stdout } = await bulk(['plan', 'balance', file(`${csv}${newUser(sandbox, 1)},add,1000.01,\n`)]);
     expect([code, stdout]).toEqual([2, expect.stringMatching(/more than bulk.max_row allows \(1000\)/)]);
   });
 });
 
-test('the undo of a batch is not refused because another one like it was undone', async () => {
+test('the undo of a batch is not refused because an identical batch was undone', async () => {
   const world = await bulkWorld();
   const { bulk, sandbox } = world;
   const { name } = creditFile(world, 2);
@@ -271,27 +270,31 @@ test('the undo of a batch is not refused because another one like it was undone'
   expect(made(sandbox)).toBe(8);
 });
 
-describe('the disk', () => {
-  test('that is full in mid-run ends with 8 or 5 and the report, and resume ends right', { tags: 'full' }, async () => {
-    const world = await bulkWorld();
-    const { sandbox, bulk, folder, environment } = world;
-    const { name } = creditFile(world, 40);
-    const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
-    // No file of this process may grow beyond so many blocks: the journal's log does.
-    const command = `ulimit -f 300; exec "$0" "$@"`;
-    const args = ['-c', command, process.execPath, commandFile, 'bulk', 'apply', batch, '--approve', hash, '--json'];
-    const { PATH = '', HOME = '' } = process.env;
-    const child = spawn('bash', args, { cwd: folder, env: { PATH, HOME, ...environment } });
-    child.stdin.end();
-    const { code, stdout } = await finished(child);
-    expect([5, 8]).toContain(code);
-    expect((JSON.parse(stdout) as BatchReport).counts.planned).toBeGreaterThan(0);
-    expect(made(sandbox)).toBeGreaterThan(0);
-    const resumed = await bulk(['resume', batch, '--settle-after', '0s', '--json']);
-    expect([resumed.code, resumed.report().counts.applied, made(sandbox)]).toEqual([0, 40, 40]);
-  });
+describe('a disk', () => {
+  test(
+    'that fills up during a run ends it with 8 or 5 and a report, and resume completes it',
+    { tags: 'full' },
+    async () => {
+      const world = await bulkWorld();
+      const { sandbox, bulk, folder, environment } = world;
+      const { name } = creditFile(world, 40);
+      const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
+      // The journal's WAL outgrows this file size limit.
+      const command = `ulimit -f 300; exec "$0" "$@"`;
+      const args = ['-c', command, process.execPath, commandFile, 'bulk', 'apply', batch, '--approve', hash, '--json'];
+      const { PATH = '', HOME = '' } = process.env;
+      const child = spawn('bash', args, { cwd: folder, env: { PATH, HOME, ...environment } });
+      child.stdin.end();
+      const { code, stdout } = await finished(child);
+      expect([5, 8]).toContain(code);
+      expect((JSON.parse(stdout) as BatchReport).counts.planned).toBeGreaterThan(0);
+      expect(made(sandbox)).toBeGreaterThan(0);
+      const resumed = await bulk(['resume', batch, '--settle-after', '0s', '--json']);
+      expect([resumed.code, resumed.report().counts.applied, made(sandbox)]).toEqual([0, 40, 40]);
+    },
+  );
 
-  test('that damaged the journal is said, with the way back, and no stack trace', async () => {
+  test('that damaged the journal is reported with the way to recover and without a stack trace', async () => {
     const world = await bulkWorld();
     const { bulk, folder } = world;
     const { name } = creditFile(world, 30);

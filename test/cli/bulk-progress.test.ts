@@ -4,7 +4,7 @@ import { type BulkTally, bulkLine, tallied } from '../../src/cli/progress.ts';
 const startedAt = Date.parse('2026-03-11T10:00:00Z');
 const begun: BulkTally = { rows: 0, done: 0, failed: 0, startedAt };
 
-test('the line of a batch says how far it is, how fast, how long it will take, and what failed', () => {
+test('the progress line of a batch shows rows done, rate, time left and failures', () => {
   let tally = tallied(begun, { kind: 'begin', rows: 1_000 });
   expect(bulkLine(tally, startedAt)).toBe('░░░░░░░░░░░░░░░░░░░░░░░░  0 of 1,000   0.0/s');
   for (let row = 2; row < 252; row += 1) {

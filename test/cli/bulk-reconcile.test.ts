@@ -1,5 +1,5 @@
 // @module-tag full
-/** The journal against the server; and journals that are not the newest: whatever is put back, nobody is paid twice. */
+/** Compares the journal with the server. Whatever older journal is restored, nobody is paid twice. */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
@@ -41,7 +41,7 @@ async function reconcile(world: BulkWorld, args: readonly string[] = []) {
 const adopt = (world: BulkWorld, ...args: readonly string[]) =>
   reconcile(world, ['--adopt', '--settle-after', '0s', ...args]);
 
-/** A mirror, a batch of yesterday and a copy of the journal from then, and a batch of today. */
+/** A mirror, a batch from yesterday, a copy of the journal from then, and a batch from today. */
 async function twoDays(behaviour: Partial<Behaviour> = {}) {
   const world = await bulkWorld(behaviour);
   world.sandbox.control.advanceClock(Date.now() - sandboxNow);
@@ -57,7 +57,7 @@ async function twoDays(behaviour: Partial<Behaviour> = {}) {
 
 type TwoDays = Awaited<ReturnType<typeof twoDays>>;
 
-/** Takes a batch out of the middle: later ones stand. */
+/** Removes a batch from the middle of the journal; later ones stay. */
 async function cutOut({ world, bulk, batch }: TwoDays): Promise<void> {
   await bulk(['run', 'balance', creditFile(world, 1, '3', 'later.csv').name, '--yes']);
   const database = new SqliteDatabase(journalOf(world));
@@ -83,39 +83,42 @@ const harms: readonly (readonly [string, (days: TwoDays) => Promise<void> | void
 ];
 
 describe('a journal', () => {
-  test.each(harms)('%s sends nothing, learns by --adopt what it lacks, and refuses the same file', async (_, harm) => {
-    const days = await twoDays();
-    const { world, sandbox, bulk, command, today } = days;
-    await harm(days);
-    const before = made(sandbox);
-    const again = () => bulk(['run', 'balance', today.name, '--yes']);
-    const refused = await again();
-    expect([refused.code, refused.stderr]).toEqual([
-      2,
-      expect.stringMatching(/nothing was sent\n.*reconcile --adopt/s),
-    ]);
-    const byHand = await command([
-      'users',
-      'update-balance',
-      String(today.users[0]),
-      '--type',
-      'add',
-      '--amount',
-      '1',
-      '--yes',
-    ]);
-    expect(byHand.code).toBe(2);
-    const adopted = await adopt(world);
-    expect([adopted.code, adopted.compared()]).toMatchObject([0, { status: 'equal', differences: [] }]);
-    const second = await again();
-    expect([second.code, second.stderr]).toEqual([2, expect.stringMatching(/sent before/)]);
-    expect(made(sandbox)).toBe(before);
-    const { code } = await bulk(['run', 'balance', creditFile(world, 1, '2', 'new.csv').name, '--yes']);
-    expect([code, made(sandbox)]).toEqual([0, before + 1]);
-    expect((await reconcile(world)).compared()).toMatchObject({ status: 'equal' });
-  });
+  test.each(harms)(
+    '%s sends nothing until --adopt has recorded what it lacks, and then refuses the same file',
+    async (_, harm) => {
+      const days = await twoDays();
+      const { world, sandbox, bulk, command, today } = days;
+      await harm(days);
+      const before = made(sandbox);
+      const again = () => bulk(['run', 'balance', today.name, '--yes']);
+      const refused = await again();
+      expect([refused.code, refused.stderr]).toEqual([
+        2,
+        expect.stringMatching(/nothing was sent\n.*reconcile --adopt/s),
+      ]);
+      const byHand = await command([
+        'users',
+        'update-balance',
+        String(today.users[0]),
+        '--type',
+        'add',
+        '--amount',
+        '1',
+        '--yes',
+      ]);
+      expect(byHand.code).toBe(2);
+      const adopted = await adopt(world);
+      expect([adopted.code, adopted.compared()]).toMatchObject([0, { status: 'equal', differences: [] }]);
+      const second = await again();
+      expect([second.code, second.stderr]).toEqual([2, expect.stringMatching(/sent before/)]);
+      expect(made(sandbox)).toBe(before);
+      const { code } = await bulk(['run', 'balance', creditFile(world, 1, '2', 'new.csv').name, '--yes']);
+      expect([code, made(sandbox)]).toEqual([0, before + 1]);
+      expect((await reconcile(world)).compared()).toMatchObject({ status: 'equal' });
+    },
+  );
 
-  test('from last night has the adopted rows in a batch of their own, by whoever adopted them, and its chain is whole', async () => {
+  test('from last night records adopted rows in their own batch, and its chain is whole', async () => {
     const { world, copy, bulk, command, today } = await twoDays();
     putBack(world, copy);
     const { adopted } = (await adopt(world)).compared();
@@ -133,7 +136,7 @@ describe('a journal', () => {
     expect(JSON.parse((await command(['audit', '--verify', '--json'])).stdout)).toMatchObject({ status: 'whole' });
   });
 
-  test('from before a planned batch was sent has its rows recorded as applied, and refuses the same file', async () => {
+  test('from before a planned batch was sent records its rows as applied, and refuses the same file', async () => {
     const world = await bulkWorld();
     const { sandbox, bulk, command } = world;
     sandbox.control.advanceClock(Date.now() - sandboxNow);
@@ -145,7 +148,9 @@ describe('a journal', () => {
     await bulk(['apply', batch, '--approve', hash]);
     putBack(world, copy);
     expect((await bulk(['apply', batch, '--approve', hash])).code).toBe(2);
-    expect((await adopt(world)).compared()).toMatchObject({ status: 'equal', adopted: { batch: null, recorded: 2 } });
+    const { code, stdout } = await bulk(['reconcile', '--adopt', '--settle-after', '0s']);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('2 rows of this journal that were applied without it')]);
+    expect(stdout).not.toMatch(/^adopted/m);
     expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 2 } });
     const other = world.file(csv + users.map((user) => `${user},add,5.00,b\n`).join(''), 'other.csv');
     for (const each of [name, other]) expect((await bulk(['run', 'balance', each, '--yes'])).code).toBe(2);
@@ -153,7 +158,7 @@ describe('a journal', () => {
     expect(JSON.parse((await command(['audit', '--verify', '--json'])).stdout)).toMatchObject({ status: 'whole' });
   });
 
-  test('that adopted what was taken back does not take it back once more', async () => {
+  test('that adopted an undo does not send it again', async () => {
     const { world, sandbox, bulk, batch, copy } = await twoDays();
     copyFileSync(journalOf(world), copy);
     const undo = (await bulk(['undo', batch, '--json'])).report();
@@ -166,7 +171,7 @@ describe('a journal', () => {
     expect([code, made(sandbox), stderr]).toEqual([2, before, expect.stringMatching(/sent before/)]);
   });
 
-  test('adopts nothing while a request that it does not know of may still be made late', async () => {
+  test('does not adopt while an unknown request may still be made late', async () => {
     const { world, copy } = await twoDays();
     putBack(world, copy);
     const { code, stderr } = await world.bulk(['reconcile', '--adopt']);
@@ -174,7 +179,7 @@ describe('a journal', () => {
     expect((await world.bulk(['run', 'balance', 'today.csv', '--yes'])).code).toBe(2);
   });
 
-  test('is adopted over several runs, each of which goes on where the last one stopped', async () => {
+  test('can be adopted over several runs, each of which continues where the last one stopped', async () => {
     const { world, copy, sandbox } = await twoDays();
     putBack(world, copy);
     const environment = { ...world.environment, ADMIN_MIRROR_API_PAGE_SIZE: '2' };
@@ -192,13 +197,13 @@ describe('a journal', () => {
     }
     expect(codes.length).toBeGreaterThan(2);
     expect(codes.at(-1)).toBe(0);
-    // Five users of the sandbox, those of both files, and whoever owns the key: each page once.
+    // Five users of the sandbox, those of both files, and the owner of the key: each page once.
     expect(pages() - before).toBeLessThanOrEqual(6);
     expect(existsSync(`${journalOf(world)}.reconcile`)).toBe(false);
     expect((await world.bulk(['run', 'balance', 'today.csv', '--yes'])).stderr).toMatch(/sent before/);
   });
 
-  test('on a server without transactions is accepted by a person with a reason, once, which stays on record', async () => {
+  test('on a server without transactions can be accepted by a person once, with a reason that is recorded', async () => {
     const { world, copy, sandbox, bulk, command } = await twoDays({ transactions: 'hidden' });
     putBack(world, copy);
     const { code, compared } = await adopt(world);
@@ -219,7 +224,7 @@ describe('a journal', () => {
     expect((await bulk(['run', 'balance', next, '--yes'])).code).toBe(0);
   });
 
-  test('that is the newest is sent from beside a mirror that was put back', async () => {
+  test('that is the newest can be used with an older mirror', async () => {
     const { world, folder, bulk } = await twoDays();
     const mirror = join(folder, 'data', 'mirror.db');
     const database = new SqliteDatabase(mirror);
@@ -233,10 +238,10 @@ describe('a journal', () => {
   });
 });
 
-describe('the comparison', () => {
+describe('reconcile', () => {
   const kinds = (compared: Compared) => compared.differences.map(({ kind, user_id: user }) => `${kind} ${user}`);
 
-  /** Changes the transactions of the user on the server. */
+  /** Changes the user's transactions on the server. */
   function edit(
     { sandbox }: BulkWorld,
     user: number | undefined,
@@ -251,7 +256,7 @@ describe('the comparison', () => {
     sandbox.control.setRelated('users', id, 'balance_transactions', all);
   }
 
-  test('names what is missing, repeated, of another amount and unknown, ends with 5, and changes nothing', async () => {
+  test('reports missing, repeated, changed and unknown transactions, ends with 5, and changes nothing', async () => {
     const days = await twoDays();
     const { world, today, yesterday, bulk, command } = days;
     expect((await reconcile(world)).compared()).toMatchObject({ status: 'equal', rows: 5, differences: [] });
@@ -278,14 +283,14 @@ describe('the comparison', () => {
     expect(table.stdout).toMatch(/different, 4 differences: 5 rows/);
   });
 
-  test('of a period leaves out what was sent at other times', async () => {
+  test('leaves out what was sent outside the given period', async () => {
     const { world } = await twoDays();
     expect((await reconcile(world, ['--since', '1d'])).compared()).toMatchObject({ status: 'equal', rows: 5 });
     expect((await reconcile(world, ['--until', '2026-01-01'])).compared()).toMatchObject({ status: 'equal', rows: 0 });
     expect((await world.bulk(['reconcile', '--until', '2026-01-01', '--since', '1d'])).code).toBe(2);
   });
 
-  test('shows what went back later, by a batch and by hand, as no difference', async () => {
+  test('does not report reversals by a batch or by hand as differences', async () => {
     const { world, bulk, command, batch, yesterday } = await twoDays();
     const undo = (await bulk(['undo', batch, '--json'])).report();
     await bulk(['apply', undo.batch, '--approve', undo.hash]);
@@ -297,7 +302,7 @@ describe('the comparison', () => {
     expect(reversals.filter(({ note }) => note.includes(undo.batch))).toHaveLength(3);
   });
 
-  test('sends no more requests than it takes: one a page, or one a user of a small batch', async () => {
+  test('sends one request per page, or one per user of a small batch', async () => {
     const { world, batch, sandbox } = await twoDays();
     const sent = () => sandbox.control.requests().recent.length;
     const before = sent();
@@ -308,11 +313,11 @@ describe('the comparison', () => {
     expect(whole.stderr).toMatch(/about 0 more requests/);
   });
 
-  test('from before what was made, as a cache kept it, is neither compared with nor adopted from', async () => {
+  test('neither compares with nor adopts from an old response of a cache', async () => {
     const days = await twoDays();
     putBack(days.world, days.copy);
     const { control } = days.sandbox;
-    // What the cache has, it has from now on.
+    // The cache keeps responses from now on.
     control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
     await reconcile(days.world);
     control.advanceClock(20 * minuteMs);
@@ -323,7 +328,7 @@ describe('the comparison', () => {
     expect((await adopt(days.world)).compared().adopted).toMatchObject({ rows: 3 });
   });
 
-  test('of a list that is empty for a minute is incomplete', async () => {
+  test('is incomplete if a list is empty for a minute', async () => {
     const { world, sandbox } = await twoDays();
     sandbox.control.setBehaviour({ empty_lists: 'users' });
     const { code, compared } = await reconcile(world);

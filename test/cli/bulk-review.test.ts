@@ -1,4 +1,4 @@
-/** A plan that is read whole - on the terminal, in JSON, as a sheet - and results as sheets. */
+/** Whole plans on the terminal, in JSON and as a sheet, and results as sheets. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -46,7 +46,7 @@ function userWith({ control }: Sandbox, balance: number, fields: Record<string, 
   return id;
 }
 
-/** Eight small rows, one far larger, one of a banned user and one of a user whose email is not verified. */
+/** Eight small rows, a much larger one, one of a banned user and one of a user with an unverified email. */
 async function mixed() {
   const made = await world();
   const { sandbox, file } = made;
@@ -66,7 +66,7 @@ async function mixed() {
 const largest = ['the largest change', 'more than 10 times the median of 5.00'];
 
 describe('A plan', () => {
-  test('has every row with its user and what deserves a look in --json, and again from status --rows', async () => {
+  test('has every row with its user and its notes in --json, and again in status --rows', async () => {
     const { bulk, name, large, banned, unverified } = await mixed();
     const plan = (await bulk(['plan', 'balance', name, '--json'])).json();
     expect(plan.look_at).toEqual([11, 10, 12]);
@@ -97,7 +97,7 @@ describe('A plan', () => {
     expect(after.plan[9]).toMatchObject({ state: 'applied', before: '0.00', after: '500.00' });
   });
 
-  test('is printed whole, what deserves a look on top', async () => {
+  test('is printed whole, rows with notes first', async () => {
     const { sandbox, bulk, file } = await world();
     const users = Array.from({ length: 60 }, () => newUser(sandbox, 1));
     const name = file(users.map((id) => [id, 'add', id === users[40] ? 100 : 1, 'x']));
@@ -109,7 +109,7 @@ describe('A plan', () => {
     expect(stdout).toMatch(/\n *row +user +username +email +what +before +after +state +note\n/);
   });
 
-  test('is printed whole on a terminal too, its totals below the rows, and again by status --rows', async () => {
+  test('is printed whole on a terminal with totals below the rows, and again by status --rows', async () => {
     const { sandbox, environment, bulk, file } = await world();
     const users = Array.from({ length: 60 }, () => newUser(sandbox, 1));
     const name = file(users.map((id) => [id, 'add', 1, 'x']));
@@ -122,7 +122,7 @@ describe('A plan', () => {
     expect(again.stdout).toMatch(rows);
   });
 
-  test.each(['csv', 'xlsx'] as const)('as .%s has every row, those that deserve a look on top', async (format) => {
+  test.each(['csv', 'xlsx'] as const)('as .%s has every row, rows with notes first', async (format) => {
     const { bulk, name, large, banned, unverified, csv, xlsx, folder } = await mixed();
     const sheet = `review.${format}`;
     const { code, stdout, stderr } = await bulk(['plan', 'balance', name, '-o', sheet]);
@@ -140,16 +140,16 @@ describe('A plan', () => {
       _change: format === 'csv' ? '500.00' : '500',
       _state: 'planned',
     });
-    // Guarded where a spreadsheet would run it, and only there.
+    // Only values that a spreadsheet would run are escaped.
     expect(rows[2]?.['description']).toBe('-5');
     const again = await bulk(['plan', 'balance', name, '-o', sheet]);
     expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('already exists')]);
     expect(readdirSync(folder).sort()).toEqual(['credit.csv', 'data', sheet]);
-    // What the review adds is ignored when it is planned itself.
+    // Planning the sheet again ignores the columns that the review added.
     expect((await bulk(['plan', 'balance', sheet, '--json'])).json()).toMatchObject({ rows: 11, net: '541.00' });
   });
 
-  test('is not made where its sheet could not be written', async () => {
+  test('is not made if its sheet cannot be written', async () => {
     const { bulk, name, folder } = await mixed();
     const { code, stderr } = await bulk(['plan', 'balance', name, '-o', 'review.ods']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('review.ods does not end in .csv or .xlsx')]);
@@ -159,7 +159,7 @@ describe('A plan', () => {
 
 describe('Results', () => {
   test.each(['csv', 'xlsx'] as const)(
-    'as .%s name token, user, time and transaction, and are read again',
+    'as .%s name token, user, time and transaction, and plan refuses their applied rows',
     async (format) => {
       const { sandbox, bulk, file, csv, xlsx, folder } = await world();
       const user = newUser(sandbox, 10);
@@ -188,7 +188,7 @@ describe('Results', () => {
     },
   );
 
-  test('in another format take the place of those that nobody changed', async () => {
+  test('in another format replace files that nobody has changed', async () => {
     const { sandbox, bulk, file, folder } = await world();
     const run = await bulk(['run', 'balance', file([[newUser(sandbox, 10), 'add', '2.50', 'x']]), '--yes', '--json']);
     const results = (format: string) => bulk(['results', run.json().batch, '-o', 'out', '--format', format]);

@@ -19,7 +19,7 @@ async function world() {
   };
   const run = (args: readonly string[], more: { terminal?: number; answers?: readonly Exchange[] } = {}) =>
     invoke(['bulk', ...args], { folder, environment, ...more });
-  /** Plans the text as a file; what is in `more` may be flags, and answers on a terminal. */
+  /** Plans the text as a file, with more flags, and with answers typed on a terminal if given. */
   const plan = async (
     text: string,
     flags: readonly string[] = [],
@@ -40,7 +40,7 @@ async function world() {
 describe('Amounts with decimal commas', () => {
   const fifty = (user: number): string => `user_id;type;amount\n${`${user};add;7,50\n`.repeat(50)}`;
 
-  test('are one problem of the file where nobody can be asked, and it names the flag', async () => {
+  test('are one problem per file if nobody can be asked, and it names the flag', async () => {
     const { plan, user } = await world();
     const { code, report, problems } = await plan(fifty(user));
     expect(code).toBe(2);
@@ -55,7 +55,7 @@ describe('Amounts with decimal commas', () => {
     ]);
   });
 
-  test('are read where the flag says so', async () => {
+  test('are read with --decimal comma', async () => {
     const { plan, user } = await world();
     const { code, report } = await plan(fifty(user), ['--decimal', 'comma']);
     expect({ code, net: report?.net }).toEqual({ code: 0, net: '375.00' });
@@ -71,21 +71,21 @@ describe('Amounts with decimal commas', () => {
     expect(no.stderr).toContain('the amounts in the file are not clear; nothing was planned');
   });
 
-  test('are read with others that the same mark explains: thousands with a point, and whole numbers', async () => {
+  test('are read together with thousands points and whole numbers', async () => {
     const { plan, user } = await world();
     const text = `user_id;type;amount\n${user};add;1.234\n${user};add;7,50\n${user};add;5\n`;
     const { report } = await plan(text, [], [['Is that 7.50?', enter]]);
     expect(report?.net).toBe('1246.50');
   });
 
-  test('that no mark explains together with the others are a problem of their own rows, and nothing is asked', async () => {
+  test('are problems of their rows, without a question, if no single mark explains all amounts', async () => {
     const { plan, user } = await world();
     const { code, problems } = await plan(`user_id;type;amount\n${user};add;8.25\n${user};add;7,50\n`, [], []);
     expect(code).toBe(2);
     expect(problems).toMatchObject([{ row: 3, column: 'amount' }]);
   });
 
-  test('and thousands are never taken for each other by a key that is pressed too soon', async () => {
+  test('that may be thousands are not accepted by just pressing Enter', async () => {
     const { plan, user } = await world();
     const text = `user_id;type;amount\n${user};add;1,234\n`;
     expect((await plan(text)).problems[0]?.problem).toContain('--decimal point to have "1,234" read as 1234.00');
@@ -93,7 +93,7 @@ describe('Amounts with decimal commas', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   });
 
-  test('are not asked about where --yes says that nobody wants to be', async () => {
+  test('are not asked about with --yes', async () => {
     const { folder, run, user, sandbox } = await world();
     writeFileSync(join(folder, 'sheet.csv'), fifty(user));
     const { code, stderr } = await run(['run', 'balance', 'sheet.csv', '--yes'], { terminal: 100 });
@@ -110,7 +110,7 @@ test('An amount with one decimal place is planned with two', async () => {
 });
 
 describe('Columns', () => {
-  test('that are not known are named once and skipped, whatever their cells hold', async () => {
+  test('that are unknown are named once and skipped, whatever they hold', async () => {
     const { plan, user } = await world();
     const { code, problems, warnings } = await plan(
       `user_id,type,amount,note,Team,note\n${user},add,5,#N/A,blue,x\n${user},add,6,=1+1,red,\n`,
@@ -127,7 +127,7 @@ describe('Columns', () => {
     ['user_id,type,amount,amounts', 'Did you mean "amount"?'],
     ['usr_id,type,amount', 'Did you mean "user_id"?'],
     ['user_id,type,betrag', 'the column "amount" is missing'],
-  ])('that look like a slip of the hand, or are missing, are an error: %s', async (header, problem) => {
+  ])('that look like typos, or are missing, are an error: %s', async (header, problem) => {
     const { plan, user } = await world();
     const { code, problems } = await plan(`${header}\n${user},add,5,x\n`);
     expect(code).toBe(2);
@@ -135,7 +135,7 @@ describe('Columns', () => {
   });
 
   test.each(['name', 'balance', 'account', 'time', 'email address', 'comment'])(
-    'that are no slip for one that is missing are skipped: %s',
+    'that do not look like a typo of a missing one are skipped: %s',
     async (header) => {
       const { plan, user } = await world();
       const { code, warnings } = await plan(`user_id,type,amount,${header}\n${user},add,5,x\n`);
@@ -147,24 +147,21 @@ describe('Columns', () => {
 test.each([
   ['delete', 'user_id,type,amount,description', '"type", "amount" are those of "balance", and this is "delete"'],
   ['update', 'user_id,Subject,content', '"subject", "content" are those of "email", and this is "update"'],
-])(
-  'A sheet of another action is not taken for one of %s, which needs none of its columns',
-  async (action, header, words) => {
-    const { plan, user } = await world();
-    const { code, report } = await plan(`${header}\n${user},add,5,x\n`, [], undefined, action);
-    expect(code).toBe(2);
-    expect(report?.problems).toMatchObject([{ row: 1, problem: expect.stringContaining(words) as string }]);
-    expect(report?.counts).toMatchObject({ planned: 0, invalid: 1 });
-  },
-);
+])('A sheet for another action is refused by %s, which needs none of its columns', async (action, header, words) => {
+  const { plan, user } = await world();
+  const { code, report } = await plan(`${header}\n${user},add,5,x\n`, [], undefined, action);
+  expect(code).toBe(2);
+  expect(report?.problems).toMatchObject([{ row: 1, problem: expect.stringContaining(words) as string }]);
+  expect(report?.counts).toMatchObject({ planned: 0, invalid: 1 });
+});
 
-describe('Words that hold something like the mark of a row', () => {
+describe('Text that looks like the mark of a row', () => {
   test.each([
     ['balance', 'user_id,type,amount,description', 'add,5,Team:blue bonus', 'description'],
     ['balance', 'user_id,type,amount,description', 'add,5,refund am:k3vq7x2mzpda', 'description'],
     ['notify', 'user_id,type,icon,message', 'success,bx bx-gift,TEAM:BLUE won', 'message'],
     ['email', 'user_id,subject,content', 'Team:blue,<p>Hello</p>', 'subject'],
-  ])('are refused before anything is planned: %s, %s, %s', async (action, header, cells, column) => {
+  ])('is refused before anything is planned: %s, %s, %s', async (action, header, cells, column) => {
     const { plan, user } = await world();
     const { code, problems } = await plan(`${header}\n${user},${cells}\n`, [], undefined, action);
     expect(code).toBe(2);
@@ -177,7 +174,7 @@ describe('Words that hold something like the mark of a row', () => {
     ]);
   });
 
-  test('are none where the colon ends a word', async () => {
+  test('does not include a colon at the end of a word', async () => {
     const { plan, user } = await world();
     const text = `user_id,type,amount,description\n${user},add,5,"Team: blue, 10am: late"\n`;
     expect((await plan(text)).code).toBe(0);
@@ -185,7 +182,7 @@ describe('Words that hold something like the mark of a row', () => {
 });
 
 describe('Rows', () => {
-  test('are counted as Excel shows them, cells with line breaks and blank rows too, in plan and results', async () => {
+  test('are counted as Excel shows them, with line breaks in cells and blank rows, in plan and results', async () => {
     const { plan, run, folder, user } = await world();
     const text = `user_id,type,amount,description\n${user},add,5,"two\nlines\n"\n\n${user},add,oops,x\n`;
     const { report, problems, warnings } = await plan(text);
@@ -208,7 +205,7 @@ describe('Results', () => {
     return { results, path, text: (name: string): string => readFileSync(path(name), 'utf8') };
   }
 
-  test('are written anew over files that nobody has changed, and one that is gone comes back', async () => {
+  test('replace files that nobody has changed, and restore missing ones', async () => {
     const { results, path, text } = await written();
     const before = text('unprocessed.csv');
     rmSync(path('unprocessed.csv'));
@@ -218,7 +215,7 @@ describe('Results', () => {
   });
 
   test.each(['applied.csv', 'unprocessed.csv', 'manifest.json'])(
-    'never replace %s where it was changed',
+    'do not replace %s if it was changed',
     async (name) => {
       const { results, path, text } = await written();
       const changed = text(name).replace(/,|"rows": 1/, (each) => (each === ',' ? ', ' : '"rows": 2'));
@@ -235,7 +232,7 @@ describe('Results', () => {
     },
   );
 
-  test('that were cut off before their manifest was written are written again', async () => {
+  test('are written again if the manifest is missing', async () => {
     const { results, path } = await written();
     rmSync(path('manifest.json'));
     rmSync(path('unknown.csv'));
@@ -243,7 +240,7 @@ describe('Results', () => {
     expect((await results()).code).toBe(0);
   });
 
-  test('never replace files of that name which they did not write', async () => {
+  test('do not replace files that they did not write', async () => {
     const { folder, run, plan, user } = await world();
     const { report } = await plan(`user_id,type,amount\n${user},add,5\n`);
     mkdirSync(join(folder, 'out'));
@@ -255,7 +252,7 @@ describe('Results', () => {
   });
 });
 
-test('An OpenDocument sheet is refused with the way out, by whatever name', async () => {
+test('An OpenDocument sheet is refused with advice, whatever its name', async () => {
   const { folder, run } = await world();
   const head = Buffer.from(
     'PK\u0003\u0004'.padEnd(30, '\0') + 'mimetypeapplication/vnd.oasis.opendocument.spreadsheet',
@@ -269,7 +266,7 @@ test('An OpenDocument sheet is refused with the way out, by whatever name', asyn
   }
 });
 
-test('A user with an id that nothing is written to makes its row invalid, and keeps no other one from being sent', async () => {
+test('A user with an invalid id makes only its own row invalid', async () => {
   const { plan, sandbox, user } = await world();
   sandbox.control.insert('users', { id: 0, username: 'system' });
   const { report } = await plan(

@@ -1,4 +1,4 @@
-/** Nobody is paid twice: what people, two terminals and other files can do, as they do it. */
+/** Nobody is paid twice, whatever people do with two terminals and other files. */
 import { spawn } from 'node:child_process';
 import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { sample } from '../support/part.ts';
 
 const total = '10.00';
 
-/** The command in a terminal, at its prompt. */
+/** The command in a terminal, waiting at its prompt. */
 async function atPrompt({ folder, environment }: BulkWorld, args: readonly string[]) {
   const terminal = openTerminal(['bulk', ...args], { folder, environment });
   await terminal.shows(`type ${total}`);
@@ -27,7 +27,7 @@ async function planned(world: BulkWorld, file: string): Promise<BatchReport> {
 }
 
 describe('two terminals', () => {
-  test('at the prompt over one file pay once: the second to consent is refused with 2', { tags: 'full' }, async () => {
+  test('at the prompt for one file pay once: the second confirmation is refused with 2', { tags: 'full' }, async () => {
     const world = await bulkWorld();
     const { name } = creditFile(world, 2);
     const args = ['run', 'balance', name];
@@ -40,26 +40,19 @@ describe('two terminals', () => {
     expect(stdout).toMatch(/this file was sent before/);
   });
 
-  test(
-    'with another file of the same people and amounts pay once, and the rows are named',
-    { tags: 'full' },
-    async () => {
-      const world = await bulkWorld();
-      const { users, name } = creditFile(world, 2);
-      const other = world.file(
-        `${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`,
-        'other.csv',
-      );
-      const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
-      const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
-      second.type(`${total}${enter}`);
-      expect((await second.ended).code).toBe(0);
-      first.type(`${total}${enter}`);
-      expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
-    },
-  );
+  test('with different files for the same users and amounts pay once', { tags: 'full' }, async () => {
+    const world = await bulkWorld();
+    const { users, name } = creditFile(world, 2);
+    const other = world.file(`${csv}${users.map((user) => `${user},add,5.00,in other words\n`).join('')}`, 'other.csv');
+    const first = await atPrompt(world, ['apply', (await planned(world, name)).batch]);
+    const second = await atPrompt(world, ['apply', (await planned(world, other)).batch]);
+    second.type(`${total}${enter}`);
+    expect((await second.ended).code).toBe(0);
+    first.type(`${total}${enter}`);
+    expect([(await first.ended).code, made(world.sandbox)]).toEqual([2, 2]);
+  });
 
-  test('that consent at one moment on a slow server pay once, whatever is resumed then', { tags: 'full' }, async () => {
+  test('that confirm at the same moment on a slow server pay once, even after resume', { tags: 'full' }, async () => {
     const world = await bulkWorld({ latency: 30 });
     const { users, name } = creditFile(world, 4);
     const other = world.file(
@@ -78,7 +71,7 @@ describe('two terminals', () => {
     expect(made(world.sandbox)).toBe(4);
   });
 
-  test('on one batch: the second gets 7 while the first is at it', { tags: 'full' }, async () => {
+  test('on one batch: the second ends with 7 while the first runs', { tags: 'full' }, async () => {
     const world = await bulkWorld({ latency: 50 });
     const { name } = creditFile(world, 8);
     const { batch, hash } = await planned(world, name);
@@ -93,7 +86,7 @@ describe('two terminals', () => {
   });
 });
 
-describe('whoever reads of it', () => {
+describe('standard output that cannot be written', () => {
   test.each(
     sample(
       [
@@ -106,26 +99,23 @@ describe('whoever reads of it', () => {
       ],
       1,
     ),
-  )(
-    '%s that was sent does not end as if nothing had been sent, though its report cannot be written',
-    async (_, argsOf) => {
-      const world = await bulkWorld();
-      const { sandbox, folder, environment } = world;
-      const command = `exec "$0" "$@" > /dev/full`;
-      const { PATH = '', HOME = '' } = process.env;
-      const child = spawn('bash', ['-c', command, process.execPath, commandFile, ...argsOf(world)], {
-        cwd: folder,
-        env: { PATH, HOME, ...environment },
-      });
-      child.stdin.end();
-      const { code, stderr } = await finished(child);
-      expect([code, made(sandbox)]).toEqual([5, 1]);
-      expect(stderr).toMatch(/could not write to standard output/);
-    },
-  );
+  )('does not let %s that was sent end as if nothing was sent', async (_, argsOf) => {
+    const world = await bulkWorld();
+    const { sandbox, folder, environment } = world;
+    const command = `exec "$0" "$@" > /dev/full`;
+    const { PATH = '', HOME = '' } = process.env;
+    const child = spawn('bash', ['-c', command, process.execPath, commandFile, ...argsOf(world)], {
+      cwd: folder,
+      env: { PATH, HOME, ...environment },
+    });
+    child.stdin.end();
+    const { code, stderr } = await finished(child);
+    expect([code, made(sandbox)]).toEqual([5, 1]);
+    expect(stderr).toMatch(/could not write to standard output/);
+  });
 });
 
-test('a batch that is taken back in two terminals at once is planned once, and the other says so', async () => {
+test('a batch that is undone in two terminals at once is planned once, and the other one says so', async () => {
   const world = await bulkWorld({ latency: 30 });
   const { bulk } = world;
   const { batch } = (await bulk(['run', 'balance', creditFile(world, 2).name, '--yes', '--json'])).report();
@@ -134,7 +124,7 @@ test('a batch that is taken back in two terminals at once is planned once, and t
   expect(ends.map(({ stderr }) => stderr).join()).toMatch(/being taken back by another batch at this moment/);
 });
 
-test('a mirror that is damaged during the prompt is reported, and nothing is sent', { tags: 'full' }, async () => {
+test('a mirror that is damaged while the prompt waits is reported, and nothing is sent', { tags: 'full' }, async () => {
   const world = await bulkWorld();
   const { sandbox, folder, command } = world;
   const { name } = creditFile(world, 2);
@@ -169,7 +159,7 @@ describe('a row that was paid', () => {
       ],
       2,
     ),
-  )('is named with its batch and not paid again %s', async (_, rowsOf) => {
+  )('is not paid again from a file %s, and its batch is named', async (_, rowsOf) => {
     const { sandbox, bulk, file, a, b, batch } = await paid();
     const name = file(csv + rowsOf(a, b, newUser(sandbox, 10)).join('\n'), 'again.csv');
     const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
@@ -180,7 +170,7 @@ describe('a row that was paid', () => {
     expect(made(sandbox)).toBeGreaterThan(2);
   });
 
-  test('may be paid again without a word once bulk.again_within has passed', async () => {
+  test('can be paid again without a flag after bulk.again_within', async () => {
     const { sandbox, environment, bulk, file, a } = await paid();
     const name = file(`${csv}${a},add,5,Credit\n`, 'later.csv');
     sandbox.control.setClock(Date.now());
@@ -201,7 +191,7 @@ describe('a row that was paid', () => {
   });
 
   test.each(sample(['commit_503', 'commit_429', 'commit_refused', 'commit_500'] as const, 1))(
-    'by hand is named whatever the server said of it: %s',
+    'by hand is found whatever the server responded: %s',
     async (fault) => {
       const { sandbox, command, bulk, file } = await bulkWorld();
       const user = newUser(sandbox, 10);
@@ -222,7 +212,7 @@ describe('a row that was paid', () => {
     ]);
   });
 
-  test('and stands in applied.csv is refused for what the file says of it', async () => {
+  test('is refused from applied.csv, because the file says that it is applied', async () => {
     const { sandbox, folder, bulk, batch } = await paid();
     await bulk(['results', batch, '-o', 'out']);
     rmSync(join(folder, 'data', 'journal.db'));
@@ -233,7 +223,7 @@ describe('a row that was paid', () => {
 });
 
 describe('a journal that is not the newest', () => {
-  test('put back from a copy sends nothing: the token of a row stands on the server', async () => {
+  test('and comes from a copy sends nothing: the server has the token of a row', async () => {
     const world = await bulkWorld({ write_hang: 0 });
     const { sandbox, folder, bulk } = world;
     const { name, users } = creditFile(world, 3);
@@ -250,27 +240,31 @@ describe('a journal that is not the newest', () => {
     expect((await bulk(['status', batch])).stdout).toMatch(/older than the server/);
     for (let time = 0; time < 3; time += 1) expect((await bulk(['resume', batch])).code).toBe(8);
     expect(made(sandbox)).toBe(2);
-    // The way on: every row is looked for, and what is left is sent.
+    // The way to continue: adopt finds each row, and resume sends the rest.
     const found = (await bulk(['reconcile', batch, '--adopt', '--json'])).report();
     expect(found.counts).toMatchObject({ applied: 2, planned: 1 });
     expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(3);
     expect(made(sandbox)).toBe(3);
   });
 
-  test('and has no memory of what was sent, is refused by what the mirror remembers', { tags: 'full' }, async () => {
-    const world = await bulkWorld();
-    const { sandbox, folder, command, bulk } = world;
-    const { name } = creditFile(world, 2);
-    expect((await command(['sync'])).code).toBe(0);
-    expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
-    for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
-    const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
-    expect([code, stderr]).toEqual([2, expect.stringMatching(/this mirror knows another journal/)]);
-    expect(made(sandbox)).toBe(2);
-  });
+  test(
+    'and has no record of what was sent is refused because of what the mirror remembers',
+    { tags: 'full' },
+    async () => {
+      const world = await bulkWorld();
+      const { sandbox, folder, command, bulk } = world;
+      const { name } = creditFile(world, 2);
+      expect((await command(['sync'])).code).toBe(0);
+      expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(0);
+      for (const end of ['', '-wal', '-shm']) rmSync(join(folder, 'data', `journal.db${end}`), { force: true });
+      const { code, stderr } = await bulk(['run', 'balance', name, '--yes']);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(/this mirror knows another journal/)]);
+      expect(made(sandbox)).toBe(2);
+    },
+  );
 
   test(
-    'put back from a copy that was made in mid-run sends nothing, although the server shows no marks',
+    'and comes from a copy made during the run sends nothing, even if the server shows no marks',
     { tags: 'full' },
     async () => {
       const world = await bulkWorld({ transactions: 'hidden' });
@@ -296,7 +290,7 @@ describe('a journal that is not the newest', () => {
     },
   );
 
-  test('takes nothing back a second time', async () => {
+  test('does not send an undo a second time', async () => {
     const world = await bulkWorld();
     const { sandbox, folder, bulk } = world;
     sandbox.control.advanceClock(Date.now() - sandboxNow);
@@ -314,10 +308,10 @@ describe('a journal that is not the newest', () => {
     expect(made(sandbox)).toBe(4);
   });
 
-  test('and is accepted by a person, still stops at a change with a mark that it does not know', async () => {
+  test('and was accepted by a person still stops at a mark that it does not know', async () => {
     const world = await bulkWorld();
     const { sandbox, folder, command, bulk } = world;
-    // Only what happened within bulk.again_within speaks against it.
+    // Only changes within bulk.again_within count.
     sandbox.control.advanceClock(Date.now() - sandboxNow);
     const { name } = creditFile(world, 2);
     await command(['sync']);
@@ -348,7 +342,7 @@ describe('a journal that is not the newest', () => {
       ],
       1,
     ),
-  )('and is %s in mid-run stops the batch with 8 and its report', async (how, harm) => {
+  )('because it was %s during a run stops the batch with 8 and a report', async (how, harm) => {
     const world = await bulkWorld({ latency: 20 });
     const { sandbox, folder, environment } = world;
     const { name } = creditFile(world, 20);

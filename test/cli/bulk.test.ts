@@ -11,7 +11,7 @@ import { invoke } from '../support/invoke.ts';
 import { startSandbox } from '../support/sandbox.ts';
 
 describe('bulk plan', () => {
-  test('prints before and after of each row, the totals and what to do next, and sends nothing', async () => {
+  test('prints each row before and after, the totals and the next command, and sends nothing', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const [a, b] = [newUser(sandbox, 10), newUser(sandbox, 20)];
     const { code, stdout, stderr } = await bulk(['plan', 'balance', file(`${csv}${a},add,2.50,x\n${b},remove,30,y\n`)]);
@@ -23,7 +23,7 @@ describe('bulk plan', () => {
     expect(made(sandbox)).toBe(0);
   });
 
-  test('--json has the whole shape, and ends with 2 where a row is invalid', async () => {
+  test('--json has every field, and ends with 2 if a row is invalid', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const rows = `${newUser(sandbox, 10)},add,2.50,x\n77777,add,1,\n`;
     const { code, report } = await bulk(['plan', 'balance', file(csv + rows), '--json']);
@@ -82,7 +82,7 @@ describe('bulk apply', () => {
     return { sandbox, bulk, write: file, ...report(), users, ...rest };
   }
 
-  test('without a terminal needs the hash of the plan, and no other', async () => {
+  test('needs the hash of the plan if there is no terminal', async () => {
     const { sandbox, bulk, batch, hash } = await plannedBatch();
     const without = await bulk(['apply', batch]);
     expect(without.code).toBe(2);
@@ -98,7 +98,7 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(2);
   });
 
-  test('on a terminal asks to type the net total, and takes nothing else', async () => {
+  test('asks on a terminal for the net total, and accepts nothing else', async () => {
     const { sandbox, bulk, batch } = await plannedBatch();
     const no = await bulk(['apply', batch], { terminal: 100, input: '5\r' });
     expect(no.code).toBe(2);
@@ -112,7 +112,7 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(2);
   });
 
-  test('refuses a file that was changed, another server and the key of another user', async () => {
+  test("refuses a changed file, another server and another user's key", async () => {
     const { sandbox, bulk, batch, hash, write, environment, folder } = await plannedBatch();
     const other = await startSandbox({ users: 5, emails: 5 });
     const approve = ['apply', batch, '--approve', hash];
@@ -138,7 +138,7 @@ describe('bulk apply', () => {
     expect([made(sandbox), made(other)]).toEqual([0, 0]);
   });
 
-  test('of a second plan of the same file is refused once the first was sent', async () => {
+  test('refuses a second plan of a file that was sent', async () => {
     const { sandbox, bulk, batch, hash } = await plannedBatch();
     const second = (await bulk(['plan', 'balance', 'credit.csv', '--json'])).report();
     await bulk(['apply', batch, '--approve', hash]);
@@ -150,7 +150,7 @@ describe('bulk apply', () => {
     expect(made(sandbox)).toBe(4);
   });
 
-  test('ends with 8 while an outcome is unknown, as status and results do, and resume settles it', async () => {
+  test('ends with 8 like status and results while an outcome is unknown, until resume settles it', async () => {
     const { sandbox, bulk, users, batch, hash, folder } = await plannedBatch({ late_commit_ms: 60_000 });
     sandbox.control.faultNext({ fault: 'commit_late', match: { method: 'PUT', path: `/users/${users[1]}/` } });
     const sent = await bulk(['apply', batch, '--approve', hash, '--json']);
@@ -171,7 +171,7 @@ describe('bulk apply', () => {
     expect((await bulk(['status', batch])).code).toBe(0);
   });
 
-  test('ends with 5 where a row was refused, and with --settle-after 0s where one is proven not applied', async () => {
+  test('ends with 5 if a row was refused or, with --settle-after 0s, is proven not applied', async () => {
     const { sandbox, bulk, users, batch, hash } = await plannedBatch();
     sandbox.control.faultNext({ fault: 'error_500', match: { method: 'PUT', path: `/users/${users[1]}/` } });
     const { code, report } = await bulk(['apply', batch, '--approve', hash, '--settle-after', '0s', '--json']);
@@ -194,7 +194,7 @@ describe('bulk apply', () => {
     expect((await bulk(['resume', batch])).code).toBe(0);
   });
 
-  test('names every command as it can be pasted for the same server and files', async () => {
+  test('names commands that can be pasted for the same server and files', async () => {
     const world = await bulkWorld({ write_commit_twice: 1 });
     const { users, name } = creditFile(world, 1);
     await world.bulk(['run', 'balance', name, '--yes', '--journal', 'other.db']);
@@ -208,7 +208,7 @@ describe('bulk apply', () => {
     expect(stdout).toMatch(/found: npx admin-mirror --journal other.db bulk resolve /);
   });
 
-  test('ends with 3 where the key may not change balances', async () => {
+  test('ends with 3 if the key may not change balances', async () => {
     const { bulk, batch, hash } = await plannedBatch({ forbidden: 'users.update-balance' });
     const { code, report } = await bulk(['apply', batch, '--approve', hash, '--json']);
     expect([code, report().state, report().counts.planned]).toEqual([3, 'stopped', 1]);
@@ -216,7 +216,7 @@ describe('bulk apply', () => {
 });
 
 describe('bulk discard', () => {
-  test('ends a plan, which nothing sends any more, and sets free what it was to take back', async () => {
+  test('ends a plan for good, and frees the batch that it would have undone', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const sent = (await bulk(['run', 'balance', file(`${csv}${user},add,2.50,x\n`), '--yes', '--json'])).report();
@@ -237,7 +237,7 @@ describe('bulk discard', () => {
     expect(made(sandbox)).toBe(1);
   });
 
-  test('leaves what was sent of a batch as it is, and what was not can be sent by another', async () => {
+  test('keeps what was sent, and lets another batch send the rest', async () => {
     const { sandbox, bulk, file } = await bulkWorld({ forbidden: 'users.update-balance' });
     const [first, second] = [newUser(sandbox, 10), newUser(sandbox, 10)];
     const name = file(`${csv}${first},add,2.50,x\n${second},add,3,y\n`);
@@ -253,7 +253,7 @@ describe('bulk discard', () => {
 });
 
 describe('bulk run', () => {
-  test('sends where every row is valid, and takes it back by undo and apply', async () => {
+  test('sends if every row is valid; undo and apply reverse it', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const run = await bulk(['run', 'balance', file(`${csv}${user},add,2.50,x\n`), '--yes', '--json']);
@@ -264,7 +264,7 @@ describe('bulk run', () => {
     expect(sandbox.control.get('users', user)?.['balance']).toBe(10);
   });
 
-  test('sends nothing where one row is invalid', async () => {
+  test('sends nothing if a row is invalid', async () => {
     const { sandbox, bulk, file } = await bulkWorld();
     const run = await bulk([
       'run',
@@ -278,7 +278,7 @@ describe('bulk run', () => {
   });
 });
 
-describe('a run that is stopped by Ctrl-C', () => {
+describe('a bulk run stopped by Ctrl-C', () => {
   async function running(behaviour: Partial<Behaviour>) {
     const { sandbox, bulk, file, folder, environment } = await bulkWorld(behaviour);
     const rows = Array.from({ length: 30 }, () => `${newUser(sandbox, 10)},add,1,x`).join('\n');
@@ -287,7 +287,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     return { sandbox, bulk, child, ended: finished(child) };
   }
 
-  test('brings what is under way to its end, prints its report, and ends with 130', { tags: 'full' }, async () => {
+  test('finishes requests that are under way, prints its report, and ends with 130', { tags: 'full' }, async () => {
     const { sandbox, bulk, child, ended } = await running({ latency: 10 });
     await whenMade(sandbox, 3, child);
     child.kill('SIGINT');
@@ -300,7 +300,7 @@ describe('a run that is stopped by Ctrl-C', () => {
     expect(made(sandbox)).toBe(30);
   });
 
-  test('twice stops at once, and leaves what was under way unknown', { tags: 'full' }, async () => {
+  test('twice stops at once, and leaves requests that are under way unknown', { tags: 'full' }, async () => {
     const { sandbox, bulk, child, ended } = await running({ write_commit_hang: 1 });
     await whenMade(sandbox, 1, child);
     child.kill('SIGINT');
@@ -319,8 +319,8 @@ describe('a run that is stopped by Ctrl-C', () => {
   });
 });
 
-describe('a write sent by hand', () => {
-  test('is on record, and what is unknown of it is reported before the same is sent again', async () => {
+describe('a write by hand', () => {
+  test('is recorded, and its unknown outcome is reported before the same is sent again', async () => {
     const { sandbox, folder, environment } = await bulkWorld();
     const user = newUser(sandbox, 10);
     const command = ['users', 'update-balance', String(user), '--type', 'add', '--amount', '1', '--yes'];
@@ -334,7 +334,7 @@ describe('a write sent by hand', () => {
   });
 });
 
-test('a batch is changed by its name alone, since the newest may be another one by then', async () => {
+test('a batch can only be changed by its name, not as the last one', async () => {
   const world = await bulkWorld();
   expect((await world.bulk(['status', 'last'])).stderr).toMatch(/^error: there is no batch\nNothing was planned yet\./);
   const { batch } = (await world.bulk(['plan', 'balance', creditFile(world, 1).name, '--json'])).report();

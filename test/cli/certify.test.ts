@@ -53,14 +53,14 @@ function change(file: string, ...statements: readonly string[]): void {
 }
 
 describe('A certificate', () => {
-  test('says of each window its days, records, total and time, and that the mirror or a copy of it still holds them', async () => {
+  test('lists days, records, total and time of each window, and confirms that the mirror or a copy still holds them', async () => {
     const { first, folder, check, run, sandbox } = await certified();
     const { users } = first.certificate.resources;
     expect(users).toMatchObject({ rows: 120, server_total: 120, kept_out: 0, capabilities: { page_size: 10 } });
     const own = first.windows.filter(({ resource }) => resource === 'users');
     expect([own.length, own.at(0)?.from, own.at(-1)?.to]).toEqual([users?.windows, '1000-01-01', '3000-01-01']);
     expect(own.length).toBeGreaterThan(4);
-    // A range that is asked for may be wider than the window.
+    // The range that was requested may be wider than the window.
     expect(own.every(({ server_total: total, rows }) => total !== null && total >= rows)).toBe(true);
     const days = own.flatMap(({ days: each }) => each.map(([day, rows]) => `${day} ${rows}`));
     const created = sandbox.control.dump('users').map((user) => String(user['created_at']).slice(0, 10));
@@ -68,7 +68,7 @@ describe('A certificate', () => {
       [...new Set(created)].sort().map((day) => `${day} ${created.filter((each) => each === day).length}`),
     );
     expect(own.every(({ fresh_as_of: at }) => at !== null && at >= (users?.fresh_as_of ?? ''))).toBe(true);
-    // Of people it has no word.
+    // It holds nothing about people.
     const text = readFileSync(`${folder}/first.json`, 'utf8');
     for (const user of sandbox.control.dump('users')) expect(text).not.toContain(String(user['email']));
     expect((await run('snapshot', 'copy.db')).code).toBe(0);
@@ -84,27 +84,23 @@ describe('A certificate', () => {
     );
   });
 
-  test(
-    'is not written of a mirror that is not complete, but of those resources that are',
-    { tags: 'full' },
-    async () => {
-      const { folder, file, sandbox, run, certify } = await certified();
-      sandbox.control.faultNext({ fault: 'error_500', times: 10_000, match: { path: '/api/v1/emails' } });
-      await sync(sandbox, file, { ...pages, mode: 'full' });
-      const { code, stderr } = await run('certify', '-o', 'none.json');
-      expect([code, existsSync(`${folder}/none.json`)]).toEqual([5, false]);
-      expect(stderr).toMatch(/no certificate was written, because the mirror is not complete: emails: /);
-      expect(stderr).toContain('certify users packages coupons');
-      const some = await certify('some.json', 'users', 'packages');
-      expect(Object.keys(some.certificate.resources)).toEqual(['packages', 'users']);
-    },
-  );
+  test('is not written for resources that are incomplete', { tags: 'full' }, async () => {
+    const { folder, file, sandbox, run, certify } = await certified();
+    sandbox.control.faultNext({ fault: 'error_500', times: 10_000, match: { path: '/api/v1/emails' } });
+    await sync(sandbox, file, { ...pages, mode: 'full' });
+    const { code, stderr } = await run('certify', '-o', 'none.json');
+    expect([code, existsSync(`${folder}/none.json`)]).toEqual([5, false]);
+    expect(stderr).toMatch(/no certificate was written, because the mirror is not complete: emails: /);
+    expect(stderr).toContain('certify users packages coupons');
+    const some = await certify('some.json', 'users', 'packages');
+    expect(Object.keys(some.certificate.resources)).toEqual(['packages', 'users']);
+  });
 
   test.each([
     ['was changed', `UPDATE users SET balance = balance + 1 WHERE id = 5`, /rows of .* are not as they were read/],
     ['was removed', 'DELETE FROM users WHERE id = 5', /the mirror has 119 records, and the last run left 120/],
     ['left its window', `UPDATE users SET created_at = NULL WHERE id = 5`, /it has rows that no window owns/],
-  ])('is not written where a row %s past the program', { tags: 'full' }, async (_, sql, problem) => {
+  ])('is not written if a row %s by other means', { tags: 'full' }, async (_, sql, problem) => {
     const { file, night, run } = await certified();
     await night();
     change(file, sql);
@@ -112,7 +108,7 @@ describe('A certificate', () => {
     expect([code, stderr]).toEqual([5, expect.stringMatching(problem)]);
   });
 
-  test('is written by one at a time, and not while a sync goes on', { tags: 'full' }, async () => {
+  test('is not written while a sync holds the lock', { tags: 'full' }, async () => {
     const { file, folder, run } = await certified();
     const { openMirrorStore } = await import('../../src/mirror/store/mirror-store.ts');
     const store = openMirrorStore(file);
@@ -123,7 +119,7 @@ describe('A certificate', () => {
     store.releaseLock('sync', 'another');
   });
 
-  test('covers related records as well', { tags: 'full' }, async () => {
+  test('covers related records', { tags: 'full' }, async () => {
     const { file, sandbox, certify, check } = await certified();
     const included = { ...pages, includes: { users: ['orders'] } } as const;
     sandbox.control.setRelated('users', 7, 'orders', [{ id: 1, status: 'active' }]);
@@ -140,11 +136,11 @@ describe('A certificate', () => {
   });
 });
 
-describe('What is altered', () => {
-  // So that a thousand of them take seconds, they are made in one process.
+describe('A change', () => {
+  // All in one process, so that a thousand of them take seconds.
   const tampering = Array.from({ length: isSoak ? 1_000 : 240 }, (_, seed) => seed);
 
-  test('in the mirror or in a certificate is found every time', { tags: 'full', timeout: 300_000 }, async () => {
+  test('to the mirror or to a certificate is always found', { tags: 'full', timeout: 300_000 }, async () => {
     const { file, folder, night, certify } = await certified();
     await night();
     const { windows } = await certify('now.json', 'users');
@@ -173,7 +169,7 @@ describe('What is altered', () => {
         writeFileSync(`${folder}/now.json`, text);
         continue;
       }
-      // In a transaction of another connection nothing is seen, so it is made, found and taken back.
+      // The check would not see an open transaction of another connection, so each change is made, found and undone.
       const { words, undo, day } = seed % 3 === 1 ? alterRow(database, random) : alterWindow(database, random);
       const { mirror: found } = await checkNow();
       const named = found?.windows.map(({ from }) => from) ?? [];
@@ -187,12 +183,12 @@ describe('What is altered', () => {
 
   interface Altered {
     readonly words: string;
-    /** The day of the row before. */
+    /** The day of the row before the change. */
     readonly day?: string;
     readonly undo: () => void;
   }
 
-  /** One cell, one row less or one more. */
+  /** Changes one cell, or removes or adds a row. */
   function alterRow(database: SqliteDatabase.Database, random: Random): Altered {
     const ids = database.prepare<[], number>('SELECT id FROM users ORDER BY id').pluck().all();
     const id = ids[random.below(ids.length)] ?? 0;
@@ -222,7 +218,7 @@ describe('What is altered', () => {
     const name = names[random.below(names.length)] ?? '';
     const old = row[name];
     const changed = typeof old === 'number' ? old + 1 + random.below(9) : old === null ? null : `${old as string}x`;
-    // A null that nothing can replace by its type becomes the text that stands for it.
+    // A null without a replacement of its type becomes the text "null".
     const value = changed ?? (/_at$|name$|^(?:avatar|data|_extra|email)$/.test(name) ? 'null' : 1);
     if (name === 'id') {
       const to = 200_000 + random.below(1_000);
@@ -237,7 +233,7 @@ describe('What is altered', () => {
     return { words: `${name} of ${id}`, day, undo: () => void put(row, 'REPLACE') };
   }
 
-  /** What the mirror says of one of its windows. */
+  /** Changes what the mirror stores about one of its windows. */
   function alterWindow(database: SqliteDatabase.Database, random: Random): Altered {
     type Row = { resource: string; from_day: string; to_day: string } & Record<string, unknown>;
     const rows = database.prepare<[], Row>("SELECT * FROM mirror_windows WHERE resource = 'users'").all();
@@ -257,7 +253,7 @@ describe('What is altered', () => {
     };
     const names = Object.keys(changes) as (keyof typeof changes)[];
     const name = names[random.below(names.length)] ?? 'state';
-    // Where the digit is the one that was there.
+    // The random digit may be the one that was there.
     const value = changes[name] === row[name] ? `${changes[name]}x` : changes[name];
     database.pragma('foreign_keys = OFF');
     database.pragma('ignore_check_constraints = ON');
@@ -268,7 +264,7 @@ describe('What is altered', () => {
     };
   }
 
-  test('and signed again with the same key still contradicts itself', { tags: 'full' }, async () => {
+  test('that is signed again with the same key still contradicts itself', { tags: 'full' }, async () => {
     const { folder, first, check } = await certified();
     const key = readFileSync(`${folder}/data/receipt.key`, 'utf8');
     const resigned = (certificate: Certificate): string => {
@@ -294,7 +290,7 @@ describe('What is altered', () => {
 
 describe('Two certificates', () => {
   test(
-    'name the days on which two nights differ, though windows were joined and cut between them',
+    'show on which days two nights differ, even if windows were joined or split between them',
     { tags: 'full' },
     async () => {
       const { sandbox, file, night, certify, run, first } = await certified();
@@ -304,7 +300,7 @@ describe('Two certificates', () => {
       sandbox.control.remove('users', Number(two['id']));
       sandbox.control.insert('users', { created_at: three['created_at'] as never });
       sandbox.control.advanceClock(10 * dayMs);
-      // Other windows: larger ones, which are joined.
+      // Larger windows, some of which are joined.
       expect((await sync(sandbox, file, { ...pages, windowPages: 40, mode: 'full' })).report.status).toBe('complete');
       const second = await certify('second.json');
       expect(second.certificate.resources.users?.windows).toBeLessThan(first.certificate.resources.users?.windows ?? 0);
@@ -328,7 +324,7 @@ describe('Two certificates', () => {
     },
   );
 
-  test('are not compared where one was changed, or only one was named', { tags: 'full' }, async () => {
+  test('are not compared if one was changed or only one is given', { tags: 'full' }, async () => {
     const { folder, run, first } = await certified();
     writeFileSync(
       `${folder}/other.json`,
@@ -344,9 +340,9 @@ describe('Two certificates', () => {
   });
 });
 
-describe('The salt', () => {
+describe('The salt of a certificate', () => {
   test(
-    "is the mirror's own: without it the same rows have other hashes, and nothing is compared",
+    'belongs to its mirror: without it the same rows have other hashes and are not compared',
     { tags: 'full' },
     async () => {
       const { folder, check, run, first } = await certified();
@@ -375,7 +371,7 @@ describe('The salt', () => {
   );
 
   test(
-    'goes when a person is forgotten, so that no certificate of before confirms a guess',
+    'changes when a person is forgotten, so that old certificates cannot confirm a guess',
     { tags: 'full' },
     async () => {
       const { run, check, certify, night, first } = await certified();
@@ -393,7 +389,7 @@ describe('The salt', () => {
 
 describe('An export', () => {
   test(
-    'carries the root of the certificate of just this state, until a run begins or somebody is forgotten',
+    'carries the root of a certificate of this exact state, until a run begins or a person is forgotten',
     { tags: 'full' },
     async () => {
       const { folder, run, certify, night, first } = await certified();
@@ -419,7 +415,7 @@ describe('An export', () => {
   );
 });
 
-/** The document as a certificate is written, with a signature that fits, by the private key. */
+/** The document in the form of a certificate, with a valid signature. */
 function written({ certificate, windows }: Certificate, key: string): string {
   const digest = createHash('sha256')
     .update(canonical({ certificate, windows } as unknown as Json))

@@ -19,7 +19,7 @@ interface Answer {
   }[];
 }
 
-/** Three days of a server: read whole three days ago, changed, and read again two days and one day ago. */
+/** A server over three days: read three days ago, changed, and read again two days and one day ago. */
 async function threeDays() {
   const began = Date.now() - 3 * dayMs;
   const { control, ...sandbox } = await startSandbox({ now: began });
@@ -56,7 +56,7 @@ async function threeDays() {
 }
 
 describe('changes', () => {
-  test('says who came, changed and went, when and field by field, in the order of time', async () => {
+  test('lists records that were added, changed and deleted, with time and fields, oldest first', async () => {
     const { times, code, username, before, answer } = await threeDays();
     const { changes, since, text } = await answer('--since', String(times[1]));
     expect(since).toBe(times[1]);
@@ -73,11 +73,11 @@ describe('changes', () => {
     });
     expect(changes[1]?.fields['code']).toEqual({ old: code, new: null });
     expect(changes[3]?.fields['username']).toEqual({ old: null, new: 'new.comer' });
-    // Every digit, which a number of JavaScript would not hold.
+    // Every digit, although a JavaScript number would lose some.
     expect(text).toContain('"_extra.balance":{"old":null,"new":9007199254740993}');
   });
 
-  test('can be those of one resource, of one record, and up to a time', async () => {
+  test('can be limited to a resource, a record and a period', async () => {
     const { times, answer } = await threeDays();
     const ids = async (...args: string[]) => (await answer(...args)).changes.map(({ resource, id }) => [resource, id]);
     expect(await ids('coupons', '--since', String(times[1]))).toEqual([['coupons', 3]]);
@@ -85,7 +85,7 @@ describe('changes', () => {
       ['users', 5],
       ['coupons', 3],
     ]);
-    // The record's whole story, its beginning included.
+    // The record's whole history, with its insertion.
     const story = (await answer('users', '--id', '5')).changes.map(({ at, change }) => [at, change]);
     expect(story).toEqual([
       [times[0], 'inserted'],
@@ -100,7 +100,7 @@ describe('changes', () => {
     expect((await answer('packages', '--since', String(times[1]))).text).toMatch(/"changes": \[\]\n\}\n$/);
   });
 
-  test('are a table for a person, a line for each field', async () => {
+  test('prints a table with a line per field', async () => {
     const { times, username, run } = await threeDays();
     const { stdout, stderr } = await run('users', '--since', String(times[2]));
     expect(stderr).toBe('');
@@ -114,7 +114,7 @@ describe('changes', () => {
     ]);
   });
 
-  test('are CSV or TSV with the columns of the table, or a JSON object on each line', async () => {
+  test('prints CSV or TSV with the columns of the table, or a JSON object per line', async () => {
     const { times, username, run } = await threeDays();
     const lines = async (format: string) =>
       (await run('--since', String(times[1]), '--format', format)).stdout.trimEnd().split('\n');
@@ -132,14 +132,14 @@ describe('changes', () => {
     expect((await lines('json')).join('\n')).toMatch(/"changes": \[/);
   });
 
-  test('a day stands for all of it', async () => {
+  test('takes a day as the whole day', async () => {
     const { times, answer } = await threeDays();
     const day = String(times[1]).slice(0, 10);
     const { since, until } = await answer('--since', day, '--until', day);
     expect([since, until]).toEqual([`${day}T00:00:00.000000Z`, `${day}T23:59:59.999000Z`]);
   });
 
-  test('says where the history does not reach back so far, and says what it knows', async () => {
+  test('says if the history begins later than requested, and shows what it has', async () => {
     const { times, run } = await threeDays();
     const { code, stdout, stderr } = await run('coupons', '--since', '30d', '--json');
     expect(code).toBe(0);
@@ -162,8 +162,8 @@ describe('changes', () => {
   });
 });
 
-describe('the settings of the history', () => {
-  test('reach the sync: what is ignored, and how long a version is kept', async () => {
+describe('the history settings', () => {
+  test('apply to the sync: which fields are ignored, and how long a version is kept', async () => {
     const { control, url, key } = await startSandbox({ now: () => systemClock.now() });
     const folder = temporaryFolder();
     const server = { ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key };
@@ -184,7 +184,7 @@ describe('the settings of the history', () => {
     control.update('users', 5, { last_seen_at: '2026-01-02T00:00:00.000000Z' });
     await run('sync users', { ADMIN_MIRROR_HISTORY_IGNORE: 'none' });
     expect(await versions()).toBe(1);
-    // Told where the field is ignored now, the change is none.
+    // The field is ignored again now, so this is not a change.
     expect((JSON.parse(await run('changes users --id 5')) as Answer).changes.map(({ change }) => change)).toEqual([
       'inserted',
     ]);
@@ -194,7 +194,7 @@ describe('the settings of the history', () => {
 });
 
 describe('export --as-of', () => {
-  test('takes a time, a day and how long ago, and its report reports which time the rows are', async () => {
+  test('takes a time, a day or an age, and reports the time of the rows', async () => {
     const { times, folder, cli } = await threeDays();
     const ids = async (asOf: string) => {
       const { code, stdout, stderr } = await cli('export', 'coupons', '--as-of', asOf, '--columns', 'id');
@@ -207,7 +207,7 @@ describe('export --as-of', () => {
     const asOf = ['--as-of', String(times[0]).replace('000Z', 'Z')];
     const { stdout } = await cli('export', 'coupons', ...asOf, '-o', 'coupons.csv', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ file: `${folder}/coupons.csv`, rows: 20, as_of: times[0] });
-    // A day stands for its beginning, which may lie before the first sync.
+    // A day means its beginning, which may be before the first sync.
     const day = String(times[0]).slice(0, 10);
     const { code, stderr } = await cli('export', 'coupons', '--as-of', day);
     expect(code).toBe(2);

@@ -13,27 +13,30 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 };
 
 describe('the command as a process', () => {
-  test.each([['--version'], ['-V'], ['--version', '--no-color']])('%s prints the version alone', async (...args) => {
-    const printed = { stdout: `${version}\n`, stderr: '' };
-    expect(await spawnCli(args, { folder: temporaryFolder() })).toEqual({ code: 0, ...printed });
-    // In a clone, which runs the sources.
-    expect(await promisify(execFile)(process.execPath, [sourceCommandFile, ...args])).toEqual(printed);
-  });
+  test.each([['--version'], ['-V'], ['--version', '--no-color']])(
+    'with %s prints only the version',
+    async (...args) => {
+      const printed = { stdout: `${version}\n`, stderr: '' };
+      expect(await spawnCli(args, { folder: temporaryFolder() })).toEqual({ code: 0, ...printed });
+      // The sources, as run in a clone.
+      expect(await promisify(execFile)(process.execPath, [sourceCommandFile, ...args])).toEqual(printed);
+    },
+  );
 
-  test('an unknown command ends with 2, its message on standard error', async () => {
+  test('ends with 2 if it is unknown, with a message on standard error', async () => {
     const { code, stdout, stderr } = await spawnCli(['confg'], { folder: temporaryFolder() });
     expect(code).toBe(2);
     expect(stdout).toBe('');
     expect(stderr).toBe('error: unknown command "confg"\nDid you mean config?\n');
   });
 
-  test('started as src/main.ts does the same, and does not end as if it had', async () => {
+  test('also runs as src/main.ts, with the same exit code', async () => {
     const run = promisify(execFile)(process.execPath, [join(sourceCommandFile, '../main.ts'), 'confg']);
     await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining('unknown command "confg"') });
   });
 
   test.each(sample(['--version', 'help', 'completions bash'], 1))(
-    '`%s` into a reader that is gone ends quietly',
+    '`%s` ends quietly if its reader is gone',
     async (args) => {
       const script = `set -o pipefail; "$NODE" "$COMMAND" ${args} | :`;
       const { stderr } = await promisify(execFile)('bash', ['-c', script], {
@@ -43,7 +46,7 @@ describe('the command as a process', () => {
     },
   );
 
-  test('a full disk behind standard output is one clear line', { tags: 'full' }, async () => {
+  test('reports a full disk behind standard output in one line', { tags: 'full' }, async () => {
     const script = '"$NODE" "$COMMAND" help > /dev/full';
     const run = promisify(execFile)('bash', ['-c', script], {
       env: { ...process.env, NODE: process.execPath, COMMAND: sourceCommandFile },
@@ -56,7 +59,7 @@ describe('the command as a process', () => {
 });
 
 describe('config', () => {
-  test('prints every setting with its origin, the key masked', async () => {
+  test('prints every setting with its origin, and masks the key', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_KEY=secret-key-abcd\n');
     const environment = { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com' };
@@ -70,7 +73,7 @@ describe('config', () => {
     expect(stdout).not.toContain('secret-key');
   });
 
-  test('shows the key that stands in a file, too, and not one that cannot be read', async () => {
+  test('shows a key from a file, but not from a file that cannot be read', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'key'), 'secret-key-abcd\n');
     const config = async (file: string) =>
@@ -94,7 +97,7 @@ describe('config', () => {
     expect(settings['api.page_size']).toEqual({ value: 1000, origin: 'default', default: 1000 });
   });
 
-  test('a wrong value is shown with its origin, and the command ends with 2', async () => {
+  test('shows a wrong value with its origin, and ends with 2', async () => {
     const { code, stdout, stderr } = await runCli(['config'], {
       folder: temporaryFolder(),
       environment: { ADMIN_MIRROR_API_CONCURRENCY: 'many' },
@@ -106,13 +109,13 @@ describe('config', () => {
 });
 
 describe('completions', () => {
-  /** What bash offers at the end of the line. */
+  /** What bash offers for the end of the line. */
   async function complete(line: string): Promise<string[]> {
     const folder = temporaryFolder();
     const { stdout: script } = await runCli(['completions', 'bash'], { folder });
     writeFileSync(join(folder, 'completion.bash'), script);
     writeFileSync(join(folder, 'settings.yaml'), '');
-    // As bash does it: "=" is a word of its own.
+    // Like bash: "=" is a word of its own.
     const words = line.split(/ |(=)/).filter((word) => word !== undefined);
     const { stdout } = await promisify(execFile)(
       'bash',
@@ -128,7 +131,7 @@ describe('completions', () => {
     return stdout.split('\n').filter((word) => word !== '');
   }
 
-  test('bash completes commands, flags, choices and files', { tags: 'full' }, async () => {
+  test('complete commands, flags, choices and files in bash', { tags: 'full' }, async () => {
     expect(await complete('admin-mirror con')).toEqual(['config']);
     expect(await complete('admin-mirror config --j')).toEqual(['--journal', '--json']);
     expect(await complete('admin-mirror completions ')).toEqual(['bash', 'zsh']);
@@ -156,16 +159,16 @@ describe('completions', () => {
     expect(await complete('admin-mirror dem')).toEqual([]);
   });
 
-  test('zsh gets the same script, and what lets it read it', async () => {
+  test('give zsh the same script, after a line that lets zsh read it', async () => {
     const [bash, zsh] = await Promise.all(
       ['bash', 'zsh'].map((shell) => runCli(['completions', shell], { folder: temporaryFolder() })),
     );
     expect(zsh?.stdout).toBe(`autoload -U +X bashcompinit && bashcompinit\n${bash?.stdout}`);
-    // Variables that zsh gives another meaning.
+    // Variables with a special meaning in zsh.
     expect(bash?.stdout).not.toMatch(/\b(?:path|words|status)=/);
   });
 
-  test('an unknown shell ends with 2 and names the known ones', async () => {
+  test('end with 2 for an unknown shell, and name the known ones', async () => {
     const { code, stderr } = await runCli(['completions', 'zhs'], { folder: temporaryFolder() });
     expect(code).toBe(2);
     expect(stderr).toContain('"zsh"');

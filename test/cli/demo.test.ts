@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CliResult, finished, runCli, startCli } from '../support/cli.ts';
 import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
 
-/** Whether anything takes a connection at the address. */
+/** Whether anything accepts connections at the address. */
 function isServed(url: string): Promise<boolean> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
@@ -25,7 +25,7 @@ describe('the demo', () => {
   afterAll(() => folder.remove());
 
   test(
-    'writes the files that it names, says commands that work, and leaves nothing running',
+    'writes the files that it names, shows commands that work, and leaves nothing running',
     { tags: 'full' },
     async () => {
       const { code, stdout, stderr } = shown;
@@ -44,7 +44,7 @@ describe('the demo', () => {
         'data/demo/users.csv',
       ]);
       for (const file of named) expect(statSync(join(folder.path, file)).size).toBeGreaterThan(400);
-      // Paths are told as a person would type them.
+      // Paths are relative, as a person would type them.
       expect(stdout).not.toContain(folder.path);
       expect(readFileSync(join(folder.path, 'data/demo/users.csv'), 'utf8')).toContain(
         /The first lines of .*:\n {2}.*\n {2}(.*)\n/.exec(stdout)?.[1] ?? 'no line shown',
@@ -71,7 +71,7 @@ describe('the demo', () => {
     },
   );
 
-  test('credits a dozen people, shows what was wrong, and settles what was lost, without paying twice', async () => {
+  test('credits a dozen people, shows invalid and lost rows, and settles them without paying twice', async () => {
     const { stdout } = shown;
     const [, story = ''] = stdout.split('Finance credits a dozen people from a file');
     expect(story).toContain('rows      12: 11 planned, 1 invalid\n');
@@ -91,32 +91,27 @@ describe('the demo', () => {
     ]);
   });
 
-  test(
-    'shows the same again, from the start, whatever the shell and the config file are set up for',
-    { tags: 'full' },
-    async () => {
-      const folder = temporaryFolder();
-      mkdirSync(join(folder, 'config'));
-      writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  mine:\n    api: {timeout: 1s}\n');
-      const environment = {
-        ADMIN_MIRROR_BASE_URL: 'https://panel.example.com',
-        ADMIN_MIRROR_API_KEY_FILE: 'none',
-        ADMIN_MIRROR_DB: 'mine.db',
-        ADMIN_MIRROR_API_PAGE_SIZE: '3',
-      };
-      const told = ({ stdout }: { stdout: string }) =>
-        stdout.match(/^(users|packages|emails|coupons) .*complete.*\d/gm);
-      const first = await runCli(['demo'], { folder, environment });
-      const second = await runCli(['demo'], { folder });
-      expect([first.code, second.code]).toEqual([0, 0]);
-      const counts = (lines: string[] | null) => lines?.map((line) => line.split(/ +/).slice(0, 6));
-      expect(counts(told(first))).toHaveLength(8);
-      expect(counts(told(second))).toEqual(counts(told(first)));
-      expect(readdirSync(folder)).toEqual(['config', 'data']);
-    },
-  );
+  test('starts fresh every time, whatever the environment and the config file say', { tags: 'full' }, async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  mine:\n    api: {timeout: 1s}\n');
+    const environment = {
+      ADMIN_MIRROR_BASE_URL: 'https://panel.example.com',
+      ADMIN_MIRROR_API_KEY_FILE: 'none',
+      ADMIN_MIRROR_DB: 'mine.db',
+      ADMIN_MIRROR_API_PAGE_SIZE: '3',
+    };
+    const told = ({ stdout }: { stdout: string }) => stdout.match(/^(users|packages|emails|coupons) .*complete.*\d/gm);
+    const first = await runCli(['demo'], { folder, environment });
+    const second = await runCli(['demo'], { folder });
+    expect([first.code, second.code]).toEqual([0, 0]);
+    const counts = (lines: string[] | null) => lines?.map((line) => line.split(/ +/).slice(0, 6));
+    expect(counts(told(first))).toHaveLength(8);
+    expect(counts(told(second))).toEqual(counts(told(first)));
+    expect(readdirSync(folder)).toEqual(['config', 'data']);
+  });
 
-  test('that cannot go on says which of its commands failed, and ends as that did', async () => {
+  test('names the command that failed, and ends with its code', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_TIMEOUT=soon\n');
     const { code, stderr } = await runCli(['demo'], { folder });

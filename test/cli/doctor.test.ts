@@ -31,7 +31,7 @@ async function doctor(folder: string, environment: Record<string, string>, flags
   const { code, stdout, stderr } = await runCli(['doctor', '--json', ...flags], { folder, environment });
   expect(stderr).toBe('');
   const answer = JSON.parse(stdout) as Answer;
-  /** Every finding under that name, with its state and advice. */
+  /** All findings with that name, with their state and advice. */
   const of = (name: string) =>
     answer.checks
       .filter((each) => each.name === name)
@@ -43,7 +43,7 @@ async function doctor(folder: string, environment: Record<string, string>, flags
 const server = () => ({ ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key });
 
 describe('doctor', () => {
-  test('finds nothing wrong with a working server and a new folder', async () => {
+  test('finds no problem with a working server and a new folder', async () => {
     const { code, answer, of } = await doctor(temporaryFolder(), server());
     expect(code).toBe(0);
     expect(answer.ok).toBe(true);
@@ -57,7 +57,7 @@ describe('doctor', () => {
     expect(JSON.stringify(answer)).not.toContain(sandbox.key);
   });
 
-  test('without settings it names every place for both, and ends with 2', async () => {
+  test('ends with 2 without settings, and names every place to set them', async () => {
     const { code, of } = await doctor(temporaryFolder(), {});
     expect(code).toBe(2);
     expect(of('base address')).toMatch(/^fail: .*ADMIN_MIRROR_BASE_URL/);
@@ -65,14 +65,14 @@ describe('doctor', () => {
     expect(of('server')).toMatch(/^skipped/);
   });
 
-  test('a refused key ends with 3', async () => {
+  test('ends with 3 if the key is refused', async () => {
     const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_API_KEY: 'wrong-key-0000' });
     expect(code).toBe(3);
     expect(of('server')).toMatch(/^ok/);
     expect(of('key on the server')).toMatch(/^fail: .*refused \(401\).*ADMIN_MIRROR_API_KEY/);
   });
 
-  test('a server that is not there ends with 4, and is found beside a missing key', async () => {
+  test('ends with 4 if the server cannot be reached, and reports it even if the key is missing', async () => {
     const nobody = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9' };
     const alone = await doctor(temporaryFolder(), { ...nobody, ADMIN_MIRROR_API_KEY: 'some-key-0000' });
     expect(alone.code).toBe(4);
@@ -83,7 +83,7 @@ describe('doctor', () => {
     expect(both.of('server')).toMatch(/^fail/);
   });
 
-  test('something else than the API at the address ends with 4', async () => {
+  test('ends with 4 if something other than the API responds', async () => {
     const other = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<html>Hello'));
     await new Promise<void>((done) => other.listen(0, '127.0.0.1', done));
     onTestFinished(() => void other.close());
@@ -93,7 +93,7 @@ describe('doctor', () => {
     expect(of('server')).toMatch(/^fail: .*web page/);
   });
 
-  test('says what the server does its own way: small pages, no ranges, no order', async () => {
+  test('reports what the server does differently: small pages, no ranges, no order', async () => {
     sandbox.control.setBehaviour({ page_max: 50, date_ranges: 'ignored', sorts: 'ignored' });
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     const { code, of } = await doctor(temporaryFolder(), server());
@@ -101,7 +101,7 @@ describe('doctor', () => {
     expect(of('users list')).toMatch(/^warn: pages of 50 \(1000 were requested\), sorts ignored, no date ranges/);
   });
 
-  test('a list that the key may not see is a warning, and ends with 3 where it is every one', async () => {
+  test('warns of a list that the key may not see, and ends with 3 if it may see none', async () => {
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     sandbox.control.setBehaviour({ forbidden: 'emails' });
     const one = await doctor(temporaryFolder(), server());
@@ -113,7 +113,7 @@ describe('doctor', () => {
     expect(all.of('coupons list')).toMatch(/^fail: .*403/);
   });
 
-  test('requests a list that was measured before as a sync does, and says where such a page fails now', async () => {
+  test('requests a list like a sync if it was measured before, and says if such a page fails now', async () => {
     const folder = temporaryFolder();
     expect((await runCli(['sync', '--quiet'], { folder, environment: server() })).code).toBe(0);
     const fine = await doctor(folder, server());
@@ -132,7 +132,7 @@ describe('doctor', () => {
     expect(requests).toBe(3);
   });
 
-  test('compares the clocks; one that is wrong is a warning', async () => {
+  test('warns if the clocks differ', async () => {
     onTestFinished(() => void sandbox.control.setClock(sandboxNow));
     sandbox.control.setClock(Date.now());
     expect((await doctor(temporaryFolder(), server())).of('clock')).toBe('ok: the two clocks agree');
@@ -142,7 +142,7 @@ describe('doctor', () => {
     expect(of('clock')).toMatch(/^warn: the server's clock is 60 min ahead/);
   });
 
-  test('files that are foreign, open to others or in a place that is no folder are found in one run', async () => {
+  test('reports wrong files, open permissions and wrong paths in one run', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data'));
     writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');
@@ -162,7 +162,7 @@ describe('doctor', () => {
     expect(of('settings')).toMatch(/warn: ADMIN_MIRROR_DBB .*ADMIN_MIRROR_DB/);
   });
 
-  test('opens the mirror that a sync has made, and minds who can read it', async () => {
+  test('opens a mirror that a sync made, and warns if others can read it', async () => {
     const folder = temporaryFolder();
     await runCli(['sync', 'coupons', '--quiet'], { folder, environment: server() });
     expect((await doctor(folder, server())).of('mirror')).toMatch(/^ok: .*mirror\.db: [\d.]+ [KM]B$/);
@@ -172,7 +172,7 @@ describe('doctor', () => {
     expect(of('mirror')).toMatch(/\nwarn: .*can be read by others Run: chmod 600/);
   });
 
-  test('finds a mirror and a journal that open and are damaged further in', async () => {
+  test('finds damage inside a mirror and a journal that still open', async () => {
     const folder = temporaryFolder();
     await runCli(['sync', 'users', '--quiet'], { folder, environment: server() });
     writeFileSync(join(folder, 'credit.csv'), 'user_id,type,amount\n1,add,1\n');
@@ -199,14 +199,14 @@ describe('doctor', () => {
     }
   });
 
-  test('a wrong setting does not hide what else is wrong', async () => {
+  test('checks the rest if a setting is wrong', async () => {
     const { code, of } = await doctor(temporaryFolder(), { ...server(), ADMIN_MIRROR_API_TIMEOUT: 'soon' });
     expect(code).toBe(2);
     expect(of('settings')).toMatch(/^fail: api\.timeout is "soon"/);
     expect(of('key on the server')).toMatch(/^ok/);
   });
 
-  test('counts the approvers that the policy asks for: those who can sign in', async () => {
+  test('counts the approvers who can sign in and compares them with the policy', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
     writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'bulk:\n  approval:\n    balance:\n      approvers: 2\n');
@@ -220,7 +220,7 @@ describe('doctor', () => {
       if (name === 'anna') await people.setState(name, 'disabled');
     }
     expect(await found()).toBe('ok: balance: by up to 2 of 2 approvers');
-    // An admin can set the password of an approver, and sign in as that one.
+    // An admin can set an approver's password, and then sign in as that approver.
     await people.add(newAccount('dora', { roles: ['admin', 'operator'], password: 'hash' }));
     expect(await found()).toMatch(/^ok/);
     await people.changeRoles('dora', { add: ['maker'], remove: [] });
@@ -229,14 +229,14 @@ describe('doctor', () => {
     expect(await found()).toMatch(/^ok/);
   });
 
-  test('prints a line a check, and how many are wrong', async () => {
+  test('prints a line per check, and how many are wrong', async () => {
     const { stdout } = await runCli(['doctor'], { folder: temporaryFolder(), environment: server() });
     expect(stdout).toMatch(/^ok {7}node /);
     expect(stdout).toMatch(/\nnothing is wrong, 1 to look at\n$/);
   });
 });
 
-describe('what the mirror has on record of the server', () => {
+describe('the recorded capabilities', () => {
   /** A folder with a mirror that was just synced. */
   async function mirroredFolder(): Promise<string> {
     const folder = temporaryFolder();
@@ -249,7 +249,7 @@ describe('what the mirror has on record of the server', () => {
     return JSON.parse((await runCli(['status', '--json'], { folder })).stdout) as MirrorStatus;
   }
 
-  test('is shown with its time, and the lists are only looked at', async () => {
+  test('are shown with the time they were measured, and the lists are requested once', async () => {
     const folder = await mirroredFolder();
     const { resources } = await statusOf(folder);
     sandbox.control.clearRequests();
@@ -273,14 +273,14 @@ describe('what the mirror has on record of the server', () => {
     });
   });
 
-  test('does not hide that the key may not see a list any more', async () => {
+  test('do not hide that the key may no longer see a list', async () => {
     const folder = await mirroredFolder();
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     sandbox.control.setBehaviour({ forbidden: 'emails' });
     expect((await doctor(folder, server())).of('emails list')).toMatch(/^warn: .*403/);
   });
 
-  test('is measured again with --probe, and put on record', async () => {
+  test('are measured again and recorded with --probe', async () => {
     const folder = await mirroredFolder();
     const before = await statusOf(folder);
     onTestFinished(() => void sandbox.control.setChaos('calm'));
@@ -293,12 +293,12 @@ describe('what the mirror has on record of the server', () => {
     expect(after.resources.users.capabilities?.page_size).toBe(50);
     const times = [before, after].map(({ resources }) => resources.users.capabilities?.measured_at ?? '');
     expect(times[1]?.localeCompare(times[0] ?? '')).toBe(1);
-    // What was read stays read.
+    // The mirror is as fresh as before.
     expect(after.fresh_as_of).toBe(before.fresh_as_of);
     expect((await doctor(folder, server())).of('users list')).toContain(`measured ${times[1]}`);
   });
 
-  test('makes the next sync read again what may have been left out by the rules of before', async () => {
+  test('make the next sync read everything again if date ranges now work differently', async () => {
     const folder = await mirroredFolder();
     onTestFinished(() => void sandbox.control.setChaos('calm'));
     sandbox.control.setBehaviour({ date_ranges: 'ignored' });
@@ -307,7 +307,7 @@ describe('what the mirror has on record of the server', () => {
     expect((await statusOf(folder)).fresh_as_of).toBeNull();
   });
 
-  test('is left alone while a sync goes on', async () => {
+  test('are not changed while a sync runs', async () => {
     const folder = await mirroredFolder();
     const before = await statusOf(folder);
     const store = openMirrorStore(join(folder, 'data/mirror.db'));
@@ -320,7 +320,7 @@ describe('what the mirror has on record of the server', () => {
     expect((await statusOf(folder)).resources).toEqual(before.resources);
   });
 
-  test('is nowhere without a mirror, and --probe makes none', async () => {
+  test('are not recorded without a mirror, and --probe does not create one', async () => {
     const folder = temporaryFolder();
     const { code, of } = await doctor(folder, server(), ['--probe']);
     expect(code).toBe(0);
@@ -329,7 +329,7 @@ describe('what the mirror has on record of the server', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is not to be had from a file that is no mirror, which is reported once', async () => {
+  test('are not read from a file that is no mirror, which is reported once', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data'));
     writeFileSync(join(folder, 'data/mirror.db'), 'this is no database');

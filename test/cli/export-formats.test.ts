@@ -21,7 +21,7 @@ describe('the format of an export', () => {
     ['users-{date}', [], 'id\n1\n2\n3\n'],
     ['new/folder/users.txt', ['--format', 'csv'], 'id\n1\n2\n3\n'],
     ['users.csv', ['--format', 'jsonl'], '{"id":1}\n{"id":2}\n{"id":3}\n'],
-  ])('is what the name %s ends with, or what is requested: %j', async (name, flags, text) => {
+  ])('follows the name %s or the flags %j', async (name, flags, text) => {
     const folder = temporaryFolder();
     const args = ['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()];
     const written = name.replace('{date}', new Date().toISOString().slice(0, 10));
@@ -38,7 +38,7 @@ describe('the format of an export', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('of no rows is an empty array as JSON, and a large one is one array', async () => {
+  test('may be JSON, with an empty array for no rows and one array for many', async () => {
     const folder = temporaryFolder();
     const large = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(25_000)));
     const written = async (...args: string[]) => {
@@ -49,7 +49,7 @@ describe('the format of an export', () => {
     expect((await written()).map(({ id }) => id)).toEqual(Array.from({ length: 25_000 }, (_, index) => index + 1));
   });
 
-  test.each(['parquet', 'xlsx'] as const)('can be %s, to a file or a pipe, and not to a terminal', async (format) => {
+  test.each(['parquet', 'xlsx'] as const)('may be %s, to a file or a pipe but not to a terminal', async (format) => {
     const folder = temporaryFolder();
     const args = ['export', 'users', '--db', mirror()];
     expect((await invoke([...args, '-o', `users.${format}`], { folder })).code).toBe(0);
@@ -67,7 +67,7 @@ describe('the format of an export', () => {
     ['users.csv.gz', [], gunzipSync],
     ['users.csv.zst', [], zstdDecompressSync],
     ['users', ['--zstd'], zstdDecompressSync],
-  ] as const)('is compressed where the name %s ends so, or %j says so', async (name, flags, decompress) => {
+  ] as const)('is compressed if the name %s or %j says so', async (name, flags, decompress) => {
     const folder = temporaryFolder();
     await invoke(['export', 'users', '--columns', 'id', '-o', name, ...flags, '--db', mirror()], { folder });
     expect(decompress(readFileSync(join(folder, name))).toString()).toBe('id\n1\n2\n3\n');
@@ -92,8 +92,8 @@ describe('the format of an export', () => {
   });
 });
 
-describe('a name with the day in it', () => {
-  test('is that of today, and older ones go once the new one is there', async () => {
+describe('a file name with {date}', () => {
+  test("gets today's date, and older files are removed once the new one is written", async () => {
     const folder = temporaryFolder();
     for (const day of ['2020-01-01', '2020-01-02', '2020-01-03']) writeFileSync(join(folder, `u-${day}.csv`), '');
     const args = ['export', 'users', '-o', 'u-{date}.csv', '--keep', '2', '--json', '--db', mirror()];
@@ -108,7 +108,7 @@ describe('a name with the day in it', () => {
     expect(readdirSync(folder).sort()).toEqual(['u-2020-01-03.csv', report.file.slice(folder.length + 1)]);
   });
 
-  test('must name the profile where one is in force and older ones go, so that none goes of another', async () => {
+  test("must contain the profile if --keep is used with one, so that no other profile's files are removed", async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
     writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles:\n  staging: {}\n  production: {}\n');
@@ -119,7 +119,7 @@ describe('a name with the day in it', () => {
     expect((await invoke([...args, '-o', 'staging/users-{date}.csv'], { folder })).code).toBe(0);
   });
 
-  test('keeps what is there where the export fails', async () => {
+  test('keeps older files if the export fails', async () => {
     const folder = temporaryFolder();
     for (const day of ['2020-01-01', '2020-01-02']) writeFileSync(join(folder, `u-${day}.csv`), '');
     const args = ['export', 'users', '--where', 'nothing > 1', '-o', 'u-{date}.csv', '--keep', '1', '--db', mirror()];
@@ -142,7 +142,7 @@ describe('export --all', () => {
     expect(stderr).toBe('');
   });
 
-  test('keeps as many dated folders as are requested', async () => {
+  test('keeps as many dated folders as requested', async () => {
     const folder = temporaryFolder();
     const file = mirror();
     for (const day of ['2020-01-01', '2020-01-02'])

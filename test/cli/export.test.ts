@@ -16,14 +16,14 @@ function mirror(users = 3): string {
 const rows = 'id,balance\n1,0\n2,0.37\n3,0.74\n';
 
 describe('export', () => {
-  test.each([[[]], [['-o', '-']]])('writes to standard output, and nothing else to anywhere: %o', async (args) => {
+  test.each([[[]], [['-o', '-']]])('writes only to standard output: %o', async (args) => {
     const folder = temporaryFolder();
     const result = await runCli(['export', 'users', '--columns', 'id,balance', ...args, '--db', mirror()], { folder });
     expect(result).toEqual({ code: 0, stdout: rows, stderr: '' });
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('writes a file in place of an older one and says how many rows', async () => {
+  test('replaces an older file and says how many rows it wrote', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'users.csv'), 'old');
     const args = ['export', 'users', '--columns', 'id, balance', '-o', 'users.csv', '--db', mirror()];
@@ -50,7 +50,7 @@ describe('export', () => {
     ];
     const { code, stdout, stderr } = await runCli(args, { folder });
     const file = readFileSync(join(folder, 'u.gz'));
-    // Each line of it would be a warning in the log of the worker.
+    // The worker logs each line of standard error as a warning.
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(JSON.parse(stdout)).toEqual({
       file: join(folder, 'u.gz'),
@@ -64,7 +64,7 @@ describe('export', () => {
     expect(gunzipSync(file).toString()).toBe('{"id":1}\n{"id":2}\n{"id":3}\n');
   });
 
-  test('takes a condition, an order, and a query in place of a table', async () => {
+  test('takes a condition, an order, or a query instead of a table', async () => {
     const folder = temporaryFolder();
     const file = mirror();
     const table = ['export', 'users', '--columns', 'id', '--where', 'balance > 0', '--order', 'id DESC', '--db', file];
@@ -82,7 +82,7 @@ describe('export', () => {
     expect((await runCli(sql, { folder })).stdout).toBe('\uFEFF"most, ever"\n3\n');
   });
 
-  test('writes a large table whole', { tags: 'full' }, async () => {
+  test('writes all rows of a large table', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const file = mirror(30_000);
     expect((await runCli(['export', 'users', '-o', 'users.csv', '--db', file], { folder })).code).toBe(0);
@@ -104,7 +104,7 @@ describe('export', () => {
     [[], 'nothing to export was named'],
     [['users', '--bom', '--format', 'jsonl'], '--bom is for csv and tsv'],
     [['--format', 'jsonl', '--sql', 'SELECT id, id FROM users'], 'two columns are called "id"'],
-  ])('refuses %o and leaves the file as it was', async (args, message) => {
+  ])('refuses %o and leaves the file unchanged', async (args, message) => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'out.csv'), 'old');
     const result = await runCli(['export', ...args, '-o', 'out.csv', '--db', mirror()], { folder });
@@ -113,7 +113,7 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['out.csv']);
   });
 
-  test('never replaces the mirror itself, by whatever name', async () => {
+  test('never replaces the mirror, whatever its name', async () => {
     const folder = temporaryFolder();
     const file = mirror();
     const before = readFileSync(file);
@@ -125,7 +125,7 @@ describe('export', () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test('never replaces the settings or the key, and no file takes the name of a folder', async () => {
+  test('never replaces the settings or the key, and refuses the name of a folder', async () => {
     const folder = temporaryFolder();
     const files = { 'set.yaml': 'api:\n  key_file: key.csv\n', '.env': '# nothing\n', 'key.csv': 'a-key-of-ours' };
     for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { mode: 0o600 });
@@ -148,7 +148,7 @@ describe('export', () => {
     expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Give -o FILE with --json') });
   });
 
-  test('without a mirror says to make one', async () => {
+  test('says how to make a mirror if there is none', async () => {
     const result = await runCli(['export', 'users'], { folder: temporaryFolder() });
     expect(result).toMatchObject({
       code: 2,
@@ -158,7 +158,7 @@ describe('export', () => {
   });
 });
 
-describe('an export that ends half way', () => {
+describe('an export that is interrupted', () => {
   const endless = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n';
 
   async function underWay() {
@@ -177,7 +177,7 @@ describe('an export that ends half way', () => {
       ] as const,
       1,
     ),
-  )('by %s leaves what was there', async (signal, code) => {
+  )('by %s leaves the old file', async (signal, code) => {
     const { folder, child } = await underWay();
     child.kill(signal);
     expect(await finished(child)).toMatchObject({ code, stderr: `error: stopped by ${signal}\n` });
@@ -185,7 +185,7 @@ describe('an export that ends half way', () => {
     expect(readdirSync(folder)).toEqual(['out.csv']);
   });
 
-  test('by SIGKILL leaves what was there, and the next export clears away the rest', async () => {
+  test('by SIGKILL leaves the old file, and the next export removes the partial one', async () => {
     const { folder, child } = await underWay();
     child.kill('SIGKILL');
     await finished(child);
@@ -195,7 +195,7 @@ describe('an export that ends half way', () => {
     expect(readdirSync(folder)).toEqual(['out.csv']);
   });
 
-  test('by a file that cannot grow leaves what was there', () => {
+  test('by a limit on the file size leaves the old file', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'out.csv'), 'old');
     const file = mirror(5_000);

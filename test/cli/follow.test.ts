@@ -1,4 +1,4 @@
-/** Changes that are followed by cursor: printed as a sync in another process writes them, or exported since last time. */
+/** Changes followed by cursor: printed while another process syncs, or exported since last time. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -16,7 +16,7 @@ import { changesSince } from '../../src/data/changes.ts';
 const small = { users: 12, packages: 2, emails: 4, coupons: 3 } as const;
 const historyIgnore = ['last_seen_at'];
 
-/** A mirror that was read an hour ago, and a function that reads it again. */
+/** A mirror that was read an hour ago, and a function that syncs it again. */
 async function world() {
   const { sandbox, folder, file } = await mirroredFolder(small, { historyIgnore });
   const again = async () => {
@@ -26,7 +26,7 @@ async function world() {
   return { ...sandbox, folder, file, again };
 }
 
-/** Lines of the command's standard output, one at a time. */
+/** The lines of the command's standard output, one by one. */
 function following(folder: string, ...args: string[]) {
   const child = startCli(['changes', '--follow', '--json', ...args], { folder });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -45,35 +45,31 @@ function following(folder: string, ...args: string[]) {
 }
 
 describe('changes --follow', () => {
-  test(
-    'prints what a sync in another process writes, and goes on after the cursor that it ends with',
-    { tags: 'full' },
-    async () => {
-      const { control, folder, file, again } = await world();
-      const first = following(folder);
-      expect(await first.next()).toEqual({ cursor: cursorOf(file) });
-      control.update('users', 3, { balance: 77 });
-      await again();
-      expect(await first.next()).toMatchObject({
-        resource: 'users',
-        id: 3,
-        change: 'updated',
-        fields: { balance: { new: 77 } },
-      });
-      expect(await first.next()).toEqual({ cursor: cursorOf(file) });
-      const { code, stderr } = await first.stop();
-      expect(code).toBe(130);
-      expect(stderr).toContain(`continue with --since ${cursorOf(file)}`);
+  test('prints what another process syncs, and continues from the cursor it ended with', { tags: 'full' }, async () => {
+    const { control, folder, file, again } = await world();
+    const first = following(folder);
+    expect(await first.next()).toEqual({ cursor: cursorOf(file) });
+    control.update('users', 3, { balance: 77 });
+    await again();
+    expect(await first.next()).toMatchObject({
+      resource: 'users',
+      id: 3,
+      change: 'updated',
+      fields: { balance: { new: 77 } },
+    });
+    expect(await first.next()).toEqual({ cursor: cursorOf(file) });
+    const { code, stderr } = await first.stop();
+    expect(code).toBe(130);
+    expect(stderr).toContain(`continue with --since ${cursorOf(file)}`);
 
-      const cursor = cursorOf(file);
-      control.remove('coupons', 2);
-      await again();
-      const second = following(folder, '--since', cursor);
-      expect(await second.next()).toMatchObject({ resource: 'coupons', id: 2, change: 'deleted' });
-      expect(await second.next()).toEqual({ cursor: cursorOf(file) });
-      await second.stop();
-    },
-  );
+    const cursor = cursorOf(file);
+    control.remove('coupons', 2);
+    await again();
+    const second = following(folder, '--since', cursor);
+    expect(await second.next()).toMatchObject({ resource: 'coupons', id: 2, change: 'deleted' });
+    expect(await second.next()).toEqual({ cursor: cursorOf(file) });
+    await second.stop();
+  });
 
   test.each([
     [['--follow', '--until', '1d'], '--follow runs until it is stopped'],
@@ -86,7 +82,7 @@ describe('changes --follow', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
-  test('tells what the changes of each record come to, and nothing of fields that are ignored', async () => {
+  test('sums up the changes of each record, without ignored fields', async () => {
     const { control, file, again } = await world();
     const before = cursorOf(file);
     control.update('users', 1, { last_seen_at: '2026-03-12T00:00:00.000000Z' });
@@ -115,7 +111,7 @@ describe('changes --follow', () => {
     expect(lines.toSorted(byId)).toEqual([
       [2, 'updated', [['balance', '6']]],
       [4, 'deleted', true],
-      // Of somebody who was forgotten nothing is told.
+      // Nothing is shown of a person who was forgotten.
       [5, 'deleted', false],
       [9, 'deleted', true],
       [9, 'inserted', true],
@@ -139,7 +135,7 @@ describe('export --changed-since', () => {
   };
 
   test.each(['csv', 'jsonl', 'parquet'] as const)(
-    'writes what changed, and the ids of what went, as %s',
+    'writes changed rows and the ids of deleted ones as %s',
     async (format) => {
       const { control, folder, again, file } = await world();
       const args = ['users', '--columns', 'balance', '--format', format, '-o', `users.${format}`];
@@ -181,7 +177,7 @@ describe('export --changed-since', () => {
     },
   );
 
-  test('writes the changes of every table with --all, and the cursor into the manifest', { tags: 'full' }, async () => {
+  test('writes changes of every table with --all, and the cursor into the manifest', { tags: 'full' }, async () => {
     const { control, folder, again, file } = await world();
     const whole = await runCli(['export', '--all', '-o', 'all', '--json'], { folder });
     const { cursor } = JSON.parse(whole.stdout) as { cursor: string };
@@ -212,7 +208,7 @@ describe('export --changed-since', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
-  test('refuses a cursor that the mirror cannot go on from, and leaves the file as it was', async () => {
+  test('refuses a cursor that is too old, and writes nothing', async () => {
     const { folder, file } = await world();
     const database = openMirrorFile(file);
     database.exec('UPDATE mirror_cursor SET deletions_from = seq');

@@ -10,7 +10,7 @@ import { rowsOf } from '../support/relations.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A sandbox, and a folder with a mirror of it under the usual name, that know the person. */
+/** A sandbox with the person in it, and a folder with its mirror under the usual name. */
 async function mirrored() {
   const sandbox = await startSandbox();
   const emails = placePerson(sandbox);
@@ -25,13 +25,13 @@ async function mirrored() {
   return { sandbox, folder, file, environment, isThere };
 }
 
-/** Fails where the text holds anything personal. */
+/** Fails if the text holds anything personal. */
 function expectImpersonal(text: string): void {
   expect(personalTexts.filter((each) => text.includes(each))).toEqual([]);
 }
 
 describe('forget', () => {
-  test('removes the person named by an email, and prints a receipt without a word about the person', async () => {
+  test('removes the person with the given email, and prints a receipt without personal data', async () => {
     const { folder, file, environment } = await mirrored();
     const before = textsIn(file);
     expect(before.length).toBeGreaterThan(5);
@@ -43,13 +43,13 @@ describe('forget', () => {
     expect(receipt).toMatchObject({ user: person, journal: 'none', scrubbed: true });
     expect(receipt.removed).toMatchObject({ users: 1, user_orders: 1 });
     expect(textsIn(file, before)).toEqual([]);
-    // By the command itself, with its own settings.
+    // The command keeps the person out with its own settings.
     const synced = await runCli(['sync', '--quiet'], { folder, environment });
     expect(synced.code).toBe(0);
     expect(textsIn(file, before)).toEqual([]);
   });
 
-  test('prints what it did as lines', async () => {
+  test('prints what it did', async () => {
     const { folder } = await mirrored();
     const { code, stdout, stderr } = await runCli(['forget', '7', '--yes'], { folder });
     expect(code).toBe(0);
@@ -74,7 +74,7 @@ describe('forget', () => {
     expect(isThere()).toBe(false);
   });
 
-  test('does nothing where nobody can be asked', async () => {
+  test('does nothing if nobody can be asked', async () => {
     const { folder, isThere } = await mirrored();
     const { code, stderr } = await invoke(['forget', '7'], { folder });
     expect(code).toBe(2);
@@ -82,7 +82,7 @@ describe('forget', () => {
     expect(isThere()).toBe(true);
   });
 
-  test('takes the person out of the journal, too', async () => {
+  test('removes the person from the journal, too', async () => {
     const { folder, isThere, environment } = await mirrored();
     const write = ['users', 'update', '7', '--first-name', 'Quillemina'];
     expect((await invoke(write, { folder, environment })).code).toBe(0);
@@ -94,7 +94,7 @@ describe('forget', () => {
     expect(isThere()).toBe(false);
   });
 
-  test('changes nothing where the journal is no file of ours', async () => {
+  test('changes nothing if the journal is not a journal', async () => {
     const { folder, isThere } = await mirrored();
     writeFileSync(join(folder, 'data/journal.db'), 'something');
     const { code, stderr } = await invoke(['forget', '7', '--yes'], { folder });
@@ -116,7 +116,7 @@ describe('forget', () => {
     expect((await invoke(['forget', '7', '--undo'], { folder })).code).toBe(2);
   });
 
-  test('of nobody, or without a mirror, ends with 2 and makes nothing', async () => {
+  test('ends with 2 and creates nothing for an unknown user or without a mirror', async () => {
     const { folder } = await mirrored();
     expect(await invoke(['forget', '4711', '--yes'], { folder })).toMatchObject({ code: 2, stdout: '' });
     const empty = temporaryFolder();
@@ -127,7 +127,7 @@ describe('forget', () => {
   });
 });
 
-test('the related records that the settings name are mirrored by the command', async () => {
+test('sync mirrors the related records that the settings name', async () => {
   const sandbox = await startSandbox();
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'config'));

@@ -18,23 +18,23 @@ interface Named {
   readonly command: Command;
 }
 
-/** The command and its parts, the hidden ones as well. */
+/** The command and all its subcommands, including hidden ones. */
 function withParts(command: Command, path: string): Named[] {
   return [{ path, command }, ...command.commands.flatMap((each) => withParts(each, `${path} ${each.name()}`))];
 }
 
 const all = withParts(program, 'admin-mirror');
 
-describe('the printed help', () => {
+describe('the help', () => {
   test.each(all)('of `$path` says what it does', ({ command }) => {
     expect(command.description()).not.toBe('');
   });
 
-  test('is docs/commands.md (vitest -u writes it anew)', async () => {
+  test('is docs/commands.md (vitest -u writes it again)', async () => {
     await expect(commandsDocument(program)).toMatchFileSnapshot('../../docs/commands.md');
   });
 
-  test('lists exactly the commands of the table that are not hidden, and help', () => {
+  test('lists exactly the visible commands, and help', () => {
     const listed = program.createHelp().visibleCommands(program);
     const names = commands.filter((each) => each.hidden !== true).map((each) => each.name);
     expect(listed.map((each) => each.name())).toEqual([...names, 'help']);
@@ -44,11 +44,11 @@ describe('the printed help', () => {
 describe('every flag', () => {
   const flags = all.flatMap(({ path, command }) => command.options.map((option) => ({ path, option })));
 
-  test.each(flags)('of `$path` has a meaning in words', ({ option }) => {
+  test.each(flags)('of `$path` has a description', ({ option }) => {
     expect(option.description).toMatch(/^\S/);
   });
 
-  test('has the same name wherever it means a global one', () => {
+  test('has a name that no global flag uses', () => {
     const globals = program.options.flatMap((each) => [each.long, each.short]);
     const again = flags.filter(({ path, option }) => path !== 'admin-mirror' && globals.includes(option.long));
     expect(again.map(({ path, option }) => `${path} ${option.flags}`)).toEqual([]);

@@ -33,7 +33,7 @@ function configIn(folder: string): Config {
 const given = () => ['init', '--yes', '--base-url', sandbox.url];
 
 describe('init without a terminal', () => {
-  test('tries what was given, writes key and config, and keeps the comments of the shipped file', async () => {
+  test('checks the server, writes key and config, and keeps the comments of the example', async () => {
     const folder = temporaryFolder();
     const argv = [...given(), '--key-file', 'secrets/key', '--json'];
     const { code, stdout, stderr } = await invoke(argv, { folder, input: `${sandbox.key}\n` });
@@ -54,16 +54,16 @@ describe('init without a terminal', () => {
     expect(changed).toEqual([`  base_url: ${sandbox.url}`, '  key_file: secrets/key']);
     expect(statSync(join(folder, 'secrets/key')).mode & 0o777).toBe(0o600);
     expect(readFileSync(join(folder, 'secrets/key'), 'utf8')).toBe(`${sandbox.key}\n`);
-    // Whoever is to check receipts later has the public key from the beginning.
+    // The public key for receipts exists from the beginning.
     expect(stderr).toMatch(/\nwritten: \S+data\/receipt\.key, [^\n]*\nwritten: \S+data\/receipt\.pub, /);
     expect(stderr).toContain(`(key ${answer.receipt_key})`);
     expect(statSync(join(folder, 'data/receipt.key')).mode & 0o777).toBe(0o600);
     expect(stdout + stderr + written).not.toContain(sandbox.key);
-    // What was written is what the next command goes by.
+    // The next command uses what was written.
     expect((await invoke(['doctor'], { folder })).code).toBe(0);
   });
 
-  test('takes the key of the environment, which is kept nowhere, and makes the first sync', async () => {
+  test('takes the key from the environment without storing it, and runs the first sync', async () => {
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
     const { code, stdout } = await invoke([...given(), '--sync'], { folder, environment });
@@ -74,25 +74,21 @@ describe('init without a terminal', () => {
     expect(existsSync(join(folder, 'data/mirror.db'))).toBe(true);
   });
 
-  test(
-    'says of each list what the sync finds, which knows of one list what the first has shown',
-    { tags: 'full' },
-    async () => {
-      const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
-      onTestFinished(() => server.close());
-      const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
-      const argv = ['init', '--yes', '--base-url', server.url, '--json'];
-      const { stdout } = await invoke(argv, { folder, environment });
-      const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
-      const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
-      const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
-      const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
-      expect(tried).toEqual([exact, exact, exact, exact]);
-      await invoke(['sync'], { folder, environment });
-      const status = await invoke(['status'], { folder, environment });
-      expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
-    },
-  );
+  test('reports the same capabilities per list as the first sync', { tags: 'full' }, async () => {
+    const server = await openSandbox({ users: 20_000, packages: 5, emails: 30, coupons: 5, now: sandboxNow });
+    onTestFinished(() => server.close());
+    const [folder, environment] = [temporaryFolder(), { ADMIN_MIRROR_API_KEY: server.key }];
+    const argv = ['init', '--yes', '--base-url', server.url, '--json'];
+    const { stdout } = await invoke(argv, { folder, environment });
+    const { checks } = JSON.parse(stdout) as { checks: readonly { name: string; finding: string }[] };
+    const wordsOf = (finding: string): string => finding.replace(/ \(.*$/, '');
+    const tried = checks.flatMap(({ name, finding }) => (name.endsWith(' list') ? [wordsOf(finding)] : []));
+    const exact = 'pages of 1000, sorts kept, date ranges in YYYY-MM-DD without their last day, days of UTC';
+    expect(tried).toEqual([exact, exact, exact, exact]);
+    await invoke(['sync'], { folder, environment });
+    const status = await invoke(['status'], { folder, environment });
+    expect(status.stdout.split('\n').filter((line) => line.includes(` ${exact} (`))).toHaveLength(4);
+  });
 
   test('says what is missing, and that there is no terminal', async () => {
     const alone = await invoke(['init']);
@@ -109,7 +105,7 @@ describe('init without a terminal', () => {
   test.each([
     [3, () => sandbox.url, 'wrong-key-0123', /refused \(401\)/],
     [4, () => 'http://127.0.0.1:9', 'some-key-0123', /cannot be reached/],
-  ])('writes nothing and ends with %i where it does not work', async (wanted, url, key, words) => {
+  ])('writes nothing and ends with %i if the server or the key does not work', async (wanted, url, key, words) => {
     const folder = temporaryFolder();
     const argv = ['init', '--yes', '--base-url', url(), '--key-file', 'k'];
     const { code, stderr } = await invoke(argv, { folder, input: key });
@@ -121,7 +117,7 @@ describe('init without a terminal', () => {
     expect(configIn(folder).api?.['base_url']).toBe(url());
   });
 
-  test('puts nothing in the place of another server, and no key over another, unless told to', async () => {
+  test('replaces another server only with --replace, and never the key', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
     const text = '# mine\napi:\n  base_url: https://old.example.com # old\n  timeout: 9s # slow\n';
@@ -138,7 +134,7 @@ describe('init without a terminal', () => {
     expect(readFileSync(join(folder, 'k'), 'utf8')).toBe(sandbox.key);
   });
 
-  test('adds servers as profiles, each under its own name', async () => {
+  test('adds servers as profiles under their names', async () => {
     const folder = temporaryFolder();
     const add = (name: string) =>
       invoke([...given(), '--profile', name, '--key-file', `secrets/${name}`], { folder, input: sandbox.key });
@@ -156,7 +152,7 @@ describe('init without a terminal', () => {
     expect((await invoke(['doctor', '--profile', 'staging'], { folder })).code).toBe(0);
   });
 
-  test('adds a server as a file, where the profiles are in a folder', async () => {
+  test('adds a server as a file if profiles are in a folder', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config/profiles'), { recursive: true });
     const config = '# ours\nprofiles: config/profiles\n';
@@ -171,7 +167,7 @@ describe('init without a terminal', () => {
     expect(shown.stdout).toMatch(/api\.base_url +\S+ +config\/profiles\/staging\.yaml:2, profile staging/);
   });
 
-  test('of a profile leaves the server that was set up working', { tags: 'full' }, async () => {
+  test('adds a profile without breaking the server that was set up before', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const first = await invoke([...given(), '--key-file', 'secrets/key', '--sync'], { folder, input: sandbox.key });
     expect(first.code).toBe(0);
@@ -193,14 +189,14 @@ describe('init without a terminal', () => {
     expect(existsSync(join(folder, 'data/staging/mirror.db'))).toBe(true);
   });
 
-  test('writes a file that git does not track, from an example that it does', () => {
+  test('writes a file that git ignores, and its example is tracked', () => {
     const git = (...args: string[]) => spawnSync('git', args, { cwd: projectFolder, encoding: 'utf8' });
     expect(git('check-ignore', configFile).status).toBe(0);
     expect(git('ls-files', 'config').stdout.split('\n')).toContain('config/admin-mirror.example.yaml');
     expect(git('ls-files', configFile).stdout).toBe('');
   });
 
-  test('names a credential of systemd, whose key is tried from the environment', async () => {
+  test('names a systemd credential, and tries the key from the environment', async () => {
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_API_KEY: sandbox.key };
     const argv = [...given(), '--key-credential', 'panel'];
@@ -210,7 +206,7 @@ describe('init without a terminal', () => {
     expect(configIn(folder).api?.['key_file']).toBe('${CREDENTIALS_DIRECTORY}/panel');
   });
 
-  test('says of an existing key file that is empty that it is', async () => {
+  test('says if an existing key file is empty', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'key'), '\n');
     const { code, stderr } = await invoke([...given(), '--key-file', 'key'], { folder });
@@ -218,7 +214,7 @@ describe('init without a terminal', () => {
     expect(stderr).toContain('the key file key is empty');
   });
 
-  test('says where something outranks what was written', async () => {
+  test('says if another setting overrides what was written', async () => {
     const environment = { ADMIN_MIRROR_BASE_URL: 'https://other.example.com', ADMIN_MIRROR_API_KEY: sandbox.key };
     const { stderr } = await invoke(given(), { environment });
     expect(stderr).toContain('https://other.example.com (environment ADMIN_MIRROR_BASE_URL), which overrides');
@@ -229,7 +225,7 @@ describe('init on a terminal', () => {
   const ask = (answers: readonly Exchange[], folder: string, argv: readonly string[] = ['init']) =>
     invoke(argv, { folder, terminal: 100, answers });
 
-  test('asks for address, source and key, says what is wrong in words, and asks again', async () => {
+  test('asks for address, source and key, explains errors, and asks again', async () => {
     const folder = temporaryFolder();
     const { code, stderr, stdout } = await ask(
       [
@@ -255,7 +251,7 @@ describe('init on a terminal', () => {
     expect(stderr + stdout).not.toContain(sandbox.key);
   });
 
-  test('leaves a file that names another server as it is, after a no', async () => {
+  test('keeps a config file that names another server unless confirmed', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'config'));
     const text = 'api:\n  base_url: https://old.example.com\n';
@@ -273,7 +269,7 @@ describe('init on a terminal', () => {
     expect(readFileSync(join(folder, configFile), 'utf8')).toBe(text);
   });
 
-  test.each(['\u{3}', '\u{4}'])('that is broken off by %j writes nothing and ends with 130', async (keys) => {
+  test.each(['\u{3}', '\u{4}'])('writes nothing and ends with 130 if it is interrupted by %j', async (keys) => {
     const folder = temporaryFolder();
     const { code } = await ask([['Where is the server', keys]], folder);
     expect(code).toBe(130);

@@ -28,13 +28,13 @@ function linesOf(text: string): Line[] {
     .map((line) => JSON.parse(line) as Line);
 }
 
-/** Of the lines that were not cut off. */
+/** The messages of all lines that were not cut off. */
 function messagesOfWhole(text: string): string[] {
   const whole = text.split('\n').filter((line) => /^\{.*\}$/.test(line));
   return whole.map((line) => (JSON.parse(line) as Line).msg);
 }
 
-/** A process that logs what it is told to. */
+/** A process that logs the lines it is given. */
 function start(folder: string, args: readonly string[], before = 'true') {
   const environment = { PATH: process.env['PATH'], ADMIN_MIRROR_API_KEY: key };
   const command = ['-c', `${before}; exec "$0" "$@"`, process.execPath, script, 'work', ...args];
@@ -50,13 +50,13 @@ function start(folder: string, args: readonly string[], before = 'true') {
   return { child, end, said, log };
 }
 
-/** Waits for what another process does, without more than a look at the file now and then. */
+/** Waits for another process to create the file. */
 async function appears(path: string): Promise<void> {
   while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
 }
 
 describe('the log file', () => {
-  test('is opened anew at SIGUSR1, so that it can be moved away, and no line is lost', async () => {
+  test('is opened again at SIGUSR1, so that it can be rotated without losing lines', async () => {
     const folder = temporaryFolder();
     const [path, moved] = [join(folder, 'log/all.log'), join(folder, 'log/all.log.1')];
     const { child, end, said, log } = start(folder, ['--log-file', 'log/all.log']);
@@ -77,10 +77,10 @@ describe('the log file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('that no longer grows loses no line but those that had no room, and says so each time', async () => {
+  test('loses only lines that do not fit if it cannot grow, and reports each such period once', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'all.log');
-    // 512 bytes: the fourth line or so is cut off in its middle.
+    // 512 bytes: about the fourth line is cut off.
     const { child, end, said, log } = start(folder, ['--log-file', 'all.log'], 'ulimit -f 1');
     await said();
     const fill = async (name: string) => {
@@ -90,7 +90,7 @@ describe('the log file', () => {
     const cut = await fill('first');
     expect(cut).toHaveLength(512);
     expect(cut).not.toMatch(/\n$/);
-    // There is room again, and what was cut off is still there.
+    // There is room again, after the rest of a cut line.
     writeFileSync(path, cut.slice(-40));
     await log('again');
     expect(messagesOfWhole(readFileSync(path, 'utf8'))).toEqual(['again']);
@@ -106,7 +106,7 @@ describe('the log file', () => {
     expect(messagesOfWhole(readFileSync(path, 'utf8')).at(-1)).toBe('by the next process');
   });
 
-  test('is not needed to live through SIGUSR1, which opens no debugger', { tags: 'full' }, async () => {
+  test('may be missing: SIGUSR1 neither ends the process nor opens a debugger', { tags: 'full' }, async () => {
     const { child, end, said, log } = start(temporaryFolder(), []);
     await said();
     child.kill('SIGUSR1');
@@ -117,7 +117,7 @@ describe('the log file', () => {
     expect(stderr).not.toContain('Debugger');
   });
 
-  test('that cannot be written is reported before anything is done', async () => {
+  test('is checked before anything is done', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'taken'), '');
     const environment = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: key };
@@ -127,7 +127,7 @@ describe('the log file', () => {
     expect(existsSync(join(folder, 'data'))).toBe(false);
   });
 
-  test('must be no other file of ours', async () => {
+  test('must not be another file of the program', async () => {
     const journal = await invoke(['sync', '--log-file', 'data/journal.db']);
     expect(journal.code).toBe(2);
     expect(journal.stderr).toMatch(
@@ -143,7 +143,7 @@ describe('the log file', () => {
 describe('a crash', () => {
   test('prints its stack without the key, and ends with 1', async () => {
     const { child, end, said } = start(temporaryFolder(), []);
-    // The log knows the settings, and with them the key.
+    // Only now the log knows the settings, and with them the key.
     await said();
     child.stdin.write('crash\n');
     const { code, stderr } = await end;
@@ -153,7 +153,7 @@ describe('a crash', () => {
   });
 });
 
-describe('every line of', () => {
+describe('every log line of', () => {
   async function logged(
     argv: readonly string[],
     level: string,
@@ -169,14 +169,14 @@ describe('every line of', () => {
     return { ...given, ...first, lines: linesOf(readFileSync(join(folder, 'all.log'), 'utf8')) };
   }
 
-  test('a sync carries its run, also of the requests that its other threads send; a comparison, too', async () => {
+  test('a sync has its run, even for requests from other threads, and so does a comparison', async () => {
     const made = await logged(['sync'], 'debug', (_, { control }) => control.faultNext({ fault: 'error_500' }));
     const { run, requests } = JSON.parse(made.stdout) as { run: string; requests: number };
     expect(new Set(made.lines.map((line) => line['run']))).toEqual(new Set([run]));
     expect(made.lines.at(-1)).toMatchObject({ level: 'info', msg: 'ended', status: 'complete' });
     const sent = made.lines.filter(({ msg }) => msg === 'response');
     expect(sent).toHaveLength(requests);
-    // The refused request is there, and so is its second try.
+    // The failed request is logged, and so is its retry.
     expect(sent.map((line) => [line['status'], line['attempt']]).slice(0, 2)).toEqual([
       [500, 1],
       [200, 2],
@@ -197,16 +197,16 @@ describe('every line of', () => {
     expect(other).not.toBe(run);
   });
 
-  test('a batch carries its name, from the first request of the plan on', async () => {
+  test('a batch has its name, from the first request of the plan', async () => {
     const { stdout, lines } = await logged(['bulk', 'run', 'balance', 'a.csv', '--yes'], 'debug', (folder) =>
       writeFileSync(join(folder, 'a.csv'), 'email,type,amount\nnobody@example.com,add,5\n'),
     );
     const { batch } = JSON.parse(stdout) as { batch: string };
     expect(new Set(lines.map((line) => line['batch']))).toEqual(new Set([batch]));
-    // Whom a list was asked for is nobody's business.
+    // The email that was looked up is not logged.
     expect(lines.some((line) => String(line['path']).includes('filter%5Bemail%5D=…'))).toBe(true);
     expect(JSON.stringify(lines)).not.toContain('nobody');
-    // Why it failed stands in the log as well, since standard error is elsewhere.
+    // The error is logged, too, because standard error may go elsewhere.
     expect(lines.at(-1)).toMatchObject({ level: 'error', exit_code: 2, msg: expect.stringContaining('invalid') });
   });
 });

@@ -24,7 +24,7 @@ function worldWith(isTTY: boolean, flags: Record<string, boolean> = {}) {
 }
 
 describe('the log', () => {
-  test('is one JSON object a line where standard error is no terminal', async () => {
+  test('is one JSON object per line unless standard error is a terminal', async () => {
     const { context, text } = worldWith(false);
     const log = await openLog(context);
     log.info({ resource: 'users', page: 3 }, 'page read');
@@ -45,7 +45,7 @@ describe('the log', () => {
     expect(text()).toMatch(/INFO.*page read/);
   });
 
-  test('leaves out what --quiet does not want, and shows what --verbose does', async () => {
+  test('has fewer lines with --quiet and more with --verbose', async () => {
     const said = async (flags: Record<string, boolean>) => {
       const { context, text } = worldWith(false, flags);
       const log = await openLog(context);
@@ -59,7 +59,7 @@ describe('the log', () => {
     expect(await said({ verbose: true })).toBe('abc');
   });
 
-  test('never holds a key or a password, however deep it stands', async () => {
+  test('never contains a key or a password, however deeply nested', async () => {
     const { context, text } = worldWith(false);
     const log = await openLog(context);
     log.info({ key: 'sk-live-12345678', headers: { authorization: 'Bearer sk-live-12345678' } }, 'sent');
@@ -67,7 +67,7 @@ describe('the log', () => {
     expect(text()).not.toMatch(/sk-live|hunter2/);
   });
 
-  test('holds no secret that the command was given, in whatever words, and neither does an error', async () => {
+  test('never contains a given secret in any form, and neither does an error', async () => {
     const { context, text } = worldWith(false);
     context.keepSecret('hunter2/hunter2');
     const log = await openLog(context);

@@ -32,8 +32,8 @@ async function behindProxy() {
   return { proxy, folder, run };
 }
 
-describe('behind a proxy, with certificates of ones own', () => {
-  test('reads and writes go through it, and its password is shown to nobody', async () => {
+describe('behind a proxy with a private CA', () => {
+  test('reads and writes go through the proxy, and its password is never shown', async () => {
     const { proxy, folder, run } = await behindProxy();
     const synced = await run(['sync', '--json', '--verbose']);
     expect(synced.code).toBe(0);
@@ -52,7 +52,7 @@ describe('behind a proxy, with certificates of ones own', () => {
     for (const { stdout, stderr } of [synced, written, config]) expect(stdout + stderr).not.toContain('proxy-password');
   });
 
-  test('doctor reports both, and of the last day of the certificate', async () => {
+  test('doctor reports the proxy, the CA file and when the certificate expires', async () => {
     const { run } = await behindProxy();
     const { code, stdout } = await run(['doctor'], { HTTPS_PROXY: '', https_proxy: (await behindProxy()).proxy.url });
     expect(stdout).toMatch(/ok +proxy +127\.0\.0\.1:\d+ for https addresses \(environment HTTPS_PROXY\)/);
@@ -61,7 +61,7 @@ describe('behind a proxy, with certificates of ones own', () => {
     expect(code).toBe(0);
   });
 
-  test('a certificate that nobody vouches for is refused, and so is a file without any', async () => {
+  test('a certificate of an unknown CA is refused, and so is a CA file without certificates', async () => {
     const { run, folder } = await behindProxy();
     const unknown = await run(['sync'], { ADMIN_MIRROR_CA_FILE: '' });
     expect(unknown.code).toBe(4);
@@ -79,7 +79,7 @@ describe('behind a proxy, with certificates of ones own', () => {
       /certificate has expired [^]*must renew it\. Check this machine's clock/,
     ],
     ['is not valid yet', timedCertificates.early, /certificate is not valid yet [^]*Check this machine's clock/],
-  ])('one that %s is named as that, at once, wherever the server is needed', async (_, certificate, expected) => {
+  ])('a certificate that %s is reported at once by every command', async (_, certificate, expected) => {
     const port = await tlsInFrontOf(sandbox.url, { ...certificateFiles, certificate });
     const folder = temporaryFolder();
     const environment = {
@@ -96,7 +96,7 @@ describe('behind a proxy, with certificates of ones own', () => {
     }
   });
 
-  test('what NO_PROXY names is reached without it, and so is this machine', async () => {
+  test('NO_PROXY and the local machine bypass the proxy', async () => {
     const { proxy, run } = await behindProxy();
     const named = await run(['doctor'], { NO_PROXY: '.invalid', ADMIN_MIRROR_BASE_URL: 'https://panel.invalid' });
     expect(named.code).toBe(4);

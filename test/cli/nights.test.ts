@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(() => sandbox.close());
 
-/** The part of the example that begins there, without the marks that make it a comment. */
+/** The part of the example from that heading on, without comment marks. */
 function exampleFrom(heading: string): string {
   const lines = textOf('config/admin-mirror.example.yaml').split('\n');
   const from = lines.indexOf(heading);
@@ -40,7 +40,7 @@ function folderWith(config: string) {
   return { folder, run, doctor };
 }
 
-test('the jobs of the example run as they stand, in a new folder', { tags: 'full' }, async () => {
+test('the jobs of the example run unchanged in a new folder', { tags: 'full' }, async () => {
   const jobs = exampleFrom('# jobs:');
   const names = (parse(jobs) as { readonly jobs: readonly { readonly name: string }[] }).jobs.map(({ name }) => name);
   expect(names).toEqual(['sync', 'users', 'check']);
@@ -72,11 +72,11 @@ describe('doctor', () => {
       /ok +job nightly +.*data\/new: created when it is needed\n[^]*job nightly disk +.* free/,
     ],
     ['run: verify', /warn +jobs +1 job: nightly\n +None of them is a sync/],
-  ])('looks at jobs: %s', async (more, found) => {
+  ])('checks jobs: %s', async (more, found) => {
     expect(await folderWith(job(more)).doctor()).toMatch(found);
   });
 
-  test('says that nobody gets alerts, and which address or program could not be reached', async () => {
+  test('warns if nobody gets alerts, and names a webhook or program that cannot be reached', async () => {
     const { doctor, folder } = folderWith(job('run: sync'));
     expect(await doctor()).toMatch(/warn +alerts +nobody is told when a job fails/);
     const gone = `http://127.0.0.1:${await freePort()}/secret`;
@@ -89,7 +89,7 @@ describe('doctor', () => {
     expect(await doctor({ ADMIN_MIRROR_ALERTS_COMMAND: './page --team' })).toMatch(/ok +alert command +\.\/page/);
   });
 
-  test('connects to webhook and ping, says until when their certificates are valid, and sends them nothing', async () => {
+  test('connects to webhook and ping, reports when their certificates expire, and sends nothing', async () => {
     const { doctor } = folderWith(job('run: sync'));
     const receiver = await openReceiver();
     const port = await tlsInFrontOf(receiver.url);
@@ -104,7 +104,7 @@ describe('doctor', () => {
     expect(receiver.taken).toEqual([]);
   });
 
-  test('looks at the folder of the log and of the backups', async () => {
+  test('checks the folders of the log and of the backups', async () => {
     const { doctor } = folderWith(
       'log:\n  file: config/admin-mirror.yaml/log\nbackup:\n  folder: config/admin-mirror.yaml/backups\n',
     );

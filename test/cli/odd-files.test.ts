@@ -1,4 +1,4 @@
-/** What an operator names may be no file at all. Each is run as a process of its own: one that hangs is ended by its test. */
+/** Paths that are not regular files. Each command runs in its own process, so that one that hangs can be killed. */
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -21,7 +21,7 @@ const reasons = {
   loop: 'its links lead in a circle (ELOOP)',
 } as const;
 
-/** Nothing is listening there: a command that got past its files would end with 4. */
+/** Nothing listens there: a command that got past its files would end with 4. */
 const server = { ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY: 'key' };
 
 async function run(args: readonly string[], folder: string, environment: Readonly<Record<string, string>> = server) {
@@ -51,7 +51,7 @@ const readers: readonly (readonly [keyof typeof kinds, string, readonly string[]
   ];
 
 test(
-  'A sheet, a config file, a key, a report and a store that are pipes, devices or loops are refused at once',
+  'A sheet, a config file, a key, a report or a store that is a pipe, a device or a loop is refused at once',
   { timeout: 120_000, tags: 'full' },
   async () => {
     const parent = temporaryFolder();
@@ -72,7 +72,7 @@ test(
   },
 );
 
-test('Standard input without an end is refused, and fills no memory', async () => {
+test('Endless standard input is refused before it fills the memory', async () => {
   const child = spawn('sh', ['-c', `exec "$0" "$@" < /dev/zero`, process.execPath, commandFile, 'query', '-'], {
     cwd: temporaryFolder(),
   });

@@ -15,7 +15,7 @@ test.each([
   [[], 'npx admin-mirror --profile staging sync'],
   [['--profile', 'production'], 'npx admin-mirror --profile production sync'],
   [['--db', 'my data/m.db'], "npx admin-mirror --profile staging --db 'my data/m.db' sync"],
-])('a command in an error can be pasted as it stands: %j', async (flags, command) => {
+])('a command in an error can be pasted: %j', async (flags, command) => {
   const { stderr, code } = await invoke(['query', 'SELECT 1', ...flags], {
     folder: folderWith('config/admin-mirror.yaml'),
   });
@@ -23,7 +23,7 @@ test.each([
   expect(stderr).toContain(`Run \`${command}\` first`);
 });
 
-test('so it can be from a log, with the config file that was named', async () => {
+test('a command in the log can be pasted, with the config file that was given', async () => {
   const folder = folderWith('config/other.yaml');
   const environment = { ADMIN_MIRROR_BASE_URL_STAGING: 'http://127.0.0.1:9', ADMIN_MIRROR_API_KEY_STAGING: 'key' };
   await invoke(['verify', '--config', 'config/other.yaml', '--log-file', 'verify.log'], { folder, environment });

@@ -14,7 +14,7 @@ import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder
 const password = 'tulip-Anchor 9 rivers';
 const people = (folder: string, ...argv: readonly string[]) => invoke(['people', ...argv], { folder });
 
-/** Names, and what stands behind them, of all files of the folder. */
+/** The contents of all files in the folder. */
 function bytesIn(folder: string): string {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((each) => each.isFile())
@@ -36,7 +36,7 @@ async function listed(folder: string): Promise<readonly Listed[]> {
 }
 
 describe('people', () => {
-  test('are nobody at first, and looking at them makes no journal', async () => {
+  test('lists no accounts at first, and creates no journal', async () => {
     const folder = temporaryFolder();
     const { code, stdout, stderr } = await people(folder, 'list');
     expect([code, stdout]).toEqual([0, '']);
@@ -45,7 +45,7 @@ describe('people', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('are added with a password from standard input, and changed; each change stands in the chain', async () => {
+  test('adds accounts with a password from standard input, and records each change in the chain', async () => {
     const folder = temporaryFolder();
     const argv = ['people', 'add', 'Anna', '--role', 'approver,maker', '--role', 'admin', '--os-user', 'anna'];
     const added = await invoke(argv, { folder, input: `${password}\n`, environment: { SUDO_USER: 'olga' } });
@@ -89,7 +89,7 @@ describe('people', () => {
   });
 
   test(
-    'type a password twice on a terminal, which shows nothing of it, and may correct it',
+    'asks for a password twice on a terminal, shows nothing of it, and lets it be corrected',
     { tags: 'full' },
     async () => {
       const folder = temporaryFolder();
@@ -105,13 +105,13 @@ describe('people', () => {
       });
       expect(code).toBe(0);
       expect(stdout).toContain('password  set on');
-      // Not one more sign for each letter either.
+      // Nor a sign per letter.
       expect(stdout + stderr).not.toMatch(/tulip|Anchor|rivers|[▪•*]{3}/);
       expect(bytesIn(folder)).not.toContain(password);
     },
   );
 
-  test('break off by Ctrl+C, and nothing was added', async () => {
+  test('adds nothing if it is interrupted by Ctrl+C', async () => {
     const folder = temporaryFolder();
     const answers = [['New password of anna', '\u0003']] as const;
     const { code } = await invoke(['people', 'add', 'anna', '--role', 'maker'], { folder, terminal: 200, answers });
@@ -134,7 +134,7 @@ describe('people', () => {
     [['os-user', 'anna'], '', 'no system accounts were named'],
     [['os-user', 'anna', 'anna', '--none'], '', '--none means that there are no system accounts'],
     [['password', 'anna'], password, 'There are no accounts yet'],
-  ])('are told what is wrong with %j', async (argv, input, words) => {
+  ])('ends with 2 for %j and says why', async (argv, input, words) => {
     const folder = temporaryFolder();
     const { code, stdout, stderr } = await invoke(['people', ...argv], { folder, input });
     expect([code, stdout]).toEqual([2, '']);
@@ -144,7 +144,7 @@ describe('people', () => {
   });
 });
 
-describe('signing in on the command line', () => {
+describe('sign-in on the command line', () => {
   /** A command that only signs in. */
   const commands: readonly CommandRow[] = [
     {
@@ -176,7 +176,7 @@ describe('signing in on the command line', () => {
   beforeAll(() => invoke(['people', 'add', 'anna', '--role', 'maker'], { folder, input: password }));
   afterAll(() => own.remove());
 
-  test('asks for the account and its password on a terminal, and shows nothing of the password', async () => {
+  test('asks for account and password on a terminal, and shows nothing of the password', async () => {
     const { code, stdout, stderr } = await invoke(['enter'], {
       folder,
       commands,
@@ -191,7 +191,7 @@ describe('signing in on the command line', () => {
   });
 
   test(
-    'takes the account from a flag and its password from standard input where there is no terminal',
+    'takes the account from a flag and the password from standard input without a terminal',
     { tags: 'full' },
     async () => {
       const input = `${password}\n`;
@@ -202,7 +202,7 @@ describe('signing in on the command line', () => {
     },
   );
 
-  test('tells nobody what was wrong', { tags: 'full' }, async () => {
+  test('does not say whether the name or the password was wrong', { tags: 'full' }, async () => {
     const wrong = await invoke(['enter', '--as', 'anna'], { folder, commands, input: 'wrong-wrong-wrong' });
     const unknown = await invoke(['enter', '--as', 'eve'], { folder, commands, input: password });
     expect([wrong.code, wrong.stderr]).toEqual([2, unknown.stderr]);

@@ -42,7 +42,7 @@ const onTerminal = (answers: readonly Exchange[], ...argv: readonly string[]) =>
   invoke(argv, { folder, environment, terminal: 400, answers });
 
 describe('with two servers in one config file', () => {
-  test('each has a mirror of its own, and says which it is', async () => {
+  test('each has its own mirror, and names itself', async () => {
     const first = await run('sync');
     expect(first.code).toBe(0);
     expect(JSON.parse(first.stderr.split('\n')[0] ?? '')).toMatchObject({ profile: 'staging' });
@@ -65,7 +65,7 @@ describe('with two servers in one config file', () => {
     [['users', 'delete', '2'], 'delete user 2 for good'],
     [['forget', '2'], 'forget user 2'],
     [['bulk', 'run', 'balance', 'credit.csv'], 'send 1 row with a net total of 5.00'],
-  ])('the question before %j names the one that is meant', async (argv, doing) => {
+  ])('the question before %j names the profile', async (argv, doing) => {
     const words = '(profile production)';
     const { code, stderr } = await onTerminal([[words, `\u{3}`]], ...argv, '--profile', 'production');
     expect(code).toBe(130);
@@ -73,7 +73,7 @@ describe('with two servers in one config file', () => {
     expect(question).toContain(doing);
   });
 
-  test('what is sent without a question says so, too', async () => {
+  test('a write without a question names the profile', async () => {
     const { stderr } = await run('users', 'update', '2', '--language', 'fr');
     expect(stderr).toContain(`change user 2 at ${staging.url} (profile staging)`);
     const balance = await run('users', 'update-balance', '2', '--type', 'add', '--amount', '1', '--yes');
@@ -84,11 +84,11 @@ describe('with two servers in one config file', () => {
     const sent = await onTerminal([['type 5.00', `5.00${enter}`]], 'bulk', 'apply', batch);
     expect(sent.code).toBe(0);
     expect(sent.stderr).toContain(`sending batch ${batch} at ${staging.url} (profile staging)`);
-    // It is in the journal of this profile, and of no other.
+    // The batch is in the journal of this profile only.
     expect((await run('bulk', 'status', batch, '--profile', 'production')).code).toBe(2);
   });
 
-  test('a key that names no profile is sent to none', async () => {
+  test('a key without a profile is not used for one', async () => {
     const before = production.control.requests().total;
     const { code, stderr } = await invoke(['sync', '--profile', 'production'], {
       folder,

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 type Act = (context: CliContext) => void | Promise<void>;
 
-/** A program of one command, `work <thing>`, that does what the test says, and one that is never loaded. */
+/** A program with the command `work [thing]`, which runs `act`, one that must not load, and a hidden one. */
 function rows(act: Act): CommandRow[] {
   const define = (program: Command, context: CliContext) => {
     program
@@ -61,7 +61,7 @@ async function invoke(argv: readonly string[], options: Options = {}) {
 }
 
 describe('exit codes', () => {
-  test('a command that returns ends with 0, or with the code it recorded', async () => {
+  test('a command ends with 0, or with the code it set', async () => {
     expect((await invoke(['work'])).code).toBe(0);
     expect((await invoke(['work'], { act: (context) => context.exit(5) })).code).toBe(5);
   });
@@ -70,21 +70,21 @@ describe('exit codes', () => {
     [new UsageError('no such column'), 2],
     [new KeyRefusedError('refused'), 3],
     [new IncompleteError('half of it'), 5],
-  ])('an operator error prints one line, its advice, and ends with its code: %s', async (error, code) => {
+  ])('an operator error prints one line with advice, and ends with its code: %s', async (error, code) => {
     const act = () => {
       throw error;
     };
     expect(await invoke(['work'], { act })).toEqual({ code, stdout: '', stderr: `error: ${error.message}\n` });
   });
 
-  test('advice stands on a line of its own', async () => {
+  test('advice is printed on its own line', async () => {
     const act = () => {
       throw new UsageError('no such column "nam"', { advice: 'Did you mean "name"?' });
     };
     expect((await invoke(['work'], { act })).stderr).toBe('error: no such column "nam"\nDid you mean "name"?\n');
   });
 
-  test('anything else that is thrown is a bug, with its stack', async () => {
+  test('any other error is a bug, and is printed with its stack', async () => {
     const act = () => {
       throw new TypeError('undefined is not a function');
     };
@@ -93,7 +93,7 @@ describe('exit codes', () => {
     expect(stderr).toMatch(/^error: this is a bug in admin-mirror.*\nTypeError: undefined is not a function\n\s+at /);
   });
 
-  test('a file problem that nobody explained is still no bug', async () => {
+  test('a file error that no code explained is not a bug', async () => {
     const act = async () => {
       const { readFile } = await import('node:fs/promises');
       await readFile('/nowhere/at/all.csv');
@@ -106,7 +106,7 @@ describe('exit codes', () => {
   test.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
-  ] as const)('whatever a command throws after %s, it was interrupted', async (signal, code) => {
+  ] as const)('an error after %s counts as an interruption', async (signal, code) => {
     const stop = new AbortController();
     const act = () => {
       stop.abort(new InterruptedError(signal));
@@ -117,7 +117,7 @@ describe('exit codes', () => {
   });
 });
 
-describe('wrong usage ends with 2 and names the nearest', () => {
+describe('wrong usage ends with 2 and names the nearest match', () => {
   test.each([
     [['wrk'], 'unknown command "wrk"', 'Did you mean work?'],
     [['help', 'wrk'], 'unknown command "wrk"', 'Did you mean "work"?'],
@@ -143,21 +143,18 @@ describe('wrong usage ends with 2 and names the nearest', () => {
 });
 
 describe('the help', () => {
-  test.each([['help'], ['--help'], ['-h']])(
-    '%s lists the commands under their headings, and no hidden one',
-    async (word) => {
-      const { code, stdout, stderr } = await invoke([word]);
-      expect(code).toBe(0);
-      expect(stderr).toBe('');
-      expect(stdout).toMatch(
-        /Keep the mirror:\n {2}work.*do it\n\nQuery the mirror:\n {2}rest.*do nothing\n\nSettings and/,
-      );
-      expect(stdout).not.toContain('dig');
-    },
-  );
+  test.each([['help'], ['--help'], ['-h']])('%s lists the visible commands under their headings', async (word) => {
+    const { code, stdout, stderr } = await invoke([word]);
+    expect(code).toBe(0);
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(
+      /Keep the mirror:\n {2}work.*do it\n\nQuery the mirror:\n {2}rest.*do nothing\n\nSettings and/,
+    );
+    expect(stdout).not.toContain('dig');
+  });
 
   test.each([[['help', 'work']], [['work', '--help']]])(
-    '%j shows the flags of the command and the global ones',
+    '%j shows the flags of the command and the global flags',
     async (argv) => {
       const { code, stdout } = await invoke(argv);
       expect(code).toBe(0);
@@ -168,7 +165,7 @@ describe('the help', () => {
 });
 
 describe('global flags', () => {
-  test('stand before or after the command', async () => {
+  test('may stand before or after the command', async () => {
     const seen: unknown[] = [];
     const act = (context: CliContext) => {
       seen.push([context.json(), context.quiet(), context.settings().store.mirror.endsWith('/x.db')]);
@@ -188,7 +185,7 @@ describe('global flags', () => {
     expect(levels).toEqual(['info', 'warn', 'debug']);
   });
 
-  test('colours are used on a terminal, and not with --no-color, NO_COLOR or a pipe', async () => {
+  test('colours are used on a terminal, but not with --no-color, NO_COLOR or a pipe', async () => {
     const act = () => {
       throw new UsageError('no');
     };
@@ -199,14 +196,14 @@ describe('global flags', () => {
     expect((await invoke(['work'], { act })).stderr).not.toContain(red);
   });
 
-  test('settings are read only by a command that asks for them', async () => {
+  test('settings are only read by commands that need them', async () => {
     const argv = ['work', '--config', 'none.yaml'];
     expect((await invoke(argv)).code).toBe(0);
     expect((await invoke(argv, { act: (context) => void context.settings() })).code).toBe(2);
   });
 });
 
-test('a value that a flag or an argument does not take is named, with what it takes', async () => {
+test('an invalid value of a flag or argument is named, with what is expected', async () => {
   const cases = [
     [['sync', 'usres'], 'error: "usres" is not a valid resource\nDid you mean "users"?\n'],
     [

@@ -9,7 +9,7 @@ import { temporaryDatabase } from '../support/postgres.ts';
 import { destinationIn } from '../support/publish.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A folder with a mirror, and a config file by which it is published to a database of the test. */
+/** A folder with a mirror, and a config file that publishes it to a test database. */
 async function publishable() {
   const { folder, sandbox } = await mirroredFolder();
   const database = await temporaryDatabase();
@@ -39,7 +39,7 @@ jobs:
     return end;
   };
   onTestFinished(() => {
-    // Whatever was run, whatever went wrong.
+    // The password is never printed, whatever was run and whatever failed.
     for (const { stdout, stderr } of all) expect(stdout + stderr).not.toContain(database.password);
   });
   return {
@@ -50,7 +50,7 @@ jobs:
   };
 }
 
-test('a mirror is published, compared and restored; what differs ends with 6', async () => {
+test('publish writes a mirror, compares it and restores it; differences end with 6', async () => {
   const { folder, database, run, spawn } = await publishable();
   const checks = async () => {
     const { checks } = JSON.parse((await run('doctor', '--json')).stdout) as {
@@ -91,14 +91,14 @@ test('a mirror is published, compared and restored; what differs ends with 6', a
   expect(existsSync(`${folder}/restored/mirror.db`)).toBe(true);
 });
 
-test('is a job of the worker', async () => {
+test('publish can be a job of the worker', async () => {
   const { run, spawn } = await publishable();
   expect(await run('schedule', '--list')).toMatchObject({ code: 0 });
   const once = await spawn('schedule', '--once', 'publish');
   expect(once).toMatchObject({ code: 0, stdout: expect.stringContaining('rows written') as string });
 });
 
-test('two at once do not meet, and what is not set is named', async () => {
+test('publish ends with 7 while another one runs, and names missing settings', async () => {
   const { database, run, folder } = await publishable();
   const other = await openDatabase(destinationIn(database), new AbortController().signal);
   await lockSchema(other, 'mirror');

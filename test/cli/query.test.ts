@@ -44,12 +44,12 @@ describe('query', () => {
     expect(await query([select, ...flags])).toEqual({ code: 0, stdout, stderr: '' });
   });
 
-  test('of nothing prints a heading, or an empty array', async () => {
+  test('prints a heading or an empty array if there are no rows', async () => {
     expect((await query(['SELECT id FROM coupons'])).stdout).toBe('id\n--\n');
     expect((await query(['SELECT id FROM coupons', '--json'])).stdout).toBe('[]\n');
   });
 
-  test('keeps the digits of stored JSON', async () => {
+  test('keeps all digits of stored JSON', async () => {
     expect((await query(['SELECT data FROM users WHERE id = 1', '--format', 'jsonl'])).stdout).toBe(
       '{"data":{"big":12345678901234567890}}\n',
     );
@@ -76,7 +76,7 @@ describe('query', () => {
     expect(await query([sql])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(message) });
   });
 
-  test('without a mirror says to make one', async () => {
+  test('says how to make a mirror if there is none', async () => {
     const result = await runCli(['query', 'SELECT 1', '--db', 'none.db'], { folder: temporaryFolder() });
     expect(result).toMatchObject({
       code: 2,
@@ -91,7 +91,7 @@ const endless = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
 test.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
-] as const)('%s stops a query on its way', async (signal, code) => {
+] as const)('%s stops a query that is printing rows', async (signal, code) => {
   const child = startCli(['query', endless, '--format', 'csv', '--db', mirror()], { folder: temporaryFolder() });
   await once(child.stdout, 'readable');
   child.kill(signal);
@@ -101,9 +101,9 @@ test.each([
 
 const silent = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
 
-test('Ctrl+C stops a statement that would never give a row, at once', async () => {
+test('Ctrl+C stops at once a query that never prints a row', async () => {
   const child = startCli(['query', silent, '--format', 'csv', '--db', mirror()], { folder: temporaryFolder() });
-  // The header comes before the statement is begun.
+  // The header is printed before the statement starts.
   await once(child.stdout, 'readable');
   const stopped = performance.now();
   child.kill('SIGINT');
@@ -111,7 +111,7 @@ test('Ctrl+C stops a statement that would never give a row, at once', async () =
   expect(performance.now() - stopped).toBeLessThan(soonMs);
 });
 
-test('a statement that takes longer than it may ends with 2 and says what to do', async () => {
+test('a query that exceeds its timeout ends with 2 and says what to do', async () => {
   expect(await query([silent, '--timeout', '300ms'])).toEqual({
     code: 2,
     stdout: '',
@@ -123,7 +123,7 @@ test('a statement that takes longer than it may ends with 2 and says what to do'
   });
 });
 
-test('--explain shows the plan, with --json as a document', async () => {
+test('--explain shows the plan, and as JSON with --json', async () => {
   const sql = 'SELECT count(*) FROM users WHERE balance > 1';
   expect((await query([sql, '--explain'])).stdout).toContain('└─ SCAN users (reads every row)\n');
   expect(JSON.parse((await query([sql, '--explain', '--json'])).stdout)).toMatchObject({ read_whole: ['users'] });
@@ -132,13 +132,13 @@ test('--explain shows the plan, with --json as a document', async () => {
 const counts = 'SELECT username, count(*) AS users FROM users GROUP BY 1 ORDER BY 1';
 
 describe('query --chart', () => {
-  test('draws in the terminal, whichever way round the SQL and the flag stand', async () => {
+  test('draws in the terminal, whatever the order of SQL and flag', async () => {
     const { stdout } = await query([counts, '--chart']);
     expect(stdout).toMatch(/^users by username\n=a {2}1 {2}█+\nb {3}1 {2}█+\n$/);
     expect((await query(['--chart', counts])).stdout).toBe(stdout);
   });
 
-  test('writes an SVG file, the same each time, and says so', { tags: 'full' }, async () => {
+  test('writes an SVG file, which is always the same', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     const draw = () => runCli(['query', counts, '--chart', 'out.svg', '--db', mirror()], { folder });
     expect(await draw()).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
@@ -148,7 +148,7 @@ describe('query --chart', () => {
     expect(readFileSync(join(folder, 'out.svg'), 'utf8')).toBe(first);
   });
 
-  test('of what cannot be drawn leaves no file, and the one that was there', { tags: 'full' }, async () => {
+  test('writes no file if the result cannot be drawn, and keeps an existing one', { tags: 'full' }, async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'old.svg'), 'old');
     const draw = (file: string) =>
@@ -163,12 +163,12 @@ describe('query --chart', () => {
     [['--chart', 'out.png'], '"out.png" does not end in .svg'],
     [['--chart', '--json'], 'is not JSON'],
     [['--chart', '--explain'], 'cannot be used with'],
-  ])('with %j is refused', async (flags, message) => {
+  ])('refuses %j', async (flags, message) => {
     expect(await query([counts, ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
   });
 });
 
-test('on a terminal long text is cut to its width, and numbers are not', async () => {
+test('a table on a terminal cuts long text to fit, but not numbers', async () => {
   const sql = `SELECT 1234567890123 AS n, '${'text '.repeat(30)}' AS t, '${'more '.repeat(30)}' AS m`;
   const { stdout } = await invoke(['query', '--db', mirror(), sql], { terminal: 60, folder: temporaryFolder() });
   const [, , row = ''] = stdout.split('\n');
@@ -176,13 +176,13 @@ test('on a terminal long text is cut to its width, and numbers are not', async (
   expect(row).toHaveLength(60);
 });
 
-test('where there is no terminal, no value is cut', async () => {
+test('a table without a terminal cuts nothing', async () => {
   const sql = `SELECT '${'x'.repeat(300)}' AS a`;
   const { stdout } = await runCli(['query', sql, '--db', mirror()], { folder: temporaryFolder() });
   expect(stdout.split('\n')[2]).toBe('x'.repeat(300));
 });
 
-test('a query whose reader has gone ends quietly', async () => {
+test('a query ends quietly if its reader is gone', async () => {
   const child = startCli(['query', endless, '--format', 'table', '--db', mirror()], { folder: temporaryFolder() });
   await once(child.stdout, 'readable');
   child.stdout.destroy();

@@ -1,4 +1,4 @@
-/** Receipts: signed documents about a batch, checked by whoever has the public key alone. */
+/** Receipts: signed documents about a batch that anybody with the public key can check. */
 import { createHash, createPublicKey, sign, verify } from 'node:crypto';
 import { chmodSync, copyFileSync, existsSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ interface Check {
 
 const hostile = '</script><script>alert(1)</script> & "Tom"';
 
-/** Three rows that are applied, one whose user goes after the plan, and one whose response is lost. */
+/** Three rows that are applied, one whose user is deleted after the plan, and one whose response is lost. */
 async function sentBatch() {
   const world = await bulkWorld({ late_commit_ms: 60_000 });
   const { sandbox, bulk, file } = world;
@@ -61,7 +61,7 @@ async function sentBatch() {
 
 const read = (path: string): Receipt => JSON.parse(readFileSync(path, 'utf8')) as Receipt;
 
-/** What somebody has who was given a receipt and the public key: no settings, no journal. */
+/** A folder of somebody who has only a receipt and the public key: no settings, no journal. */
 function auditor(files: Readonly<Record<string, string>>) {
   const folder = temporaryFolder();
   for (const [name, path] of Object.entries(files)) copyFileSync(path, join(folder, name));
@@ -75,7 +75,7 @@ function auditor(files: Readonly<Record<string, string>>) {
 }
 
 describe('A receipt', () => {
-  test('says of a batch who did what, what became of every row and what proves it, and sums it up', async () => {
+  test('records who did what, the outcome and proof of each row, and the sums', async () => {
     const { folder, batch, hash, users, sandbox, receipt } = await sentBatch();
     const path = await receipt('r.json');
     const { receipt: head, rows } = read(path);
@@ -122,7 +122,7 @@ describe('A receipt', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('is signed over its canonical JSON, as anybody can check with the public key', async () => {
+  test('is signed over its canonical JSON, which anybody can verify with the public key', async () => {
     const { folder, receipt } = await sentBatch();
     const text = readFileSync(await receipt('r.json'), 'utf8');
     const { signature, ...document } = JSON.parse(text) as Receipt;
@@ -137,7 +137,7 @@ describe('A receipt', () => {
     expect(document.receipt.key_id).toBe(id);
   });
 
-  test('is genuine where there is nothing but the public key, as JSON and as a page', async () => {
+  test('can be verified with only the public key, as JSON and as a page', async () => {
     const { folder, receipt } = await sentBatch();
     const files = { 'r.json': await receipt('r.json'), 'r.html': await receipt('r.html') };
     const { check, folder: elsewhere } = auditor({ ...files, 'receipt.pub': join(folder, 'data/receipt.pub') });
@@ -159,11 +159,11 @@ describe('A receipt', () => {
     expect(stdout).toMatch(
       /\nopen .*not known yet\nhead {6}step \d+, [0-9a-f]{64}\nkey .*\njournal {3}not compared: no journal\n$/,
     );
-    // Nothing but what was brought lies there.
+    // The check created no files.
     expect(readdirSync(elsewhere).sort()).toEqual(['r.html', 'r.json', 'receipt.pub']);
   });
 
-  test('as a page holds no script and nothing from elsewhere, and shows what others wrote as text', async () => {
+  test('as a page has no scripts and no external content, and escapes text from others', async () => {
     const { receipt, batch } = await sentBatch();
     const page = readFileSync(await receipt('r.html'), 'utf8');
     expect(page.match(/<script[^>]*>/g)).toEqual([
@@ -179,22 +179,22 @@ describe('A receipt', () => {
     expect(shown).not.toMatch(/\b(?:src|href|on\w+)\s*=|url\(|@import/);
     expect(shown).toContain(`<h1>Receipt for batch ${batch}</h1>`);
     expect(shown).toContain('This batch is not done (stopped): 1 unknown.');
-    // Nobody else had to approve it.
+    // No other person had to approve it.
     expect(shown).toMatch(/<th scope="row">Confirmed by<[^]*?<td>\w+@/);
     expect(shown).not.toContain('Approved by');
     expect(shown).toContain('&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;Tom&quot;');
-    // The same document, signature included.
+    // The page contains the same document, with the signature.
     const document = data.slice(0, data.indexOf('\n</script>'));
     expect((JSON.parse(document) as Receipt).rows[1]?.parameters).toMatchObject({ description: hostile });
   });
 
-  test('names what a person decided about a row, and settles with it', { tags: 'full' }, async () => {
+  test('names what a person decided about a row, and is settled afterwards', { tags: 'full' }, async () => {
     const { folder, bulk, batch, receipt, check } = await sentBatch();
     const before = await receipt('before.json');
     const told = ['--not-applied', '--reason', 'seen in the panel'];
     const resolved = await bulk(['resolve', batch, '--row', '6', ...told]);
     expect([resolved.code, resolved.stderr]).toEqual([0, '']);
-    // Later steps contradict no receipt of before.
+    // Later steps do not contradict an earlier receipt.
     expect(await check(before)).toMatchObject({ code: 0, journal: { changed_since: 1 } });
     const done = await bulk(['receipt', batch, '-o', 'after.json']);
     expect(done.code).toBe(0);
@@ -207,7 +207,7 @@ describe('A receipt', () => {
   });
 });
 
-/** A receipt of each format with its keys, made once: no test below changes what it is given. */
+/** A receipt in each format with its keys. It is made once, because no test below changes it. */
 interface Originals {
   readonly bytes: Readonly<Record<'r.json' | 'r.html' | 'receipt.pub', Buffer>>;
   readonly key: string;
@@ -223,7 +223,7 @@ async function makeOriginals(): Promise<Originals> {
   return { bytes: { 'r.json': json ?? checking, 'r.html': html ?? checking, 'receipt.pub': checking }, key };
 }
 
-/** The originals, and what a check says of other bytes under their name. */
+/** The originals, and a check of other bytes. */
 async function forgery() {
   const { bytes, key } = await (originals ??= makeOriginals());
   const { folder, check } = auditor({});
@@ -235,33 +235,29 @@ async function forgery() {
   return { bytes, json: bytes['r.json'].toString(), html: bytes['r.html'].toString(), key, checkOf };
 }
 
-describe('Who changes a receipt', () => {
-  test.each(['r.json', 'r.html'] as const)(
-    'by one byte is found, whichever it is: %s',
-    { timeout: 120_000 },
-    async (name) => {
-      const { bytes: all, checkOf } = await forgery();
-      const bytes = all[name];
-      const places = nat(bytes.length - 1);
-      const kinds = constantFrom('replaced', 'removed', 'inserted', 'swapped');
-      await assert(
-        asyncProperty(places, integer({ min: 1, max: 255 }), kinds, async (place, delta, kind) => {
-          const byte = Buffer.of(((bytes[place] ?? 0) + delta) % 256);
-          const rest = bytes.subarray(kind === 'inserted' ? place : place + 1);
-          const added = kind === 'removed' ? Buffer.of() : byte;
-          const altered = Buffer.concat([bytes.subarray(0, place), added, rest]);
-          if (kind === 'swapped') altered.set(Buffer.from(bytes.subarray(place, place + 2)).reverse(), place);
-          if (altered.equals(bytes)) return;
-          const { code, status, problems } = await checkOf(altered);
-          expect([code, status, problems.length > 0]).toEqual([6, 'refused', true]);
-        }),
-        { seed: 1, numRuns: isFull ? 1_000 : 25, endOnFailure: true },
-      );
-    },
-  );
+describe('A receipt with a change', () => {
+  test.each(['r.json', 'r.html'] as const)('of any single byte is refused: %s', { timeout: 120_000 }, async (name) => {
+    const { bytes: all, checkOf } = await forgery();
+    const bytes = all[name];
+    const places = nat(bytes.length - 1);
+    const kinds = constantFrom('replaced', 'removed', 'inserted', 'swapped');
+    await assert(
+      asyncProperty(places, integer({ min: 1, max: 255 }), kinds, async (place, delta, kind) => {
+        const byte = Buffer.of(((bytes[place] ?? 0) + delta) % 256);
+        const rest = bytes.subarray(kind === 'inserted' ? place : place + 1);
+        const added = kind === 'removed' ? Buffer.of() : byte;
+        const altered = Buffer.concat([bytes.subarray(0, place), added, rest]);
+        if (kind === 'swapped') altered.set(Buffer.from(bytes.subarray(place, place + 2)).reverse(), place);
+        if (altered.equals(bytes)) return;
+        const { code, status, problems } = await checkOf(altered);
+        expect([code, status, problems.length > 0]).toEqual([6, 'refused', true]);
+      }),
+      { seed: 1, numRuns: isFull ? 1_000 : 25, endOnFailure: true },
+    );
+  });
 
   test(
-    'by one field is found, though it is written as a receipt writes it, and what differs is named',
+    'of any field is refused even if it is written in the right form, and the difference is named',
     { timeout: 120_000 },
     async () => {
       const { json, checkOf } = await forgery();
@@ -293,7 +289,7 @@ describe('Who changes a receipt', () => {
     ['a blank', '"rows":[\n{"after"', '"rows":[\n{ "after"'],
     ['a member twice, of which programs may read either', '"state":"skipped"', '"state":"applied","state":"skipped"'],
     ['a number in other words', '"row":2,', '"row":2.0,'],
-  ])('and leaves what it says to most programs is found by %s', async (_, from, to) => {
+  ])('that most JSON parsers would not notice is refused: %s', async (_, from, to) => {
     const { json, checkOf } = await forgery();
     expect(JSON.parse(json.replace(from, to))).toEqual(JSON.parse(json));
     const { code, problems } = await checkOf(json.replace(from, to));
@@ -303,7 +299,7 @@ describe('Who changes a receipt', () => {
     ]);
   });
 
-  test('and shows another page around the document is found', async () => {
+  test('of the page around the document is refused', async () => {
     const { html, checkOf } = await forgery();
     const page = html.replace('<td class="n">15.25</td>', '<td class="n">95.25</td>');
     expect(await checkOf(page)).toMatchObject({
@@ -312,7 +308,7 @@ describe('Who changes a receipt', () => {
     });
   });
 
-  test('and signs it with a key of their own is refused, by the key of the first', async () => {
+  test('and a signature with another key is refused by the original public key', async () => {
     const { json, checkOf } = await forgery();
     const other = await sentBatch();
     const theirs = await other.receipt('r.html');
@@ -329,7 +325,7 @@ describe('Who changes a receipt', () => {
     ]);
   });
 
-  test('and can sign it still cannot make its sums contradict its rows', async () => {
+  test('and a valid signature is refused if its sums contradict its rows', async () => {
     const { json, key, checkOf } = await forgery();
     const document = JSON.parse(json) as Receipt;
     expect(await checkOf(resigned(document, key))).toMatchObject({ code: 0, status: 'genuine' });
@@ -353,7 +349,7 @@ describe('Who changes a receipt', () => {
     ['a sheet', () => csv],
     ['one byte of no text', () => Buffer.of(0xff, 0x0a)],
   ] satisfies readonly (readonly [string, (made: Awaited<ReturnType<typeof forgery>>) => string | Buffer])[])(
-    'is told so where they leave %s',
+    'that leaves %s is refused',
     async (_, left) => {
       const made = await forgery();
       const { code, problems } = await made.checkOf(left(made));
@@ -362,8 +358,8 @@ describe('Who changes a receipt', () => {
   );
 });
 
-describe('Beside its journal a receipt', () => {
-  test('is compared with it: the same, or the first row that differs is named', async () => {
+describe('A receipt next to its journal', () => {
+  test('is compared with it, and the first row that differs is named', async () => {
     const { folder, receipt, check, batch } = await sentBatch();
     const path = await receipt('r.json');
     expect(await check(path)).toMatchObject({ code: 0, journal: { changed_since: 0 }, not_compared: null });
@@ -376,7 +372,7 @@ describe('Beside its journal a receipt', () => {
       code: 6,
       problems: [`row 4: user is 1 in it and ${document.rows[2]?.user} in the journal`],
     });
-    // What nobody has done with the program is no later step.
+    // A change by other means is not a later step.
     const database = new SqliteDatabase(join(folder, 'data/journal.db'));
     database.exec("UPDATE journal_intents SET after = '99.00' WHERE row = 2");
     database.close();
@@ -391,7 +387,7 @@ describe('Beside its journal a receipt', () => {
     expect(batch).toBe(document.receipt.batch);
   });
 
-  test('that is an older copy shows that the head is not in its chain', { tags: 'full' }, async () => {
+  test('is refused if the journal is an older copy without its head', { tags: 'full' }, async () => {
     const { folder, bulk, file, receipt, check, users } = await sentBatch();
     const journal = join(folder, 'data/journal.db');
     copyFileSync(journal, join(folder, 'older.db'));
@@ -406,7 +402,7 @@ describe('Beside its journal a receipt', () => {
     expect(await check(before)).toMatchObject({ code: 0 });
   });
 
-  test('of another machine is not compared with this one', { tags: 'full' }, async () => {
+  test('is not compared if the journal is another one', { tags: 'full' }, async () => {
     const [one, two] = [await sentBatch(), await sentBatch()];
     const {
       code,
@@ -418,7 +414,7 @@ describe('Beside its journal a receipt', () => {
   });
 
   test(
-    'that is written after a person was forgotten shows what is left, and one of before still agrees',
+    'shows only what is left if it is written after a person was forgotten, and an older one stays valid',
     { tags: 'full' },
     async () => {
       const { command, users, receipt, check } = await sentBatch();
@@ -443,7 +439,7 @@ describe('bulk receipt', () => {
     return { ...world, batch };
   }
 
-  test('makes its keys where there are none, says so, and keeps them', async () => {
+  test('creates missing keys, says so, and uses them again', async () => {
     const { folder, bulk, batch } = await planned();
     const first = await bulk(['receipt', 'last']);
     expect(first.code).toBe(0);
@@ -462,14 +458,14 @@ describe('bulk receipt', () => {
       key_id: receipt.key_id,
       settled: false,
     });
-    // The public one follows from the other.
+    // The public key is derived from the private one.
     rmSync(join(folder, 'data/receipt.pub'));
     expect((await bulk(['receipt', batch, '-o', 'third.json'])).code).toBe(0);
     expect(read(join(folder, 'third.json')).receipt.key_id).toBe(receipt.key_id);
     expect(existsSync(join(folder, 'data/receipt.pub'))).toBe(true);
   });
 
-  test('puts no receipt in the place of a file, and none of the files of the program, unless told', async () => {
+  test('replaces a file only with --force, and never a file of the program', async () => {
     const { folder, bulk, batch } = await planned();
     writeFileSync(join(folder, 'r.json'), 'mine');
     const refused = await bulk(['receipt', batch, '-o', 'r.json']);
@@ -486,7 +482,7 @@ describe('bulk receipt', () => {
     ['is gone', 'remove', /receipt\.pub exists, but the key that it belongs to .* does not/],
     ['is no key', 'spoil', /receipt\.key holds no Ed25519 key/],
     ['is another one', 'swap', /receipt\.pub is not the public key of/],
-  ])('signs nothing where the key %s', async (_, what, problem) => {
+  ])('signs nothing if the key %s', async (_, what, problem) => {
     const { folder, bulk, batch } = await planned();
     await bulk(['receipt', batch]);
     const key = join(folder, 'data/receipt.key');
@@ -503,7 +499,7 @@ describe('bulk receipt', () => {
     expect(existsSync(join(folder, 'r.json'))).toBe(false);
   });
 
-  test('and its check say what is missing', async () => {
+  test('and audit --check-receipt name the missing file', async () => {
     const folder = temporaryFolder();
     const run = (...argv: string[]) => invoke(['audit', ...argv], { folder });
     expect((await run('--check-receipt', 'r.json')).stderr).toMatch(/receipt\.pub: it does not exist/);
@@ -516,7 +512,7 @@ describe('bulk receipt', () => {
   });
 
   test.each(receiptFormats)(
-    'reads rows only as the bytes of the %s are taken, so that no batch is held',
+    'reads rows of the %s only as its bytes are taken, so that no batch is held in memory',
     async (format) => {
       const rows = 3_000;
       const { journal, file } = await newJournal();
@@ -555,14 +551,14 @@ describe('bulk receipt', () => {
   );
 });
 
-/** The document as a receipt is written. */
+/** The document in the form of a receipt. */
 function writtenOf({ receipt, rows, signature }: Receipt): string {
   const lines = rows.map((row) => canonical(row as unknown as Json)).join(',\n');
   const head = canonical(receipt as unknown as Json);
   return `{"receipt":${head},"rows":[\n${lines}\n],"signature":${canonical(signature)}}\n`;
 }
 
-/** With a signature that fits, by the private key. */
+/** Signs the document again with the private key. */
 function resigned({ receipt, rows }: Receipt, key: string): string {
   const digest = createHash('sha256')
     .update(canonical({ receipt, rows } as unknown as Json))
@@ -573,14 +569,14 @@ function resigned({ receipt, rows }: Receipt, key: string): string {
 
 type Place = readonly (string | number)[];
 
-/** The ways to every value that holds no others. */
+/** The paths of all scalar values. */
 function fieldsOf(value: Json, way: Place = []): Place[] {
   if (value === null || typeof value !== 'object') return [way];
   const members = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
   return members.flatMap(([name, each]) => fieldsOf(each as Json, [...way, name]));
 }
 
-/** Puts another value in that place. */
+/** Replaces the value at the path. */
 function alter(document: Receipt, place: Place, salt: number): void {
   let holder = document as unknown as Record<string | number, unknown>;
   for (const name of place.slice(0, -1)) holder = holder[name] as Record<string | number, unknown>;

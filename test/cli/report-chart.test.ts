@@ -22,8 +22,8 @@ const languages = `-- title: Languages & <people>
 -- chart: bar language users
 SELECT language, count(*) AS users FROM users GROUP BY language HAVING count(*) >= :least ORDER BY language;`;
 
-describe('the picture of a report', () => {
-  test('is drawn as the report says, with its title and parameters, in the place of rows', async () => {
+describe('a chart of a report', () => {
+  test('is drawn instead of rows, with title and parameters', async () => {
     const { folder, run } = folderWith({ 'languages.sql': languages });
     const result = await run('report:languages', '--chart', 'out.svg', '--param', 'least=67');
     expect(result).toEqual({ code: 0, stdout: '', stderr: 'drawn to out.svg\n' });
@@ -35,7 +35,7 @@ describe('the picture of a report', () => {
     ]);
   });
 
-  test('is there for reports that come with the program', async () => {
+  test('is available for shipped reports', async () => {
     const { folder, run } = folderWith();
     const { code } = await run('report:signups-by-month', '--param', 'from=2020-01-01', '--chart', 'out.svg');
     expect(code).toBe(0);
@@ -48,7 +48,7 @@ describe('the picture of a report', () => {
     [['report:signups-by-month', '--chart', 'out.png'], '"out.png" does not end in .svg'],
     [['report:signups-by-month', '--chart', 'out.svg', '-o', 'out.csv'], 'cannot be used with option'],
     [['report:packages-by-status', '--chart', 'out.svg'], 'the result has no rows'],
-  ])('is refused for %j, and leaves no file', async (args, message) => {
+  ])('is refused for %j, and no file is written', async (args, message) => {
     const { folder, run } = folderWith();
     expect(await run(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining(message) });
     expect(readdirSync(folder)).toEqual(['config']);

@@ -18,7 +18,7 @@ const header = [
 ];
 const mine = [...header, 'SELECT id FROM users WHERE language = :language ORDER BY id;'].join('\n');
 
-/** A working folder with a mirror of five users and these reports of one's own. */
+/** A folder with a mirror of five users and these custom reports. */
 function folderWith(files: Readonly<Record<string, string>> = {}) {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'config/reports'), { recursive: true });
@@ -41,7 +41,7 @@ describe('reports', () => {
     expect(lines.find((line) => line.startsWith('top-balances'))).toMatch(/^top-balances +Largest balances +limit=20$/);
   });
 
-  test('stay the shipped ones beside a copy of config/', async () => {
+  test('lists only shipped reports if the folder has a copy of config/', async () => {
     const { folder, run } = folderWith();
     cpSync(join(projectFolder, 'config'), join(folder, 'config'), { recursive: true });
     const { stdout } = await run('reports');
@@ -49,7 +49,7 @@ describe('reports', () => {
     expect(stdout).not.toContain('your own');
   });
 
-  test('explains one: parameters, columns, what it reads and how to run it', async () => {
+  test('explains a report: parameters, columns, tables and how to run it', async () => {
     const { stdout } = await folderWith().run('reports', 'revenue-by-day');
     expect(stdout).toMatch(/^revenue-by-day: Revenue by day\n/);
     expect(stdout).toContain('\nreads: user_payments\npicture: line, revenue by day\n');
@@ -57,7 +57,7 @@ describe('reports', () => {
     expect(stdout).toMatch(/\nnpx admin-mirror --db \S+ export report:revenue-by-day\n$/);
   });
 
-  test('are one JSON document with --json, broken ones among them', async () => {
+  test('--json prints one document, with broken reports', async () => {
     const { run } = folderWith({ 'mine.sql': mine, 'broken.sql': 'SELECT 1' });
     const { stdout } = await run('reports', '--json');
     const { reports, broken } = JSON.parse(stdout) as {
@@ -73,7 +73,7 @@ describe('reports', () => {
     expect(broken.map(({ name, problems }) => [name, problems.length])).toEqual([['broken', 4]]);
   });
 
-  test('names the nearest of a name that is none', async () => {
+  test('names the nearest match of an unknown report', async () => {
     const { code, stderr } = await folderWith().run('reports', 'top-balance');
     expect(code).toBe(2);
     expect(stderr).toMatch(/there is no report "top-balance"\nDid you mean "top-balances"\?/);
@@ -81,7 +81,7 @@ describe('reports', () => {
 });
 
 describe('export report:NAME', () => {
-  test('runs one as any export: to standard output, or to a file that is reported', async () => {
+  test('exports to standard output, or to a file with a report of it', async () => {
     const { run, folder } = folderWith({ 'mine.sql': mine });
     const out = await run('export', 'report:mine', '--param', 'language=en');
     expect(out).toEqual({ code: 0, stdout: 'id\n1\n4\n', stderr: '' });
@@ -91,7 +91,7 @@ describe('export report:NAME', () => {
     expect(readFileSync(join(folder, 'out.jsonl'), 'utf8')).toBe('{"id":4}\n{"id":1}\n');
   });
 
-  test('says what its numbers rest on, on standard error', async () => {
+  test('prints its assumptions on standard error', async () => {
     const { stdout, stderr } = await folderWith().run(
       'export',
       'report:subscribers',
@@ -104,14 +104,14 @@ describe('export report:NAME', () => {
     expect(stderr).toMatch(/^assumed: is_subscribed = 0 means subscribed; .*--param subscribed=0/);
   });
 
-  test('takes the own report in the place of a shipped one, and says so', async () => {
+  test('prefers your own report to a shipped one, and says so', async () => {
     const { run } = folderWith({ 'top-balances.sql': mine });
     const { stdout, stderr } = await run('export', 'report:top-balances', '--param', 'language=de');
     expect(stdout).toBe('id\n2\n5\n');
     expect(stderr).toMatch(/report top-balances is your own \(.*top-balances\.sql\) and replaces/);
   });
 
-  test('works beside a broken file; the broken one says what is wrong', async () => {
+  test('works next to a broken report, which says what is wrong', async () => {
     const { run } = folderWith({ 'mine.sql': mine, 'broken.sql': mine.replace('-- title', '-- titel') });
     expect((await run('export', 'report:mine', '--param', 'language=fr')).stdout).toBe('id\n3\n');
     const { code, stderr } = await run('export', 'report:broken');
@@ -132,13 +132,13 @@ describe('export report:NAME', () => {
     [['report:top-balances', '--meta'], /--meta is for tables and views/],
     [['report:top-balances', '--sql', 'SELECT 1'], /--sql replaces the table/],
     [['users', '--param', 'a=b'], /--param is for reports/],
-  ])('is refused with wrong flags or parameters: %j', async (args, words) => {
+  ])('refuses wrong flags or parameters: %j', async (args, words) => {
     const { code, stdout, stderr } = await folderWith({ 'mine.sql': mine }).run('export', ...args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(words);
   });
 
-  test('whose tables are not mirrored says which include to switch on', async () => {
+  test('says which include to set if its tables are not mirrored', async () => {
     const { code, stderr } = await folderWith().run('export', 'report:unpaid');
     expect(code).toBe(2);
     expect(stderr).toMatch(/report unpaid needs payments of users, which the mirror does not hold yet\n/);
@@ -148,7 +148,7 @@ describe('export report:NAME', () => {
   });
 });
 
-describe('on related records of another shape', () => {
+describe('with related records of another shape', () => {
   const folder = temporaryFolderNow();
   const file = join(folder.path, 'mirror.db');
   const run = (...args: string[]) => invoke(['export', ...args, '--db', file], { folder: folder.path });
@@ -168,7 +168,7 @@ describe('on related records of another shape', () => {
 
   afterAll(() => folder.remove());
 
-  test('a report says which keys were never seen, and does the rest', async () => {
+  test('a report warns of keys that were never seen, and computes the rest', async () => {
     const { code, stdout, stderr } = await run('report:unpaid', '--columns', 'user_id,amount,created_at');
     expect(code).toBe(0);
     expect(stdout).toBe(
@@ -181,13 +181,13 @@ describe('on related records of another shape', () => {
     expect((await run('report:coupons-never-used')).stderr).toMatch(/no record in user_payments has "options\.coupon"/);
   });
 
-  test('a report at an earlier time counts its days back from then', async () => {
+  test('a report at an earlier time counts its days back from that time', async () => {
     const asked = ['--as-of', '2026-03-11T12:00:00Z', '--param', 'from=1d', '--columns', 'day,emails'];
     const { stdout, stderr } = await run('report:email-volume-by-day', ...asked);
     expect([stdout, stderr]).toEqual(['day,emails\n2026-03-10,0\n2026-03-11,0\n', '']);
   });
 
-  test('a report says that what it reads is empty, or not read any more', async () => {
+  test('a report warns of tables that are empty or no longer updated', async () => {
     const { code, stderr } = await run('report:inactive-users', '--param', 'days=1', '-o', 'out.csv', '--quiet');
     expect(code).toBe(0);
     expect(stderr).toMatch(/user_orders is no longer updated: resources\.users\.include does not name it\n/);
@@ -195,7 +195,7 @@ describe('on related records of another shape', () => {
   });
 });
 
-describe('the doctor', () => {
+describe('doctor', () => {
   interface Check {
     readonly name: string;
     readonly state: string;
@@ -211,7 +211,7 @@ describe('the doctor', () => {
     };
   }
 
-  test('finds the shipped reports sound, and says what those need that cannot be run yet', async () => {
+  test('accepts the shipped reports, and says what those that cannot run need', async () => {
     const { found } = await reportChecks(folderWith().run);
     expect(found).toEqual([
       'ok: 13 of 21 can be run; for 8 more: Add balance_transactions, orders, and payments to the setting ' +
@@ -219,7 +219,7 @@ describe('the doctor', () => {
     ]);
   });
 
-  test('finds every report that is not what its header says, and goes on', async () => {
+  test('finds every report that contradicts its header, and checks the others', async () => {
     const { run } = folderWith({
       'mine.sql': mine,
       'no-header.sql': 'SELECT 1',

@@ -14,7 +14,7 @@ function invoke(server: { url: string; key: string }, argv: readonly string[], o
   return invokeIn(argv, { ...options, environment });
 }
 
-/** Arguments without spaces in them. */
+/** Splits lines into arguments. None of them contains a space. */
 function words(...lines: string[]): string[] {
   return lines.flatMap((line) => line.split(' '));
 }
@@ -24,7 +24,7 @@ function urlsOf(sandbox: Sandbox): string[] {
 }
 
 describe('a list', () => {
-  test('is a table on a terminal, as wide as there is room, that says what it left out', async () => {
+  test('is a table that fits the terminal and names the columns left out', async () => {
     const sandbox = await startSandbox();
     const { code, stdout, stderr } = await invoke(sandbox, ['users', 'list', '--paginate', '5'], { terminal: 90 });
     expect(code).toBe(0);
@@ -36,7 +36,7 @@ describe('a list', () => {
     expect(stderr).toMatch(/No room for .*updated_at: widen the terminal, or use --json/);
   });
 
-  test('has every column where nobody looks at a terminal', async () => {
+  test('has every column if there is no terminal', async () => {
     const sandbox = await startSandbox();
     const { stdout } = await invoke(sandbox, ['coupons', 'list']);
     expect(stdout.split('\n')[0]).toMatch(/^id +code .* created_at +updated_at$/);
@@ -46,7 +46,7 @@ describe('a list', () => {
     expect((await invoke(sandbox, ['users', 'list'], { terminal: 4_000 })).stdout).not.toContain(long);
   });
 
-  test('is what the server sent under --json, byte for byte', async () => {
+  test('is exactly what the server sent with --json', async () => {
     const body =
       '{"status":true, "current_page":1,"data":[{"id":12345678901234567890}],"last_page":1,"per_page":15,"total":1}';
     const server = createServer((_, response) => response.end(body));
@@ -60,7 +60,7 @@ describe('a list', () => {
     expect(table.stdout).toContain('12345678901234567890');
   });
 
-  test('takes every common parameter', async () => {
+  test('accepts every common parameter', async () => {
     const sandbox = await startSandbox();
     const argv = words(
       'packages list --page 2 --paginate 3 --include prices,category --include features',
@@ -73,14 +73,14 @@ describe('a list', () => {
     ]);
   });
 
-  test('shows related records that were requested', async () => {
+  test('shows requested related records', async () => {
     const sandbox = await startSandbox();
     const { stdout } = await invoke(sandbox, ['emails', 'list', '--include', 'user', '--paginate', '1']);
     expect(stdout.split('\n')[0]).toMatch(/ user$/);
     expect(stdout.split('\n')[2]).toMatch(/\{"id":\d+,/);
   });
 
-  test('cannot command the terminal', async () => {
+  test('cannot send control sequences to the terminal', async () => {
     const sandbox = await startSandbox();
     sandbox.control.insert('users', { username: 'evil\u001B[2Jname\nnext', created_at: '2030-01-01T00:00:00.000000Z' });
     const { stdout } = await invoke(sandbox, ['users', 'list', '--sort', 'created_at:desc', '--paginate', '1']);
@@ -90,7 +90,7 @@ describe('a list', () => {
   test.each([
     [[], 1],
     [['--paginate', '25'], 3],
-  ])('is walked to its end by --all %j', async (flags, requests) => {
+  ])('is read to its end by --all %j', async (flags, requests) => {
     const sandbox = await startSandbox();
     const json = await invoke(sandbox, ['users', 'list', '--all', '--json', ...flags]);
     const records = JSON.parse(json.stdout) as { id: number }[];
@@ -103,7 +103,7 @@ describe('a list', () => {
     expect(table.stderr).toBe('60 users.\n');
   });
 
-  test('with a record that makes its page fail gives all others in their order, says it, and ends with 5', async () => {
+  test('with an unreadable record prints all others in order, reports it, and ends with 5', async () => {
     const sandbox = await startSandbox({ behaviour: { poisoned: 'users:21', page_breaks_how: 'says_so' } });
     const { code, stdout, stderr } = await invoke(sandbox, words('users list --all --json --paginate 20'), {
       environment: { ADMIN_MIRROR_API_ATTEMPTS: '1' },
@@ -117,7 +117,7 @@ describe('a list', () => {
     );
   });
 
-  test('of a server that is lost on the way gives what came, as a whole document, and ends with 5', async () => {
+  test('prints what it read as a whole document and ends with 5 if the server fails on the way', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({
       fault: 'error_500',
@@ -132,7 +132,7 @@ describe('a list', () => {
     expect(stderr).toMatch(/failed \(500\)/);
   });
 
-  test('that is empty is an empty array, or a heading', async () => {
+  test('prints an empty array or a heading if it has no records', async () => {
     const sandbox = await startSandbox({ coupons: 0 });
     expect((await invoke(sandbox, ['coupons', 'list', '--all', '--json'])).stdout).toBe('[]\n');
     expect((await invoke(sandbox, ['coupons', 'list', '--all'])).stdout).toMatch(/^id {2}code/);
@@ -142,7 +142,7 @@ describe('a list', () => {
 describe('an id beyond 2^53', () => {
   const id = String(2n ** 53n + 7n);
 
-  test.each([['get'], ['orders'], ['payments']])('is read digit for digit: users %s', async (command) => {
+  test.each([['get'], ['orders'], ['payments']])('is sent with every digit: users %s', async (command) => {
     const sandbox = await startSandbox({ behaviour: { large_ids: true } });
     expect((await invoke(sandbox, ['users', command, id, '--json'])).code).toBe(0);
     expect(urlsOf(sandbox).at(-1)).toMatch(new RegExp(`/users/${id}(/|$)`));
@@ -152,7 +152,7 @@ describe('an id beyond 2^53', () => {
     [['update-balance', id, '--type', 'add', '--amount', '1', '--yes']],
     [['delete', id, '--yes']],
     [['send-email', id, '--subject', 'x', '--content', 'x', '--yes']],
-  ])('is not written to, and the reason is said: users %j', async (argv) => {
+  ])('is refused for writes, with the reason: users %j', async (argv) => {
     const sandbox = await startSandbox({ behaviour: { large_ids: true } });
     const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
     expect(code).toBe(2);
@@ -161,7 +161,7 @@ describe('an id beyond 2^53', () => {
   });
 });
 
-describe('what cannot be meant', () => {
+describe('an invalid argument', () => {
   test.each([
     [['users', 'list', '--filter', 'emial=x'], /no filter key "emial"[^]*Did you mean "email"/],
     [['users', 'list', '--sort', 'created_at=desc'], /--sort is "created_at=desc"[^]*--sort key:desc/],
@@ -187,7 +187,7 @@ describe('what cannot be meant', () => {
       ['users', 'send-notification', '7', '--type', 'danger', '--icon', 'x', '--message', 'x', '--url', 'x y', '--yes'],
       /"x y" is not an address/,
     ],
-  ])('%j ends with 2 and what is near, and sends nothing', async (argv, expected) => {
+  ])('ends with 2, names the nearest match and sends nothing: %j', async (argv, expected) => {
     const sandbox = await startSandbox();
     const { code, stderr, stdout } = await invoke(sandbox, argv);
     expect(code).toBe(2);
@@ -197,8 +197,8 @@ describe('what cannot be meant', () => {
   });
 });
 
-describe('one user', () => {
-  test('is shown line by line, with related records, or as it came', async () => {
+describe('a user', () => {
+  test('is printed line by line, with related records, or as JSON from the server', async () => {
     const sandbox = await startSandbox();
     const lines = await invoke(sandbox, ['users', 'get', '7', '--with', 'orders,payments']);
     expect(lines.stdout).toMatch(/^id +7\n/m);
@@ -208,7 +208,7 @@ describe('one user', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ data: { id: 7 } });
   });
 
-  test('that owns the key, orders and payments are shown', async () => {
+  test('that owns the key is printed, and so are orders and payments', async () => {
     const sandbox = await startSandbox();
     expect((await invoke(sandbox, ['users', 'auth'])).stdout).toMatch(/^username +\S+$/m);
     sandbox.control.setRelated('users', 7, 'orders', [{ id: 'a1', name: 'Large' }]);
@@ -216,7 +216,7 @@ describe('one user', () => {
     expect((await invoke(sandbox, ['users', 'payments', '7', '--json'])).code).toBe(0);
   });
 
-  test('that is not there ends with 2, and the response as it came under --json', async () => {
+  test('that does not exist ends with 2, and --json prints the response', async () => {
     const sandbox = await startSandbox();
     const { code, stdout, stderr } = await invoke(sandbox, ['users', 'get', '999', '--json']);
     expect(code).toBe(2);
@@ -225,7 +225,7 @@ describe('one user', () => {
   });
 });
 
-test('another user than the one requested is printed, and named as another', async () => {
+test('a response with another user than requested is printed and reported', async () => {
   const sandbox = await startSandbox();
   const other = JSON.stringify({ id: 6, username: 'somebody-else' });
   const liar = await behindProxy(sandbox, () => ({ body: other }));
@@ -271,18 +271,18 @@ describe('a write', () => {
   test.each([
     ['update-balance 7 --type add --amount 5', '--description', 'Credit am:k3vq7x2mzpda'],
     ['send-email 7 --subject Hi', '--content', '<p>Hi</p><!-- am:k3vq7x2mzpda -->'],
-  ])('that bears the mark of a row is not sent: %s', async (argv, flag, text) => {
+  ])('with the mark of a row is not sent: %s', async (argv, flag, text) => {
     const sandbox = await startSandbox();
     const { code, stderr } = await invoke(sandbox, ['users', ...words(argv), flag, text, '--yes']);
     expect([code, stderr]).toEqual([2, expect.stringContaining(`${flag} ends with am:k3vq7x2mzpda`)]);
     expect(sandbox.control.ledger()).toEqual([]);
-    // As `bulk status` says to take back what was made twice.
+    // The correction that `bulk status` suggests for a row that was made twice.
     const correction = ['--description', 'Correction of am:k3vq7x2mzpda, made 2 times'];
     const taking = words('users update-balance 7 --type remove --amount 5 --yes');
     expect(await invoke(sandbox, [...taking, ...correction])).toMatchObject({ code: 0 });
   });
 
-  test('that is refused ends with 2 and every message of the server', async () => {
+  test('that is refused ends with 2 and prints every message of the server', async () => {
     const sandbox = await startSandbox();
     const taken = String(sandbox.control.get('users', 7)?.['email']);
     const argv = words(`users create --first-name A --last-name B --username ab --email ${taken} --yes`);
@@ -291,7 +291,7 @@ describe('a write', () => {
     expect(stderr).toMatch(/refused \(422\): email: .*taken/);
   });
 
-  test('that deletes and meets a conflict is read back: who is still there was refused, which is on record', async () => {
+  test('that deletes and gets a conflict is rejected on record if the user still exists', async () => {
     const sandbox = await startSandbox({ behaviour: { refusal_status: 409 } });
     sandbox.control.setRelated('users', 7, 'punishments', [{ reason: 'spam' }]);
     const { code, stderr } = await invoke(sandbox, words('users delete 7 --yes'));
@@ -299,14 +299,14 @@ describe('a write', () => {
     expect(code).toBe(2);
     sandbox.control.setRelated('users', 7, 'punishments', []);
     sandbox.control.setRelated('users', 7, 'orders', []);
-    // Nothing is open about the user: no warning.
+    // No outcome is open for this user, so there is no warning.
     expect(await invoke(sandbox, words('users delete 7 --yes'))).toMatchObject({
       code: 0,
       stderr: expect.not.stringContaining('not known'),
     });
   });
 
-  test('that deletes and meets a conflict is unknown where only a cache still shows the user', async () => {
+  test('that deletes and gets a conflict is unknown if only a cache still shows the user', async () => {
     const sandbox = await startSandbox({ behaviour: { refusal_status: 409 } });
     sandbox.control.setRelated('users', 7, 'punishments', [{ reason: 'spam' }]);
     sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
@@ -315,7 +315,7 @@ describe('a write', () => {
     expect((await invoke(sandbox, words('users delete 7 --yes'))).code).toBe(8);
   });
 
-  test('whose response is lost ends with 8, and the advice to look', async () => {
+  test('whose response is lost ends with 8 and advises to read the user back', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'commit_reset' });
     const argv = ['users', 'update-balance', '7', '--type', 'add', '--amount', '5', '--yes'];
@@ -333,7 +333,7 @@ describe('a write', () => {
     ['create', '--first-name', 'A', '--last-name', 'B', '--username', 'ab', '--email', 'a@b.test'],
   ];
 
-  test.each(asking.map((argv) => [argv]))('%j is not sent where nobody can be asked', async (argv) => {
+  test.each(asking.map((argv) => [argv]))('without a terminal is not sent unless --yes is given: %j', async (argv) => {
     const sandbox = await startSandbox();
     const { code, stderr } = await invoke(sandbox, ['users', ...argv]);
     expect(code).toBe(2);
@@ -341,7 +341,7 @@ describe('a write', () => {
     expect(sandbox.control.requests().total).toBe(0);
   });
 
-  test('is sent after a yes, and not after a no', async () => {
+  test('is sent after a yes and not after a no', async () => {
     const sandbox = await startSandbox();
     const argv = ['users', 'send-email', '7', '--subject', 'Hello', '--content', 'b'];
     const no = await invoke(sandbox, argv, { terminal: 100, input: '\r' });
@@ -366,7 +366,7 @@ describe('a write', () => {
     expect(sandbox.control.get('users', 7)).toBe(undefined);
   });
 
-  test('is not sent where the question is broken off', async () => {
+  test('is not sent if the question is interrupted', async () => {
     const sandbox = await startSandbox();
     const { code } = await invoke(sandbox, ['users', 'delete', '7'], { terminal: 100, input: '\u0003' });
     expect(code).toBe(130);
@@ -386,7 +386,7 @@ test('a refused key ends with 3, and is not shown', async () => {
   expect(`${stderr}${stdout}`).not.toContain('wrong-key-0000');
 });
 
-test('the commands run as a process of their own', async () => {
+test('resource commands run as a separate process', async () => {
   const sandbox = await startSandbox();
   const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
   const { code, stdout, stderr } = await runCli(['users', 'list', '--all', '--json'], {

@@ -23,7 +23,7 @@ interface Listed {
 }
 
 describe('schedule --list', () => {
-  test('prints the next five times of each job, on its own clock and in UTC', async () => {
+  test('prints the next five times of each job, in its time zone and in UTC', async () => {
     const { code, stdout } = await invoke(['schedule', '--list'], folderWith(jobs));
     expect(code).toBe(0);
     const [sync = '', leap = ''] = stdout.split('\n\n');
@@ -37,7 +37,7 @@ describe('schedule --list', () => {
     expect(leap).toContain('0 3 29 2 * in UTC, after sync, if complete');
   });
 
-  test('gives them as JSON, each later than the one before', async () => {
+  test('prints the same times as JSON, in order', async () => {
     const { stdout } = await invoke(['schedule', '--list', '--json'], folderWith(jobs));
     const listed = (JSON.parse(stdout) as Listed).jobs;
     expect(listed).toMatchObject([
@@ -61,19 +61,19 @@ describe('schedule --list', () => {
 });
 
 describe('schedule', () => {
-  test('without jobs says where to list them', async () => {
+  test('says where to list jobs if there are none', async () => {
     const { code, stderr } = await invoke(['schedule'], folderWith(''));
     expect(code).toBe(2);
     expect(stderr).toContain('there are no jobs to run\nList them under "jobs" in the config file');
   });
 
-  test('--once of a job that there is not names the nearest', async () => {
+  test('--once names the nearest match of an unknown job', async () => {
     const { code, stderr } = await invoke(['schedule', '--once', 'snyc'], folderWith(jobs));
     expect(code).toBe(2);
     expect(stderr).toBe('error: there is no job "snyc"\nDid you mean "sync"?\n');
   });
 
-  test('of a job with a mistake is refused, with its line', async () => {
+  test('refuses a job with a mistake, and names its line', async () => {
     const { code, stderr } = await invoke(['schedule', '--list'], folderWith(jobs.replace('0 3 29', '0 24 29')));
     expect(code).toBe(2);
     expect(stderr).toContain('config/admin-mirror.yaml:3: job "leap": cron is "0 24 29 2 *": "24" is not a valid hour');

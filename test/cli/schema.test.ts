@@ -5,7 +5,7 @@ import { runCli } from '../support/cli.ts';
 import { mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('schema explains every table, with no mirror there', async () => {
+test('schema explains every table, even without a mirror', async () => {
   const { code, stdout, stderr } = await runCli(['schema'], { folder: temporaryFolder() });
   expect(code).toBe(0);
   expect(stdout).toMatch(/^users table: /);
@@ -17,7 +17,7 @@ test('schema explains every table, with no mirror there', async () => {
   expect(stderr).toContain('admin-mirror sync');
 });
 
-test('schema of one table says what the mirror at hand lacks', async () => {
+test('schema of a table says if the mirror lacks it', async () => {
   const file = mirrorFile((database) => void database.exec('DROP VIEW mirror_freshness'));
   const { code, stdout } = await runCli(['schema', 'mirror_freshness', '--db', file], { folder: temporaryFolder() });
   expect(code).toBe(0);
@@ -50,7 +50,7 @@ test('schema --json is one document', async () => {
   });
 });
 
-test('schema of an unknown table names the nearest', async () => {
+test('schema of an unknown table names the nearest match', async () => {
   expect(await runCli(['schema', 'pakages'], { folder: temporaryFolder() })).toMatchObject({
     code: 2,
     stdout: '',
@@ -58,7 +58,7 @@ test('schema of an unknown table names the nearest', async () => {
   });
 });
 
-test('schema warns of a mirror that cannot be read, and explains the tables all the same', async () => {
+test('schema warns of a mirror that cannot be read, and still explains the tables', async () => {
   const folder = temporaryFolder();
   writeFileSync(join(folder, 'mirror.db'), 'no database at all\n'.repeat(100));
   const { code, stdout, stderr } = await runCli(['schema', 'users', '--db', 'mirror.db'], { folder });
@@ -67,7 +67,7 @@ test('schema warns of a mirror that cannot be read, and explains the tables all 
   expect(stderr).toContain('not an SQLite database');
 });
 
-test('schema names the setting that a table of related records is there by', async () => {
+test('schema names the setting that adds a table of related records', async () => {
   expect(await runCli(['schema', 'user_orders', '--db', mirrorFile()], { folder: temporaryFolder() })).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('Add orders to resources.users.include'),

@@ -19,7 +19,7 @@ function filesIn(folder: string): string {
     .join('\n');
 }
 
-/** The secrets that stand in the text, in whatever form. */
+/** The secrets in the text, in whatever form. */
 function toldIn(text: string): string[] {
   const plain = text.toLowerCase();
   const secrets = [key, password, generatedPassword, storedPassword];
@@ -40,7 +40,7 @@ async function run(argv: readonly string[], url: string, more: readonly string[]
   const head = 'first_name,last_name,username,email';
   writeFileSync(join(folder, 'given.csv'), `${head}\nBo,Berg,bo,bo@example.com\n`);
   writeFileSync(join(folder, 'key'), key, { mode: 0o600 });
-  // Its bytes are of the person; what becomes of them is ours.
+  // The sheet is the user's own file, so it may hold the password.
   const wrong = join(folder, 'given.csv');
   if (argv.includes('wrong.csv')) {
     writeFileSync(wrong, `${head},password\nBo,Berg,bo,bo@example.com,"${password.replaceAll('"', '""')}"\n`);
@@ -56,9 +56,9 @@ async function run(argv: readonly string[], url: string, more: readonly string[]
   return { all: `${stdout}\n${stderr}\n${filesIn(folder)}`, stdout, stderr, code, folder };
 }
 
-describe('of a server that says everything back', () => {
+describe('with a server that echoes everything', () => {
   describe.each(Object.entries(commands))('%s', (_, argv) => {
-    test.each(echoManners)('prints no secret where it %s', async (manner) => {
+    test.each(echoManners)('prints no secret if the server %s', async (manner) => {
       const { url } = await startEchoingServer(manner);
       const plain = await run(argv, url, ['--verbose'], 'debug');
       expect(toldIn(plain.all)).toEqual([]);
@@ -67,7 +67,7 @@ describe('of a server that says everything back', () => {
     });
   });
 
-  test.each(logLevels)('nothing is reported at the level %s', async (level) => {
+  test.each(logLevels)('no secret is logged at level %s', async (level) => {
     const { url } = await startEchoingServer('refuses');
     expect(toldIn((await run(commands['users update'] ?? [], url, [], level)).all)).toEqual([]);
   });
@@ -78,13 +78,13 @@ describe('of a server that says everything back', () => {
     expect(code).toBe(0);
     expect(toldIn(all)).toEqual([]);
     const seen = await invoke(['query', 'SELECT _extra FROM users', '--format', 'json'], { folder });
-    // What is no secret is as the server has it.
+    // Fields that are not secret are kept.
     expect(seen.stdout).toContain('password_changed_at');
     expect(seen.stdout).toContain('2026-01-06T10:00:00.000000Z');
   });
 });
 
-test('the password of an account is told by nothing, whether it is taken or refused', async () => {
+test('the password of an account is never shown, whether it is accepted or refused', async () => {
   const folder = temporaryFolder();
   const environment = { ADMIN_MIRROR_LOG_LEVEL: 'trace' };
   const flags = ['--verbose', '--json', '--log-file', 'all.log'];
@@ -101,7 +101,7 @@ test('the password of an account is told by nothing, whether it is taken or refu
 
 describe('the list of processes', () => {
   test.skipIf(!existsSync('/proc/self/cmdline'))('does not show a password that was given as a flag', async () => {
-    // It is waiting for its answer: the address takes the connection and says nothing.
+    // The child waits for a response: the server accepts the connection and says nothing.
     const { createServer } = await import('node:net');
     const server = createServer();
     const taken = new Promise((resolve) => server.once('connection', resolve));
@@ -117,14 +117,14 @@ describe('the list of processes', () => {
     child.kill('SIGKILL');
     server.close();
     expect(line).toContain('admin-mirror users update 7 --password ****');
-    // What signals find it by.
+    // The name that killall and pgrep match.
     expect(name).toMatch(/^admin-mirror/);
     expect(toldIn(line)).toEqual([]);
   });
 });
 
-describe('what a command leaves', () => {
-  test('can be read by nobody but its owner: the journal, and the log file', async () => {
+describe('a file that a command writes', () => {
+  test('can be read only by its owner: the journal, and the log file', async () => {
     const { url } = await startEchoingServer('accepts');
     const { folder } = await run(commands['users update'] ?? [], url, ['--log-file', 'all.log'], 'debug');
     for (const name of ['all.log', 'data/journal.db']) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
@@ -135,7 +135,7 @@ describe('an address with a user and a password in it', () => {
   const address = 'https://ann:s3cr3t-Pw/9@panel.example.com?api_key=s3cr3t-Pw/9';
   const commands = [['sync'], ['doctor'], ['config'], ['config', '--json'], ['status', '--verbose'], ['users', 'list']];
 
-  test.each(commands)('is refused by %s %s without telling either', async (...argv) => {
+  test.each(commands)('is refused by %s %s without showing either', async (...argv) => {
     const folder = temporaryFolder();
     const config = join(folder, 'config.yaml');
     writeFileSync(config, `api:\n  base_url: ${address}\n`);
@@ -150,7 +150,7 @@ describe('an address with a user and a password in it', () => {
     }
   });
 
-  test('is not shown where it is typed', async () => {
+  test('is not shown if it is given as a flag of init', async () => {
     const flags = ['init', '--base-url', address, '--yes', '--json'];
     const { code, stdout, stderr } = await invoke(flags, { environment: { ADMIN_MIRROR_API_KEY: key } });
     expect(code).toBe(2);

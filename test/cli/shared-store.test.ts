@@ -1,5 +1,5 @@
 // @module-tag full
-/** Journal, accounts, jobs and alerts in PostgreSQL, by the commands as people type them, on two machines. */
+/** Journal, accounts, jobs and alerts in PostgreSQL, used by commands on two machines. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -29,7 +29,7 @@ jobs:
     cron: "0 3 * * *"
 `;
 
-/** A sandbox, and a folder whose settings name a database that nothing was ever written to. */
+/** A sandbox, and a folder whose settings name an empty database. */
 async function sharedWorld(text = config) {
   const world = await bulkWorld();
   const database = await temporaryDatabase();
@@ -41,7 +41,7 @@ async function sharedWorld(text = config) {
     ADMIN_MIRROR_STORE_SHARED_PASSWORD_FILE: join(secrets, 'password'),
     ADMIN_MIRROR_LOG_LEVEL: 'error',
   };
-  /** Another machine, of which the first one is one, too. */
+  /** A machine; another one unless a folder is given. */
   const machine = (folder = temporaryFolder()) => {
     mkdirSync(join(folder, 'config'), { recursive: true });
     writeFileSync(join(folder, 'config/admin-mirror.yaml'), text);
@@ -52,9 +52,9 @@ async function sharedWorld(text = config) {
 }
 
 describe('with store.shared', () => {
-  test('one machine does not send what another has left no room for under api.requests_per_second', async () => {
+  test('one machine sends nothing if another one has used up api.requests_per_second', async () => {
     const { machine, here, sandbox, environment } = await sharedWorld(config);
-    // What the machines share is made by the first that writes to it.
+    // The first process that writes creates the shared tables.
     expect((await here(['schedule', '--once', 'sync'])).code).toBe(0);
     const slow = { environment: { ...environment, ADMIN_MIRROR_API_REQUESTS_PER_SECOND: '0.001' } };
     const there = machine();
@@ -68,7 +68,7 @@ describe('with store.shared', () => {
     expect(sandbox.control.requests().total).toBe(sent);
   });
 
-  test('people, batches, approvals and jobs are on record in the database, for every machine', async () => {
+  test('people, batches, approvals and jobs are recorded in the database for every machine', async () => {
     const world = await sharedWorld();
     const { here, machine, sandbox, folder, database } = world;
     const there = machine();
@@ -91,7 +91,7 @@ describe('with store.shared', () => {
       'must be approved by another person',
     );
     expect((await here(['bulk', 'submit', batch])).code).toBe(0);
-    // Somebody else, at another desk.
+    // Another person on another machine.
     const approved = await there(['bulk', 'approve', batch, '--as', 'bert'], { input: `${password}\n` });
     expect([approved.code, made(sandbox)]).toEqual([0, 0]);
     expect((await there(['bulk', 'apply', batch, '--approve', hash])).code).toBe(0);
@@ -116,18 +116,18 @@ describe('with store.shared', () => {
     const shown = await here(['config']);
     expect(shown.stdout).toContain(database.url);
     for (const said of [shown, await here(['config', '--json'])]) expect(said.stdout).not.toContain(database.password);
-    // Nothing of it in files.
+    // Nothing is written to local files.
     for (const file of ['journal.db', 'mirror.worker.db']) expect(existsSync(join(folder, 'data', file))).toBe(false);
   });
 
-  test('rows go out under the shortest lease that may be set', async () => {
+  test('rows are sent even under the shortest possible lease', async () => {
     const { here, sandbox, ...world } = await sharedWorld('store: {shared_lease: 1s}\n');
     const { name } = creditFile({ ...world, sandbox }, 2);
     expect(await here(['bulk', 'run', 'balance', name, '--yes'])).toMatchObject({ code: 0 });
     expect(made(sandbox)).toBe(2);
   });
 
-  test('a rehearsal leaves nothing there', async () => {
+  test('a rehearsal writes nothing to the database', async () => {
     const world = await sharedWorld('');
     const { name } = creditFile(world, 1);
     await world.here(['sync']);
@@ -137,7 +137,7 @@ describe('with store.shared', () => {
     expect(rows).toEqual([{ made: null }]);
   });
 
-  test('a journal that is left in its file is not forgotten', async () => {
+  test('a journal that was left in its file is refused until it is moved', async () => {
     const world = await sharedWorld('');
     const { name } = creditFile(world, 1);
     expect((await world.bulk(['plan', 'balance', name])).code).toBe(0);
@@ -146,7 +146,7 @@ describe('with store.shared', () => {
     expect(stderr).toContain('admin-mirror store copy --to shared');
   });
 
-  test('a database that is away is named, and does not hide the mirror', async () => {
+  test('a missing database is named, and status still shows the mirror', async () => {
     const world = await sharedWorld();
     expect((await world.here(['sync'])).code).toBe(0);
     const environment = { ...world.environment, ADMIN_MIRROR_STORE_SHARED: `${world.database.url}_away` };
@@ -159,14 +159,14 @@ describe('with store.shared', () => {
       ]),
       resources: { users: { live: expect.any(Number) } },
     });
-    // Nobody knows then whether a worker runs.
+    // Whether a worker runs is not known.
     expect((await away(['status'])).stdout).not.toMatch(/no worker|not run yet/);
     const planned = await away(['bulk', 'status']);
     expect([planned.code, planned.stderr]).toEqual([2, expect.stringContaining('there is no such database (3D000)')]);
     expect(planned.stderr).not.toContain(world.database.password);
   });
 
-  test('somebody signs in to the console by an account that was made on another machine', async () => {
+  test('an account that was made on another machine can sign in to the console', async () => {
     const database = await temporaryDatabase();
     const environment = {
       ADMIN_MIRROR_STORE_SHARED: database.url,
@@ -199,8 +199,8 @@ describe('with store.shared', () => {
   });
 });
 
-describe('machines whose clocks are days or minutes apart', () => {
-  /** Whose processes have another clock; the server has the right one. */
+describe('machines whose clocks differ by minutes or days', () => {
+  /** Processes with a wrong clock; the server's clock is right. */
   async function apart(limits: string) {
     const sandbox = await startSandbox({ users: 5, emails: 5, now: Date.now() });
     const database = await temporaryDatabase();
@@ -229,7 +229,7 @@ describe('machines whose clocks are days or minutes apart', () => {
     [-2 * dayMs, 0],
     [0, 2 * dayMs],
     [-20 * minuteMs, 20 * minuteMs],
-  ])('are held to one bound of a day, and pay nobody twice (%i and %i ms)', async (first, second) => {
+  ])('share one limit per day, and pay nobody twice (%i and %i ms)', async (first, second) => {
     const { sandbox, file, at } = await apart('max_day: 10, again_within: 10m');
     const [one, other] = [at(first), at(second)];
     const [user, another] = [newUser(sandbox, 10), newUser(sandbox, 10)];
@@ -241,7 +241,7 @@ describe('machines whose clocks are days or minutes apart', () => {
     expect(made(sandbox)).toBe(1);
   });
 
-  test('are told so by doctor and status', async () => {
+  test('are warned by doctor and status', async () => {
     const { file, at } = await apart('max_day: 10');
     const wrong = at(20 * minuteMs);
     expect((await wrong(['bulk', 'plan', 'balance', 'a.csv'], file('a.csv', 1, '6'))).code).toBe(0);
@@ -252,7 +252,7 @@ describe('machines whose clocks are days or minutes apart', () => {
     expect((await wrong(['status'])).stdout).toContain("jobs and batches use, is 20 min behind this machine's");
   });
 
-  test('call nothing not applied before bulk.settle_after has passed by the clock of the database', async () => {
+  test("count no row as not applied before bulk.settle_after has passed by the database's clock", async () => {
     const { sandbox, file, at } = await apart('settle_after: 10m');
     const [one, other] = [at(-20 * minuteMs), at(20 * minuteMs)];
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT' } });

@@ -6,7 +6,7 @@ import { finished } from '../support/cli.ts';
 
 const script = fileURLToPath(new URL('../support/stubborn-command.ts', import.meta.url));
 
-/** Starts a command that waits, and gives it when it does. */
+/** Starts a command that waits, and returns it once it does. */
 async function start(manner: 'polite' | 'stubborn') {
   const child = spawn(process.execPath, [script, 'work', manner]);
   const end = finished(child);
@@ -26,7 +26,7 @@ describe.each([
     expect(result.stderr).toBe(`error: stopped by ${signal}\n`);
   });
 
-  test('sent a second time ends the process at once', async () => {
+  test('ends the process at once if it is sent twice', async () => {
     const { child, end } = await start('stubborn');
     child.kill(signal);
     await once(child.stdout, 'data');

@@ -17,7 +17,7 @@ function filled(users = 5): { readonly folder: string; readonly file: string } {
 const snapshot = (folder: string, ...args: string[]) => invoke(['snapshot', ...args, '--db', 'mirror.db'], { folder });
 
 describe('snapshot', () => {
-  test('makes a mirror that every reading command takes, and says how fresh it is', async () => {
+  test('makes a mirror that every reading command accepts, and says how fresh it is', async () => {
     const { folder } = filled();
     const { code, stdout } = await snapshot(folder, 'copy.db', '--check', '--json');
     expect(code).toBe(0);
@@ -44,16 +44,16 @@ describe('snapshot', () => {
     expect(readdirSync(folder).filter((name) => name.startsWith('copy'))).toEqual(['copy.db']);
   });
 
-  test('shows how far it is on a terminal, and leaves the line clean', async () => {
+  test('shows its progress on a terminal, and clears the line afterwards', async () => {
     const { folder } = filled();
     const { stdout, stderr } = await invoke(['snapshot', 'copy.db', '--db', 'mirror.db'], { folder, terminal: 80 });
     expect(stderr).toMatch(/copying ░+ {3}0 %/);
-    // To the beginning of the line, and nothing behind it.
+    // Back to the start of the line, and clear the rest.
     expect(stderr.endsWith('\u001b[1G\u001b[0J')).toBe(true);
     expect(stdout).toMatch(/^copy\.db: \d+ KB, 5 users, 0 packages, 0 emails, 0 coupons\nfresh as of no time: /);
   });
 
-  test('replaces an earlier copy, and nothing else', async () => {
+  test('replaces an earlier snapshot, and nothing else', async () => {
     const { folder, file } = filled();
     expect((await snapshot(folder, 'copy.db')).code).toBe(0);
     expect((await snapshot(folder, 'copy.db')).code).toBe(0);
@@ -69,7 +69,7 @@ describe('snapshot', () => {
       const before = bytesOf(target);
       const { code, stderr } = await snapshot(folder, target);
       expect([target, code]).toEqual([target, 2]);
-      expect(stderr).toMatch(/is one of admin-mirror's own files|is there already and is not a snapshot/);
+      expect(stderr).toMatch(/is one of admin-mirror's own files|already exists and is not a snapshot/);
       expect(bytesOf(target)).toBe(before);
     }
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -79,7 +79,7 @@ describe('snapshot', () => {
   test.each([
     [['mirror.db/copy.db'], /a part of its path is not a folder/],
     [['copy.db', '--db', 'nothing.db'], /there is no mirror at .*nothing\.db/],
-  ])('%j is refused', async (args, message) => {
+  ])('refuses %j', async (args, message) => {
     const { folder } = filled(1);
     const { code, stderr } = await invoke(['snapshot', '--db', 'mirror.db', ...args], { folder });
     expect(code).toBe(2);

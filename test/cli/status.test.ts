@@ -12,7 +12,7 @@ import { mirroredFolder, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A mirror of a sandbox under its usual name, and what `status` says of it. */
+/** A mirror of a sandbox under its usual name, and its `status`. */
 async function mirrored(options: SandboxOptions = {}) {
   const { sandbox, folder } = await mirroredFolder(options, { pageSize: 100 });
   return {
@@ -24,7 +24,7 @@ async function mirrored(options: SandboxOptions = {}) {
 }
 
 describe('status', () => {
-  test('shows the server, and what was measured of each list', async () => {
+  test('shows the server, and the measured capabilities of each list', async () => {
     const { sandbox, status, json } = await mirrored({ behaviour: { page_max: 40, rate_limit: 5_000 } });
     const text = await status();
     expect(text).toContain(`\nthe server at ${sandbox.url}, with a key of user 1\n`);
@@ -45,25 +45,25 @@ describe('status', () => {
     expect(drift).toEqual([]);
   });
 
-  test('says that ranges and sorts do not work', async () => {
+  test('says if ranges and sorts do not work', async () => {
     const { status, json } = await mirrored({ behaviour: { date_ranges: 'error', sorts: 'ignored' } });
     expect(await status()).toMatch(/\n {2}users {5}pages of 100, sorts ignored, no date ranges \(measured /);
     expect((await json()).resources.users.capabilities).toMatchObject({ ranges: null, sorts: 'ignored' });
   });
 
-  test('lists schema drift, a line a resource and kind', async () => {
+  test('lists schema drift, a line per resource and kind', async () => {
     const { status, json } = await mirrored({ behaviour: { unknown_fields: 1 } });
     const text = await status();
     expect(text).toMatch(/\ndrift: how records differ from the API's reference\n/);
     expect(text).toMatch(/\n {2}coupons {3}unknown fields, kept in _extra: \w+, \w+/);
-    // Reported once, and not among the other events again.
+    // Reported once, and not again among the events.
     expect(text).not.toMatch(/surprises/);
     const { drift, events } = await json();
     expect(drift.length).toBeGreaterThan(4);
     expect(events).toEqual(drift.slice(0, 20));
   });
 
-  test('lists values of another type, missing fields and other events apart', async () => {
+  test('lists changed types, missing fields and other events separately', async () => {
     const sandbox = await startSandbox();
     sandbox.control.update('users', 5, { balance: 'much', language: undefined });
     sandbox.control.update('users', 6, { first_name: undefined });
@@ -81,17 +81,17 @@ describe('status', () => {
     expect(stdout).not.toMatch(/missing_field/);
   });
 
-  test('of a mirror that has met no server says nothing of one', async () => {
+  test('shows no server if the mirror has reached none', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     await sandbox.close();
     await sync(sandbox, join(folder, 'mirror.db'));
     const { stdout } = await runCli(['status', '--db', 'mirror.db'], { folder });
-    expect(stdout).toMatch(/^fresh as of not read whole yet\n/);
+    expect(stdout).toMatch(/^fresh as of not complete yet\n/);
     expect(stdout).not.toMatch(/measured/);
   });
 
-  test('reads well in a narrow terminal: no line is wider, and times are short', async () => {
+  test('fits a narrow terminal, with short times', async () => {
     const { folder } = await mirrored();
     const { stdout } = await invoke(['status'], { folder, terminal: 60 });
     const lines = stripVTControlCharacters(stdout).trimEnd().split('\n');
@@ -104,7 +104,7 @@ describe('status', () => {
 describe('status --check', () => {
   const fresh = { ADMIN_MIRROR_WORKER_MAX_STALENESS: '4000d' };
 
-  test('ends with 0 where nothing is wrong, and says how fresh', async () => {
+  test('ends with 0 if nothing is wrong, and says how fresh the mirror is', async () => {
     const { folder } = await mirrored();
     const found = await invoke(['status', '--check'], { folder, environment: fresh });
     expect(found).toMatchObject({
@@ -113,7 +113,7 @@ describe('status --check', () => {
     });
   });
 
-  test('ends with 5 where a resource was never read', async () => {
+  test('ends with 5 if a resource was never read', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     const environment = { ...fresh, ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
@@ -124,7 +124,7 @@ describe('status --check', () => {
     });
   });
 
-  test('ends with 5 where the mirror is too old, and says what to do in words that can be pasted', async () => {
+  test('ends with 5 if the mirror is too old, with a command that can be pasted', async () => {
     const { folder } = await mirrored();
     const { code, stdout } = await invoke(['status', '--check', '--db', 'data/mirror.db'], { folder });
     expect(code).toBe(5);
@@ -134,7 +134,7 @@ describe('status --check', () => {
     expect(stdout).toContain('`npx admin-mirror --db data/mirror.db sync`');
   });
 
-  test('ends with 5 after a run that reached nothing, which has failed, and gives the reason', async () => {
+  test('ends with 5 after a failed run, and gives the reason', async () => {
     const { folder, sandbox } = await mirrored();
     await sandbox.close();
     const { report } = await sync(sandbox, join(folder, 'data/mirror.db'));
@@ -153,7 +153,7 @@ describe('status --check', () => {
     expect(stdout).toMatch(/Next: `npx admin-mirror doctor`/);
   });
 
-  test('ends with 5 where windows are not settled, once for each reason', async () => {
+  test('ends with 5 if windows are unsettled, once per reason', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data'));
@@ -170,7 +170,7 @@ describe('status --check', () => {
     [['sending', 'unknown'], '1 unknown'],
     [['sending', 'unknown', 'needs_human'], '1 in need of a person'],
   ] as const)(
-    'ends with 8 where the outcome of a bulk row is not known, whatever else is wrong: %j',
+    'ends with 8 if the outcome of a bulk row is unknown, whatever else is wrong: %j',
     async (states, words) => {
       const { folder } = await mirrored();
       const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
@@ -188,7 +188,7 @@ describe('status --check', () => {
     },
   );
 
-  test('ends with 2 where there is no mirror', async () => {
+  test('ends with 2 if there is no mirror', async () => {
     expect(await invoke(['status', '--check'])).toMatchObject({ code: 2, stdout: '' });
   });
 });

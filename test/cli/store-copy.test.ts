@@ -1,5 +1,5 @@
 // @module-tag full
-/** `store copy`: from the files to PostgreSQL and back, whole or not at all, and never two that are in use. */
+/** `store copy` moves everything or nothing from the files to PostgreSQL and back. Never are both in use. */
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
@@ -21,7 +21,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const actor = { ...anna, host: 'desk' };
 
-/** A folder with a journal of rows in many states, accounts and runs of jobs, and settings that name an empty database. */
+/** A folder with a journal of rows in many states, accounts and job runs, and settings that name an empty database. */
 async function usedFolder() {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
@@ -80,7 +80,7 @@ async function usedFolder() {
     database,
     head,
     sides,
-    /** What stands for the id of the journal in its file. */
+    /** The value in the file where the id of the journal belongs. */
     identity: (): string => {
       const opened = new SqliteDatabase(file);
       const id = opened.prepare<[], string>('SELECT id FROM journal_identity').pluck().get() ?? '';
@@ -97,7 +97,7 @@ async function usedFolder() {
       await opened.setBatchState('one', 'stopped');
       await opened.close();
     },
-    /** The journal as another machine has it. */
+    /** The journal as another machine opens it. */
     shared: async () => {
       const releases = new Releases();
       onTestFinished(() => releases.close());
@@ -113,7 +113,7 @@ async function usedFolder() {
   };
 }
 
-/** The side, whose database fails at the statement that the pattern is found in. */
+/** The side with a database that fails at the statement that matches the pattern. */
 function failingAt(side: StoreSide, pattern: RegExp): StoreSide {
   const plugin: KyselyPlugin = {
     transformQuery: ({ node }) => {
@@ -126,7 +126,7 @@ function failingAt(side: StoreSide, pattern: RegExp): StoreSide {
   return { ...side, journal, worker: side.worker === side.journal ? journal : side.worker };
 }
 
-/** The side, whose database waits at the statement that the pattern is found in, within its transaction. */
+/** The side with a database that waits at the statement that matches the pattern, within its transaction. */
 function heldAt(side: StoreSide, pattern: RegExp) {
   const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let isThere = false;
@@ -148,7 +148,7 @@ function heldAt(side: StoreSide, pattern: RegExp) {
 }
 
 describe('store copy', () => {
-  test('brings every row to the database and back, with the chain, and leaves one of the two in use', async () => {
+  test('moves every row to the database and back, with the chain, and leaves only one of them in use', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const id = used.identity();
@@ -174,7 +174,7 @@ describe('store copy', () => {
     expect(report.rows).toEqual({ ...there.rows, journal_steps: (there.rows['journal_steps'] ?? 0) + 1 });
     expect(used.identity()).toBe(id);
     expect(JSON.parse(await used.sharedId())).toMatchObject({ moved: 'moved', id });
-    // Numbers that the database gives go on.
+    // Sequences of the database continue.
     const journal = await openJournal(used.file, actor);
     onTestFinished(() => journal.close());
     expect(await journal.beginWrite({ operation: 'users.update', user: 7, body: '{}', fingerprint: null })).toBe(2);
@@ -198,23 +198,23 @@ describe('store copy', () => {
     expect(await moveStore(source, target, actor, systemClock)).toMatchObject({ journal: id });
   });
 
-  test('that was killed goes on where it was, and nobody has gone on with the source meanwhile', async () => {
+  test('continues after a kill, and nobody can use the source in between', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const id = used.identity();
     const marked = JSON.stringify({ moved: 'moving', id, to: target.name });
-    // Killed before the database had it.
+    // Killed before the database had everything.
     used.setIdentity(marked);
     await expect(used.inUse()).rejects.toThrow(/is being moved to postgresql:/);
     expect((await moveStore(source, target, actor, systemClock)).journal).toBe(id);
-    // Killed once the database had it.
+    // Killed once the database had everything.
     used.setIdentity(marked);
     await expect(cancelMove(source, target)).rejects.toThrow(/already has all of .*: the move cannot be cancelled/);
     expect((await moveStore(source, target, actor, systemClock)).journal).toBe(id);
     expect(JSON.parse(used.identity())).toEqual({ moved: 'moved', id, to: target.name });
   });
 
-  test('that was killed once the database had it ends well, though other machines went on there', async () => {
+  test('completes after a kill, even if other machines already used the database', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const marked = JSON.stringify({ moved: 'moving', id: used.identity(), to: target.name });
@@ -227,7 +227,7 @@ describe('store copy', () => {
     expect(JSON.parse(used.identity())).toMatchObject({ moved: 'moved' });
   });
 
-  test('twice at once is one copy, and one journal is in use', async () => {
+  test('twice at once copies once, and one journal is in use', async () => {
     const used = await usedFolder();
     const id = used.identity();
     const [one, other] = [await used.sides('shared'), await used.sides('shared')];
@@ -244,7 +244,7 @@ describe('store copy', () => {
     expect(await (await used.shared()).verifyChain()).toMatchObject({ status: 'whole' });
   });
 
-  test('that is under way is not cancelled from beside, whatever becomes of it', async () => {
+  test('cannot be cancelled by another process while it finishes', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const beside = await used.sides('shared');
@@ -264,7 +264,7 @@ describe('store copy', () => {
     expect(JSON.parse(used.identity())).toMatchObject({ moved: 'moved' });
   });
 
-  test('to the files that was killed half-way goes on, and leaves nothing where it is cancelled', async () => {
+  test('to the files continues after a kill half-way', async () => {
     const used = await usedFolder();
     const there = await used.sides('shared');
     await moveStore(there.source, there.target, actor, systemClock);
@@ -277,7 +277,7 @@ describe('store copy', () => {
       worker: target.worker,
     };
     const runs = () => target.worker?.selectFrom('worker_runs').select('run').execute();
-    // A process that is killed says nothing any more, so that the mark stays.
+    // A killed process cannot clean up, so the mark stays.
     const id = await used.sharedId();
     await expect(moveStore(source, killed, actor, systemClock)).rejects.toThrow('killed');
     expect([await used.sharedId(), await runs()]).toEqual([id, []]);
@@ -287,7 +287,7 @@ describe('store copy', () => {
     });
   });
 
-  test('that was killed can be cancelled while nothing came to the target', async () => {
+  test('can be cancelled after a kill if nothing reached the target', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const id = used.identity();
@@ -298,7 +298,7 @@ describe('store copy', () => {
     await expect(cancelMove(source, target)).rejects.toThrow(/there is nothing to cancel/);
   });
 
-  test('copies over nothing, takes nothing that is in use, and nothing that was altered', async () => {
+  test('refuses a target that is not empty, and a source that is in use or was altered', async () => {
     const used = await usedFolder();
     const { source, target } = await used.sides('shared');
     const holder = await openJournal(used.file, actor);
@@ -318,7 +318,7 @@ describe('store copy', () => {
     await used.inUse();
   });
 
-  test('is a command, after which what was paid is known there, and the files are refused', async () => {
+  test('as a command carries over what was paid, and the files are refused afterwards', async () => {
     const world = await bulkWorld();
     const database = await temporaryDatabase();
     const { name } = creditFile(world, 2);

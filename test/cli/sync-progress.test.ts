@@ -3,8 +3,8 @@ import { endLine, progressLine } from '../../src/cli/progress.ts';
 
 const startedAt = Date.parse('2026-03-11T10:00:00Z');
 
-describe('the line of a resource on a terminal', () => {
-  test('says how far it is, how fast, and how long it will take', () => {
+describe('the progress line of a resource', () => {
+  test('shows records read, rate and time left', () => {
     expect(
       progressLine(
         'users',
@@ -21,7 +21,7 @@ describe('the line of a resource on a terminal', () => {
     ).toMatch(/1,000 of 9,001,000 {3}1,000\/s {3}2:30:00 left$/);
   });
 
-  test('promises no end where more came than was expected, and none before anything came', () => {
+  test('shows no time left if more came than expected, or nothing yet', () => {
     expect(
       progressLine(
         'users',
@@ -34,7 +34,7 @@ describe('the line of a resource on a terminal', () => {
     );
   });
 
-  test('says at the end what was read and how long it took', () => {
+  test('ends with records read and duration', () => {
     expect(
       endLine('packages', { records: 41, expected: 40, windows: 0, ofWindows: 0, startedAt }, startedAt + 140),
     ).toBe('packages  41 records read in 0.1 s');

@@ -14,7 +14,7 @@ function environmentOf(sandbox: Sandbox): Record<string, string> {
   return { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
 }
 
-/** A sandbox, and a folder with a mirror of it under the usual name. */
+/** A sandbox, and a folder with its mirror under the usual name. */
 async function mirrored() {
   const { sandbox, folder, file } = await mirroredFolder();
   const verify = (...args: string[]) => runCli(['verify', ...args], { folder, environment: environmentOf(sandbox) });
@@ -22,7 +22,7 @@ async function mirrored() {
 }
 
 describe('verify', () => {
-  test('ends with 0 and a line a resource where all is equal', async () => {
+  test('ends with 0 and a line per resource if all is equal', async () => {
     const { verify } = await mirrored();
     for (const flags of [[], ['--deep']]) {
       const { code, stdout } = await verify('--quiet', ...flags);
@@ -33,34 +33,30 @@ describe('verify', () => {
     }
   });
 
-  test(
-    'what it found is compared by the next sync, and a warning says where it cannot be noted',
-    { tags: 'full' },
-    async () => {
-      const { folder, file, verify, sandbox } = await mirrored();
-      const damage = (): void => {
-        const database = new SqliteDatabase(file);
-        database.exec(`UPDATE users SET email = 'x' WHERE id = 9`);
-        database.close();
-      };
-      damage();
-      expect((await verify('--deep', '--quiet')).code).toBe(6);
-      const synced = await runCli(['sync', '--quick', '--json'], { folder, environment: environmentOf(sandbox) });
-      expect(synced.code).toBe(0);
-      expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete', resources: { users: { updated: 1 } } });
-      expect((await verify('--deep', '--quiet')).code).toBe(0);
-      damage();
-      const store = openMirrorStore(file);
-      store.acquireLock('sync', 'another');
-      const busy = await verify('--deep');
-      store.releaseLock('sync', 'another');
-      store.close();
-      expect(busy.code).toBe(6);
-      expect(busy.stderr).toMatch(/the next sync does not know what differs: .*`.*sync --full` compares everything/);
-    },
-  );
+  test('makes the next sync compare what differs, and warns if it cannot record that', { tags: 'full' }, async () => {
+    const { folder, file, verify, sandbox } = await mirrored();
+    const damage = (): void => {
+      const database = new SqliteDatabase(file);
+      database.exec(`UPDATE users SET email = 'x' WHERE id = 9`);
+      database.close();
+    };
+    damage();
+    expect((await verify('--deep', '--quiet')).code).toBe(6);
+    const synced = await runCli(['sync', '--quick', '--json'], { folder, environment: environmentOf(sandbox) });
+    expect(synced.code).toBe(0);
+    expect(JSON.parse(synced.stdout)).toMatchObject({ status: 'complete', resources: { users: { updated: 1 } } });
+    expect((await verify('--deep', '--quiet')).code).toBe(0);
+    damage();
+    const store = openMirrorStore(file);
+    store.acquireLock('sync', 'another');
+    const busy = await verify('--deep');
+    store.releaseLock('sync', 'another');
+    store.close();
+    expect(busy.code).toBe(6);
+    expect(busy.stderr).toMatch(/the next sync does not know what differs: .*`.*sync --full` compares everything/);
+  });
 
-  test('ends with 6 and names what differs, twenty ids of each at most, and since when it may', async () => {
+  test('ends with 6 and lists differences, at most twenty ids each, and since when they may exist', async () => {
     const { sandbox, verify } = await mirrored();
     for (let count = 0; count < 25; count += 1) sandbox.control.insert('users');
     sandbox.control.remove('users', 9);
@@ -83,7 +79,7 @@ describe('verify', () => {
     expect(report.resources.coupons?.different).toEqual([{ id: 3, fields: ['notes', 'updated_at'] }]);
   });
 
-  test('looks at the resources that are named, and at no others', async () => {
+  test('compares only the named resources', async () => {
     const { sandbox, verify } = await mirrored();
     sandbox.control.remove('users', 9);
     const { code, stdout } = await verify('coupons', 'packages', '--json', '--quiet');
@@ -91,7 +87,7 @@ describe('verify', () => {
     expect(Object.keys((JSON.parse(stdout) as VerifyReport).resources)).toEqual(['coupons', 'packages']);
   });
 
-  test('ends with 5 where a part could not be compared, and says what and why', async () => {
+  test('ends with 5 if a part could not be compared, and says why', async () => {
     const { sandbox, verify } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'emails' });
     const { code, stdout, stderr } = await verify('--quiet');
@@ -101,7 +97,7 @@ describe('verify', () => {
     expect(stderr).toMatch(/^error: not everything could be compared: /m);
   });
 
-  test('does not mind a sync that holds the lock, and leaves the mirror as it is', { tags: 'full' }, async () => {
+  test('works while a sync holds the lock, and does not disturb it', { tags: 'full' }, async () => {
     const { folder, file, sandbox, verify } = await mirrored();
     sandbox.control.setBehaviour({ latency: 150 });
     const child = startCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox) });
@@ -115,7 +111,7 @@ describe('verify', () => {
     expect((await ended).code).toBe(0);
   });
 
-  test('without a mirror, or with a file that is none, ends with 2 and makes nothing', async () => {
+  test('ends with 2 without a mirror or with a file that is not one, before any request', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
     const environment = environmentOf(sandbox);
@@ -128,7 +124,7 @@ describe('verify', () => {
     expect(sandbox.control.requests().total).toBe(0);
   });
 
-  test('refuses what it does not know with 2', async () => {
+  test('ends with 2 for unknown arguments', async () => {
     const folder = temporaryFolder();
     expect((await runCli(['verify', 'cupons'], { folder })).code).toBe(2);
     expect((await runCli(['verify', '--depp'], { folder })).stderr).toContain('--deep');
@@ -136,7 +132,7 @@ describe('verify', () => {
     expect(noKey.code).toBe(2);
   });
 
-  test('that is stopped says what it has found by then, and ends with 130', { tags: 'full' }, async () => {
+  test('prints its report and ends with 130 if it is interrupted', { tags: 'full' }, async () => {
     const { sandbox, folder } = await mirrored();
     sandbox.control.clearRequests();
     sandbox.control.setBehaviour({ latency: 300 });

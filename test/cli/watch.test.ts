@@ -20,7 +20,7 @@ function configured(text: string): string {
 const nightly = 'jobs:\n  - { name: nightly, run: sync, cron: "0 0 29 2 *" }\n';
 
 describe('schedule --test-alert', () => {
-  test('sends one alert by each channel and says whether it was delivered', async () => {
+  test('sends one alert per channel and says whether it was delivered', async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
     const folder = configured(`alerts: { webhook: "${receiver.url}/hidden", command: "cat" }\n`);
@@ -30,7 +30,7 @@ describe('schedule --test-alert', () => {
     expect(receiver.alerts()).toEqual([expect.objectContaining({ kind: 'test', resolved: false })]);
   });
 
-  test('says for which profile it is, and gives nobody its key', async () => {
+  test('names the profile, and does not pass the key on', async () => {
     const folder = configured(
       'profiles: { staging: { api: { base_url: "https://staging.example.com" } } }\n' +
         'alerts: { command: [sh, -c, "cat > told.json; env > told.env"] }\n',
@@ -44,7 +44,7 @@ describe('schedule --test-alert', () => {
     expect(seen).not.toContain('the-key-of-staging');
   });
 
-  test('ends with 4 where one was not taken, and with 2 where no channel is set', async () => {
+  test('ends with 4 if an alert was refused, and with 2 if no channel is set', async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
     receiver.answer = 404;
@@ -60,7 +60,7 @@ describe('schedule --test-alert', () => {
   });
 });
 
-test('a worker whose port is taken ends with 2 and says where to name another', async () => {
+test('a worker ends with 2 if its port is taken, and names the setting', async () => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void taken.close());
@@ -73,10 +73,10 @@ test('a worker whose port is taken ends with 2 and says where to name another', 
   );
 });
 
-test('status reports the jobs, of a mirror that is too old, and of alerts', async () => {
+test('status reports jobs, a stale mirror and alerts', async () => {
   const folder = configured(`worker: { max_staleness: 2h }\n${nightly}`);
   const file = `${folder}/data/mirror`;
-  // The sandbox's clock stands in March: to this machine's, the mirror is old.
+  // The sandbox's clock stands in March, so the mirror is old for this machine.
   await sync(await startSandbox(), `${file}.db`);
   const store = openWorkerStore(`${file}.worker.db`);
   const since = '2026-03-11T10:00:00.000000Z' as never;

@@ -1,6 +1,6 @@
 /**
- * A process that sends a batch and kills itself at one exact moment: before, within or after a step of the journal, or at an
- * event of a socket. Started by bulk-kill.test.ts; prints how many moments there were where it lives to the end.
+ * A process that sends a batch and kills itself at one exact moment: before, during or after a step of the journal, or
+ * at a socket event. bulk-kill.test.ts starts it. If it survives, it prints the names of all moments.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
@@ -14,7 +14,7 @@ export interface ChildTask {
   readonly key: string;
   readonly journal: string;
   readonly batch: string;
-  /** At which moment to die, counted from 1; 0: never. */
+  /** The moment to die at, counted from 1; 0 means never. */
   readonly killAt: number;
   readonly settleAfterMs: number;
 }
@@ -46,7 +46,7 @@ Object.assign(SqliteDatabase.prototype, {
   prepare(this: Database, sql: string): Statement {
     const statement = prepare.call(this, sql);
     if (sql !== 'commit') return statement;
-    // All of the step is done, and none of it is on the disk.
+    // All of the step is done, and nothing of it is on the disk.
     const run = statement.run.bind(statement);
     return Object.assign(statement, { run: (...given: unknown[]) => (moment('before the commit'), run(...given)) });
   },

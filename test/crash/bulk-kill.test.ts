@@ -1,4 +1,4 @@
-/** The process is killed at every step of the journal and every event of a socket, under every fault; then resumed. */
+/** Kills the process at every step of the journal and every socket event, under every fault, and then resumes. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -19,10 +19,10 @@ import { isSoak, sample } from '../support/part.ts';
 
 const childFile = bundleOf(fileURLToPath(new URL('bulk-child.ts', import.meta.url)));
 
-/** A killed process leaves what it wrote to whoever opens the file next, on a disk or not: no need to wait for a disk. */
+/** The next process sees what a killed one wrote even without a disk, so there is no need to wait for one. */
 const memory = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
-/** Runs the child; gives the names of its moments, or null where it was killed. */
+/** Runs the child; returns the names of its moments, or null if it was killed. */
 async function runChild(task: ChildTask): Promise<string[] | null> {
   const child = spawn(process.execPath, [await childFile, JSON.stringify(task)], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -38,12 +38,12 @@ async function runChild(task: ChildTask): Promise<string[] | null> {
 
 interface Scenario {
   readonly name: string;
-  /** Of the first write. */
+  /** The fault of the first write. */
   readonly fault?: Fault;
   readonly behaviour?: Partial<Behaviour>;
-  /** Rows for users of their own; one unless told. */
+  /** Rows, each for a new user; one by default. */
   readonly rows?: number;
-  /** The process that goes on with it is killed, too, at an early moment. */
+  /** The process that resumes is killed at an early moment, too. */
   readonly twice?: true;
 }
 
@@ -77,7 +77,7 @@ const scenarios: readonly Scenario[] = [
   },
 ];
 
-/** One batch for new users, killed at one moment, resumed until nothing can be found out any more. */
+/** One batch for new users, killed at one moment and resumed until nothing more can be learned. */
 async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: number): Promise<string[] | null> {
   const folder = mkdtempSync(join(memory, 'admin-mirror-kill-'));
   const file = join(folder, 'journal.db');
@@ -99,7 +99,7 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
     const moments = await runChild(task);
     if (scenario.twice === true && killAt > 0) await runChild({ ...task, killAt: (killAt % 12) + 1 });
     await expectAccounted(sandbox, journal, batch, await send(journal, client, batch), `${label}, resumed`);
-    // Whatever was under way has been made, or never will be; then everything is shown.
+    // Every pending write has been made or never will be; from now on everything is shown.
     sandbox.control.commitLate();
     sandbox.control.advanceClock(120_000);
     const settled = await send(journal, client, batch, { settleAfterMs: 0 });
@@ -114,11 +114,11 @@ async function killAndResume(sandbox: Sandbox, scenario: Scenario, killAt: numbe
   }
 }
 
-/** Two at a time is what a small machine bears. */
+/** As many as a small machine can run at once. */
 const atOnce = 2;
 
 describe('a batch whose process is killed at any moment', () => {
-  test.each(sample(scenarios, 1))('where $name, is accounted for', { timeout: 120_000 }, async (scenario) => {
+  test.each(sample(scenarios, 1))('is accounted for if $name', { timeout: 120_000 }, async (scenario) => {
     const sandbox = await startSandbox({
       users: 5,
       emails: 5,
@@ -126,15 +126,15 @@ describe('a batch whose process is killed at any moment', () => {
     });
     const moments = await killAndResume(sandbox, scenario, 0);
     if (moments === null) throw new Error('it was killed although it should live');
-    // What comes before the first row is sent is the same in all of them.
+    // Moments before the first row is sent are the same in all scenarios.
     const first = scenario.fault === undefined ? 1 : moments.indexOf('before move') + 1;
     expect(first).toBeGreaterThan(0);
     const limit = pLimit(atOnce);
     const all = [...moments.keys(), moments.length].slice(first);
-    // Every other one, the last among them; in the soak all.
+    // Every other moment, with the last one; in the soak all.
     const points = sample(isSoak ? all : all.filter((_, at) => (all.length - 1 - at) % 2 === 0), 4);
     const ends = await Promise.all(points.map((at) => limit(() => killAndResume(sandbox, scenario, at))));
-    // How often the server is asked differs from run to run: one that had no such moment lived to its end.
+    // The number of requests differs from run to run: a process without such a moment survived.
     for (const [index, end] of ends.entries()) expect(end?.length ?? 0).toBeLessThan(points[index] ?? 0);
     expect(ends).toContain(null);
   });

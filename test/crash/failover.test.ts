@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * Money over a failover: whoever sends is paused, cut off or left behind by the database, and somebody else goes on. In no case is
- * anything paid twice, or called not applied although it was made.
+ * Money over a failover: the sender is paused, cut off or left with an older database, and another process continues.
+ * Nothing is ever paid twice, or counts as not applied although it was made.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -41,7 +41,7 @@ async function journalIn(store: SharedStore): Promise<Journal> {
   return journal;
 }
 
-/** A batch of two rows in a store of its own, and what a second machine needs to go on with it. */
+/** A batch of two rows in its own store, and what a second machine needs to take it over. */
 async function planned() {
   const sandbox = await startSandbox({ users: 2, emails: 2 });
   const { store, database } = await newSharedStore();
@@ -51,7 +51,7 @@ async function planned() {
   onTestFinished(() => client.close());
   const users = [newUser(sandbox, 10), newUser(sandbox, 10)];
   const { batch } = await plan(journal, client, sheetOf(users.map((user) => [user, 'add', '5', ''])));
-  /** Goes on as soon as the lock has run out. */
+  /** Continues as soon as the lock has expired. */
   const takeOver = async (clock = systemClock) => {
     for (;;) {
       try {
@@ -62,7 +62,7 @@ async function planned() {
       }
     }
   };
-  /** Once nothing is under way any more, and long after: each row was made at most once, and is known for what it is. */
+  /** The final states, long after everything is over: each row was made at most once, and its state says so. */
   const verdict = async () => {
     const later = { now: () => Date.now() + hourMs };
     await takeOver(later);
@@ -103,8 +103,8 @@ async function startChild({ sandbox, store, database, batch }: Planned, pauseAt:
   return { child, paused, ended };
 }
 
-describe('whoever sends', () => {
-  test('is paused for longer than the lock at any moment: nothing is paid twice, and nothing made is called not applied', async () => {
+describe('a sender', () => {
+  test('that is paused for longer than its lock at any moment pays nothing twice, and no made row counts as not applied', async () => {
     const first = await planned();
     const { names, end } = await (await startChild(first, 0)).ended;
     expect([end, await first.verdict()]).toEqual(['complete', ['applied 1', 'applied 1']]);
@@ -130,7 +130,7 @@ describe('whoever sends', () => {
     expect(ends.filter(([, childEnd]) => childEnd === 'LockHeldError').length).toBeGreaterThan(3);
   });
 
-  test('is cut off from the database with a request under way: whoever takes over pays nothing twice', async () => {
+  test('that loses the database with a request under way is replaced by one that pays nothing twice', async () => {
     const world = await planned();
     const { sandbox, store, database, batch, takeOver, verdict } = world;
     const way = await wayTo(database);
@@ -160,7 +160,7 @@ describe('whoever sends', () => {
 });
 
 describe('a database', () => {
-  test('that is killed while rows go out, and comes back, has each of them once', async () => {
+  test('that is killed and restarted during a batch has each row once', async () => {
     const server = await startPostgres();
     onTestFinished(() => server.remove());
     const database = await server.database();
@@ -176,7 +176,7 @@ describe('a database', () => {
       ...journal,
       move: (...given) => {
         moves += 1;
-        // Just as a row is to be recorded as sending, and as one that was made.
+        // Once before a row is recorded as sending, and once before a made one is recorded.
         if (moves === 3 || moves === 8) restarted.push(server.stop('kill').then(() => server.start()));
         return journal.move(...given);
       },
@@ -190,7 +190,7 @@ describe('a database', () => {
     expect(users.map((user, at) => `${states[at]} ${sendsTo(sandbox, user)}`)).toEqual(users.map(() => 'applied 1'));
   });
 
-  test('that comes back an hour older is noticed on every machine that has seen more, and by the marks on the server elsewhere', async () => {
+  test('that comes back an hour older is noticed by machines that have seen more, and elsewhere by the marks on the server', async () => {
     const server = await startPostgres();
     onTestFinished(() => server.remove());
     const database = await server.database();
@@ -216,7 +216,7 @@ describe('a database', () => {
     await server.start();
     const late = creditFile(world, 1, '5', 'late.csv');
     expect((await sender(['bulk', 'run', 'balance', late.name, '--yes'])).code).toBe(0);
-    // A worker on another machine looks now and then, and never sends.
+    // A worker on another machine looks from time to time, and never sends.
     mkdirSync(join(watcher, 'config'));
     writeFileSync(join(watcher, 'config/admin-mirror.yaml'), 'jobs:\n  - {name: sync, run: sync, cron: "@yearly"}\n');
     const worker = startWorker({ folder: watcher, environment: { ...environment, ...anyPort } });

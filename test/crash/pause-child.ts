@@ -1,6 +1,6 @@
 /**
- * A process that sends a batch of a shared journal and pauses itself at one exact moment, until somebody else lets it go on.
- * Started by failover.test.ts; prints `paused`, and at its end how many moments there were, and how it ended.
+ * A process that sends a batch of a shared journal and stops itself at one exact moment, until another process
+ * continues it. failover.test.ts starts it. It prints `paused`, and at its end the names of all moments and how it ended.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { openJournalOver } from '../../src/journal/journal.ts';
@@ -20,7 +20,7 @@ export interface PauseTask {
   readonly leaseMs: number;
   readonly sendMarginMs: number;
   readonly batch: string;
-  /** At which moment to pause, counted from 1; 0: never. */
+  /** The moment to stop at, counted from 1; 0 means never. */
   readonly pauseAt: number;
 }
 

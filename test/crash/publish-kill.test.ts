@@ -1,8 +1,5 @@
 // @module-tag full
-/**
- * `publish`, killed anywhere: who reads the schema sees what was published before or what is published now, never a mix, and the
- * next one completes.
- */
+/** Kills `publish` anywhere: readers see the old or the new publication, never a mix, and the next run completes. */
 import { expect, onTestFinished, test } from 'vitest';
 import { hourMs } from '../../src/model/time.ts';
 import { finished, startCli } from '../support/cli.ts';
@@ -12,7 +9,7 @@ import { checkIn, destinationIn, openCutter, publishTo, visibleIn } from '../sup
 
 const includes = { users: ['orders'], emails: [] };
 
-/** A mirror, a database, and `publish` over a way on which it is killed once so many bytes have gone. */
+/** A mirror, a database, and `publish` over a connection on which it is killed after some bytes. */
 async function world() {
   const { sandbox, folder, file } = await mirroredFolder({}, { includes });
   const database = await temporaryDatabase();
@@ -25,7 +22,7 @@ async function world() {
     ADMIN_MIRROR_PUBLISH_PASSWORD: database.password,
     ADMIN_MIRROR_PUBLISH_READER: destination.reader,
   };
-  /** Gives whether it came to its end before. */
+  /** Returns whether it ended before that. */
   const publishKilled = async (bytes: number, ...flags: readonly string[]): Promise<boolean> => {
     const child = startCli(['publish', '--quiet', ...flags], { folder, environment });
     onTestFinished(() => void child.kill('SIGKILL'));
@@ -42,7 +39,7 @@ async function world() {
     );
     return rows as unknown[];
   };
-  /** Another night of the server and the mirror. */
+  /** Another night: the server changes and the mirror is synced. */
   const change = async (from: number) => {
     for (const id of [from, from + 1, from + 2]) sandbox.control.update('users', id, { first_name: `Another ${from}` });
     sandbox.control.remove('emails', from);
@@ -54,13 +51,13 @@ async function world() {
   return { file, database, destination, way, publishKilled, state, left, change };
 }
 
-/** Spread over all that is sent, with another offset for each seed. */
+/** Spread over all bytes, with another offset for each seed. */
 const places = (bytes: number, kills: number, seed: number) =>
   Array.from({ length: kills }, (_, at) => Math.floor(((at + ((seed * 0.618) % 1)) * bytes) / kills));
 
 const kills = 8;
 
-/** Killed ever later, then let through; `between` is what readers saw besides what was there before and what is there then. */
+/** Killed later and later, then run to the end; `between` is what readers saw apart from the old and the new state. */
 async function killedOver(
   { file, destination, publishKilled, state, left }: Awaited<ReturnType<typeof world>>,
   bytes: number,
@@ -81,17 +78,20 @@ async function killedOver(
 
 const whole = { isTried: true, between: [], equal: true, waiting: 0, left: [] };
 
-test.each([1, 2])('a publication of everything, and of what changed, that is killed anywhere (%i)', async (seed) => {
-  const made = await world();
-  expect(await killedOver(made, 190_000, seed)).toEqual(whole);
-  await made.change(3);
-  await made.publishKilled(Number.POSITIVE_INFINITY);
-  const bytes = made.way.bytes();
-  await made.change(9);
-  expect(await killedOver(made, bytes, seed)).toEqual(whole);
-});
+test.each([1, 2])(
+  'publish completes after kills anywhere, with everything and with changes only (%i)',
+  async (seed) => {
+    const made = await world();
+    expect(await killedOver(made, 190_000, seed)).toEqual(whole);
+    await made.change(3);
+    await made.publishKilled(Number.POSITIVE_INFINITY);
+    const bytes = made.way.bytes();
+    await made.change(9);
+    expect(await killedOver(made, bytes, seed)).toEqual(whole);
+  },
+);
 
-test('a publication that adds a column which is missing, and puts one of another type aside, and is killed anywhere', async () => {
+test('publish completes after kills anywhere while it adds a missing column and replaces one of another type', async () => {
   const made = await world();
   await publishTo(made.file, made.destination);
   await made.database.query(`
@@ -100,7 +100,7 @@ test('a publication that adds a column which is missing, and puts one of another
   expect(await killedOver(made, 190_000, 3)).toEqual(whole);
 });
 
-test('a publication with --full that was killed is gone on with by the next one without it', async () => {
+test('publish without --full completes a killed publish --full', async () => {
   const { file, destination, database, publishKilled, left } = await world();
   await publishTo(file, destination);
   await database.query('UPDATE mirror.users SET balance = balance + 1 WHERE id = 5');

@@ -9,10 +9,10 @@ import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { isFull, sample } from '../support/part.ts';
 
-/** In the fast part one sync is killed at a few of these moments. */
+/** The fast part kills at only a few moments. */
 const kills = isFull ? 10 : 2;
 
-/** Small pages and windows, so that there are many moments to be killed at. */
+/** Small pages and windows make many moments. */
 function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
   return {
     ADMIN_MIRROR_BASE_URL: sandbox.url,
@@ -32,9 +32,9 @@ async function killAfter(requests: number, sandbox: Sandbox, file: string, folde
   await ended;
 }
 
-// One seed a test; the moments are spread over the whole of a run, the first contact included.
+// One seed per test. The moments are spread over a whole run, including the first contact.
 test.each(sample([1, 2], 1))(
-  'a sync that is killed at ten moments and run again ends equal to the server (%i)',
+  'a sync that is killed repeatedly and run again ends equal to the server (%i)',
   async (seed) => {
     const sandbox = await startSandbox({
       users: 600,
@@ -53,18 +53,22 @@ test.each(sample([1, 2], 1))(
   },
 );
 
-test('a sync that is stopped by SIGINT says so, prints its report and ends with 130', { tags: 'full' }, async () => {
-  const sandbox = await startSandbox({ users: 600, behaviour: { latency: 20 } });
-  const folder = temporaryFolder();
-  const file = `${folder}/mirror.db`;
-  const child = startCli(['sync', '--json'], { folder, environment: environmentOf(sandbox, file) });
-  const ended = finished(child);
-  while (sandbox.control.requests().total < 30 && child.exitCode === null) await wait(1);
-  child.kill('SIGINT');
-  const { code, stdout } = await ended;
-  expect(code).toBe(130);
-  expect((JSON.parse(stdout) as RunReport).status).toBe('interrupted');
-  const again = await runCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
-  expect(again.code).toBe(0);
-  expectMirrored(sandbox, file);
-});
+test(
+  'a sync that is interrupted by SIGINT prints its report and ends with 130, and the next one completes',
+  { tags: 'full' },
+  async () => {
+    const sandbox = await startSandbox({ users: 600, behaviour: { latency: 20 } });
+    const folder = temporaryFolder();
+    const file = `${folder}/mirror.db`;
+    const child = startCli(['sync', '--json'], { folder, environment: environmentOf(sandbox, file) });
+    const ended = finished(child);
+    while (sandbox.control.requests().total < 30 && child.exitCode === null) await wait(1);
+    child.kill('SIGINT');
+    const { code, stdout } = await ended;
+    expect(code).toBe(130);
+    expect((JSON.parse(stdout) as RunReport).status).toBe('interrupted');
+    const again = await runCli(['sync', '--quiet'], { folder, environment: environmentOf(sandbox, file) });
+    expect(again.code).toBe(0);
+    expectMirrored(sandbox, file);
+  },
+);

@@ -1,7 +1,7 @@
-/** A journal that says before and after each of its steps that it is there: the moments at which a process is killed, or paused. */
+/** A journal that calls `moment` before and after each of its steps, to kill or pause the process there. */
 import type { Journal } from '../../src/journal/port.ts';
 
-/** The methods that write; what only reads is no moment. */
+/** The methods that write. Reads are not moments. */
 const writing = new Set<string | symbol>(['move', 'takeUp', 'setBatchState', 'acquireLock', 'releaseLock']);
 
 export function watched(journal: Journal, moment: (name: string) => void): Journal {

@@ -19,7 +19,7 @@ const includes = {
   emails: resourceOf('emails').includes ?? [],
 };
 
-/** Fields whose texts tell of people, wherever they stand. */
+/** Fields with personal texts, wherever they occur. */
 const telling = new Set(
   (
     'username email first_name last_name avatar sender receiver subject content button attachment street city company_name ' +
@@ -27,13 +27,13 @@ const telling = new Set(
   ).split(' '),
 );
 
-/** Every such text of the records, however deep it stands. */
+/** All personal texts of the records, however deeply nested. */
 function textsOf(value: unknown, field = ''): string[] {
   if (Array.isArray(value)) return value.flatMap((each) => textsOf(each, field));
   if (typeof value === 'object' && value !== null) {
     return Object.entries(value).flatMap(([key, each]) => textsOf(each, telling.has(field) ? field : key));
   }
-  // Shorter ones stand in other words by chance.
+  // Shorter texts occur in others by chance.
   return typeof value === 'string' && telling.has(field) && value.length >= 4 ? [value] : [];
 }
 
@@ -45,7 +45,7 @@ function textsOfSandbox({ control }: Sandbox): Set<string> {
   return new Set([...textsOf(lists), ...textsOf(related)]);
 }
 
-/** A mirror of everything, with a history, events and unknown fields, and the folder that it lies in. */
+/** A mirror of everything, with history, events and unknown fields, and its folder. */
 async function mirrorOfEverything() {
   const sandbox = await startSandbox();
   const emails = placePerson(sandbox);
@@ -67,7 +67,7 @@ async function mirrorOfEverything() {
   for (const text of textsOfSandbox(sandbox)) texts.add(text);
   for (const text of [...personalTexts, 'Quillinda', 'nickname', '203.0.113.77', 'telephone', '4915112345678'])
     texts.add(text);
-  // A time alone tells of nobody, and stays.
+  // A time alone is not personal, so it stays.
   texts.delete('2026-03-11T10:19:59.123456Z');
   return { sandbox, folder, file, texts: [...texts] };
 }
@@ -78,12 +78,12 @@ function snapshot(folder: string, copy: string, ...args: string[]) {
 
 describe('an anonymised snapshot', () => {
   test(
-    'holds no byte of a name, address or message, and everything that is nobody’s',
+    'contains no byte of a name, address or message, and all data that is not personal',
     { timeout: 60_000 },
     async () => {
       const { sandbox, folder, file, texts } = await mirrorOfEverything();
       expect(texts.length).toBeGreaterThan(400);
-      // What is looked for is there to be found.
+      // The texts are in the mirror, so finding none in the copy means something.
       expect(textsIn(file, texts).length).toBeGreaterThan(texts.length * 0.9);
       const before = readFileSync(file);
       const { code, stdout, stderr } = await snapshot(folder, 'copy.db');
@@ -105,7 +105,7 @@ describe('an anonymised snapshot', () => {
         'SELECT user_id, amount, result, balance_before_transaction FROM user_balance_transactions_flat ORDER BY 1, 2, 4',
       );
       same('SELECT resource, windows, unsettled, fresh_as_of FROM mirror_freshness ORDER BY resource');
-      // Who is the same stays the same, by id.
+      // Records still belong together by id.
       same('SELECT e.id AS e, u.id AS u, u.balance FROM emails e JOIN users u ON u.id = e.user_id ORDER BY 1');
       same(
         'SELECT p.user_id, count(*) AS n FROM user_payments_flat p JOIN users u ON u.id = p.user_id GROUP BY 1 ORDER BY 1',
@@ -113,7 +113,7 @@ describe('an anonymised snapshot', () => {
       same(
         "SELECT id, record ->> 'status' AS status, record ->> 'balance' AS balance FROM users_history ORDER BY rowid",
       );
-      // Everything else is null: what nobody has heard of, and what tells of people.
+      // Everything else is null: unknown fields and personal ones.
       expect(
         rowsOf(copy, 'SELECT username, email, first_name, last_name, avatar, data, _extra FROM users WHERE id = 9'),
       ).toEqual([
@@ -125,7 +125,7 @@ describe('an anonymised snapshot', () => {
     },
   );
 
-  test('keeps a value only where it looks like what its field holds', async () => {
+  test('keeps a value only if it looks like its field', async () => {
     const folder = temporaryFolder();
     const database = openMirrorFile(join(folder, 'mirror.db'));
     const row = { _first_seen_at: '2026-03-11T10:00:00.000000Z', _changed_at: '2026-03-11T10:00:00.000000Z' };
@@ -161,7 +161,7 @@ describe('an anonymised snapshot', () => {
   });
 });
 
-test('every row of a mirror is in the copy, or left out on purpose', async () => {
+test('an anonymised snapshot has every row of the mirror, except for tables that are left out on purpose', async () => {
   const { folder, file } = await mirrorOfEverything();
   await snapshot(folder, 'copy.db');
   const tables = rowsOf<{ name: string }>(
@@ -169,8 +169,7 @@ test('every row of a mirror is in the copy, or left out on purpose', async () =>
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
   );
   const count = (of: string, name: string) => rowsOf<{ n: number }>(of, `SELECT count(*) AS n FROM "${name}"`)[0]?.n;
-  // Hashes of what the server sent, events, who was forgotten or deleted, who writes to the original, and what is the new
-  // file's own.
+  // Hashes of responses, events, forgotten and deleted records, locks, and tables that the new file has of its own.
   const apart = ['pages', 'events', 'suppressions', 'locks', 'migrations', 'capabilities', 'epochs', 'deletions'].map(
     (name) => `mirror_${name}`,
   );
@@ -179,7 +178,7 @@ test('every row of a mirror is in the copy, or left out on purpose', async () =>
   expect(counts(join(folder, 'copy.db'))).toEqual(counts(file));
 });
 
-test('a copy can be made of a mirror that is open elsewhere, and opened by any SQLite', async () => {
+test('an anonymised snapshot can be made of a mirror that is in use, and SQLite can open it', async () => {
   const sandbox = await startSandbox({ users: 5, emails: 5 });
   const folder = temporaryFolder();
   const file = join(folder, 'mirror.db');

@@ -41,7 +41,7 @@ async function exported(file: string, table: Partial<TableRequest>, format: Expo
   return { text: Buffer.concat(parts).toString('utf8'), warnings };
 }
 
-/** A server and its mirror, an hour passing before each sync. */
+/** A server and its mirror. An hour passes before each sync. */
 async function mirrored(tried: SyncTry = {}) {
   const sandbox = await startSandbox({ now: sandboxNow });
   const file = `${temporaryFolder()}/mirror.db`;
@@ -56,7 +56,7 @@ async function mirrored(tried: SyncTry = {}) {
 }
 
 describe('an export as of a time', () => {
-  test('has the bytes of the export that was taken then, in every format', async () => {
+  test('has the bytes of the export that was made then, in every format', async () => {
     const { control, file, again } = await mirrored();
     const formats = ['csv', 'tsv', 'jsonl'] as const;
     const takes: { readonly at: Timestamp; readonly texts: readonly string[] }[] = [];
@@ -86,7 +86,7 @@ describe('an export as of a time', () => {
     }
   });
 
-  test('takes columns, a condition and an order; what the condition asks of other tables is as it was, too', async () => {
+  test('takes columns, a condition and an order; other tables in the condition are as of that time, too', async () => {
     const { control, file, again } = await mirrored();
     const first = await again();
     const owner = Number(control.get('emails', 1)?.['user_id']);
@@ -101,7 +101,7 @@ describe('an export as of a time', () => {
     expect((await exported(file, { ...sent, asOf: first })).text).toBe(`id\n${owner}\n`);
   });
 
-  test('before the first sync is refused, with the time from which the history reaches', async () => {
+  test('is refused for a time before the first sync, and names where the history begins', async () => {
     const { file, again } = await mirrored();
     const first = await again();
     await expect(exported(file, { asOf: timestampOf(sandboxNow) })).rejects.toMatchObject({
@@ -111,7 +111,7 @@ describe('an export as of a time', () => {
     });
   });
 
-  test('of a time whose versions were removed is refused, and of a later one is not', async () => {
+  test('is refused for a time with removed versions, but not for a later one', async () => {
     const { control, file, again } = await mirrored({ historyKeepMs: 90 * 60_000 });
     const first = await again();
     control.update('users', 5, { balance: 1 });
@@ -122,11 +122,11 @@ describe('an export as of a time', () => {
     await expect(exported(file, { asOf: first })).rejects.toThrow(`the history of users begins at`);
     await expect(exported(file, { asOf: second })).rejects.toThrow(`the history of users begins at`);
     await expect(exported(file, { asOf: third })).resolves.toMatchObject({ warnings: [] });
-    // Of the coupons nothing was removed.
+    // No version of a coupon was removed.
     await expect(exported(file, { relation: 'coupons', asOf: first })).resolves.toMatchObject({ warnings: [] });
   });
 
-  test('while the first sync had not read everything yet says so', async () => {
+  test('warns if the first sync had not read everything by then', async () => {
     const { file, again } = await mirrored();
     const stop = new AbortController();
     const during = await again({
@@ -147,7 +147,7 @@ describe('an export as of a time', () => {
     ['mirror_runs', 'only users, packages, emails, coupons have a history, and mirror_runs has none'],
     ['users', 'the mirror has never read users'],
     ['usrs', 'no table or view "usrs"'],
-  ])('of %s, which has no earlier state, is refused', async (relation, message) => {
+  ])('is refused for %s, which has no earlier state', async (relation, message) => {
     await expect(exported(mirrorFile(), { relation, asOf: timestampOf(sandboxNow) })).rejects.toMatchObject({
       exitCode: 2,
       message: expect.stringContaining(message),
@@ -155,7 +155,7 @@ describe('an export as of a time', () => {
   });
 });
 
-test('a table as of a time is read in the order of ids, and not sorted whole', async () => {
+test('a table as of a time is read in order of ids, without sorting', async () => {
   const file = mirrorFile();
   const store = openReadingStore(file);
   const snapshot = store.snapshot();

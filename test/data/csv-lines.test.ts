@@ -7,7 +7,7 @@ import { insertRows, madeUpUsers, mirrorFile, type StoredValue } from '../suppor
 
 const rows = 2_000;
 
-/** What a line must not take as it is, or may take for something else. */
+/** Texts that a line must escape or may misread. */
 const nastyTexts = [
   '',
   '"',
@@ -40,7 +40,7 @@ const nastyTexts = [
 ];
 const nastyNumbers = [-0, -1.5, 0.1 + 0.2, 1e15, 1e21, 1e-7, 123456789.123456, 0.00005, Infinity, -Infinity, 2 ** 60];
 
-/** Users of which every so many one has nasty values, in one column after the other. */
+/** Users of which every nth has nasty values, in changing columns. */
 function* users(every: number): Generator<Readonly<Record<string, StoredValue>>> {
   const names = ['username', 'email', 'first_name', 'last_name', 'avatar', 'data', 'language', 'updated_at'];
   let at = 0;
@@ -62,7 +62,7 @@ describe.each([
   ['now and then', 37],
   ['often', 5],
   ['in every row', 1],
-])('a whole table whose cells need quotes and guards %s', (_, every) => {
+])('a table with cells that need quotes and guards %s', (_, every) => {
   const file = () => mirrorFile((database) => insertRows(database, 'users', users(every)));
 
   test.each<[string, Partial<FileForm>, string[] | undefined]>([
@@ -70,7 +70,7 @@ describe.each([
     ['TSV', { format: 'tsv' }, undefined],
     ['CSV without the guard', { raw: true }, undefined],
     ['CSV whose lines begin with a number that may be negative', {}, ['balance', 'username', 'last_name', 'id']],
-  ])('is the same %s as by its cells', async (__, form, columns) => {
+  ])('is the same %s by lines as by cells', async (__, form, columns) => {
     const store = openReadingStore(file());
     onTestFinished(() => store.close());
     const textOf = async (where: { readonly where?: string }) => {
@@ -82,7 +82,7 @@ describe.each([
       );
       return Buffer.concat(await Array.fromAsync(chunks)).toString();
     };
-    // A condition is answered by one statement, cell by cell.
+    // An export with a condition is written cell by cell.
     expect((await textOf({})).split('\n')).toEqual((await textOf({ where: 'true' })).split('\n'));
   });
 });

@@ -11,7 +11,7 @@ test.each([
   ['users-{date}.csv', 'users-2026-03-11.csv'],
   ['{date}/{date}_{time}.csv', '2026-03-11/2026-03-11_230509.csv'],
   ['{day}.csv', '{day}.csv'],
-])('%s is %s at that moment, in UTC', (pattern, name) => {
+])('%s becomes %s, with the time in UTC', (pattern, name) => {
   expect(datedName(pattern, moment)).toBe(name);
 });
 
@@ -27,11 +27,11 @@ test.each([
   ['users-{date}.csv', 'users-20260311.csv', undefined],
   ['{date}-{time}', '2026-03-11-240000', undefined],
   ['a+{date}(1).csv', 'a+2026-03-11(1).csv', '2026-03-11 '],
-])('of %s, %s was made at %s', (pattern, name, stamp) => {
+])('the pattern %s finds in %s the time %s', (pattern, name, stamp) => {
   expect(stampIn(pattern, name)).toBe(stamp);
 });
 
-describe('keeping the newest', () => {
+describe('keepNewest', () => {
   const pattern = 'users-{date}.csv';
 
   function folderWith(names: readonly string[]): string {
@@ -40,7 +40,7 @@ describe('keeping the newest', () => {
     return folder;
   }
 
-  test('removes the older files that the pattern made, and nothing else', async () => {
+  test('removes older files that match the pattern, and nothing else', async () => {
     const made = ['users-2026-03-08.csv', 'users-2026-03-09.csv', 'users-2026-03-10.csv', 'users-2026-03-11.csv'];
     const others = ['users.csv', 'users-2026-03-01.csv.bak', 'users-2026-13-01.csv', 'xusers-2026-03-01.csv'];
     const folder = folderWith([...made, ...others]);
@@ -57,7 +57,7 @@ describe('keeping the newest', () => {
     );
   });
 
-  test('never removes what was just written, though a clock that was ahead has made newer ones', async () => {
+  test('never removes the new file, even if newer ones exist because a clock was ahead', async () => {
     const folder = folderWith(['users-2026-03-11.csv', 'users-2027-01-01.csv', 'users-2027-01-02.csv']);
     const written = join(folder, 'users-2026-03-11.csv');
     await keepNewest({ pattern: join(folder, pattern), written, keep: 1, of: 'files' });

@@ -17,7 +17,7 @@ function snapshotOf(file: string) {
 }
 
 describe('the data dictionary', () => {
-  test('has every table, view and column of a mirror file, in their order, and no others', () => {
+  test('has exactly the tables, views and columns of a mirror, in their order', () => {
     const described = dictionary().map(({ name, kind, columns }) => ({
       name,
       kind,
@@ -30,7 +30,7 @@ describe('the data dictionary', () => {
     expect(described.toSorted(byName)).toEqual(present.toSorted(byName));
   });
 
-  test('knows the types of the columns of the mirror itself, and which may be null', () => {
+  test('has the types of mirror columns, and which of them may be null', () => {
     const described = dictionary()
       .filter(({ kind }) => kind === 'table')
       .flatMap(({ name, columns }) =>
@@ -38,7 +38,7 @@ describe('the data dictionary', () => {
           .filter(({ source }) => source === 'mirror')
           .map((column) => [`${name}.${column.name}`, column.type.split(' ')[0], column.nullable]),
       );
-    // A primary key is never null, whether or not it is declared so.
+    // A primary key is never null, even if not declared so.
     const keys = new Set([
       'mirror_epochs.from_seq',
       'mirror_runs.run',
@@ -56,7 +56,7 @@ describe('the data dictionary', () => {
   });
 
   test.each(dictionary().map(({ name, example }) => [name, example]))(
-    'has an example for %s that runs: %s',
+    'has a working example for %s: %s',
     (_, example) => {
       const snapshot = snapshotOf(
         mirrorFile((database) => {
@@ -70,7 +70,7 @@ describe('the data dictionary', () => {
   );
 });
 
-test('every column has a meaning', () => {
+test('every column has a description', () => {
   const silent = inventory(undefined).flatMap(({ name, columns }) =>
     columns.filter(({ meaning }) => meaning === '').map((column) => `${name}.${column.name}`),
   );
@@ -87,7 +87,7 @@ describe('related records', () => {
     });
   }
 
-  test('have entries that fit their tables, and examples that run', () => {
+  test('have entries that match their tables, and working examples', () => {
     const snapshot = snapshotOf(withRelations());
     const tables = inventory(snapshot.relations()).filter(({ source }) => source === 'relation');
     expect(tables.map(({ name }) => name)).toEqual(relationTables.flatMap(({ table, view }) => [table, view]));
@@ -98,7 +98,7 @@ describe('related records', () => {
 });
 
 describe('the inventory', () => {
-  test('says what a file lacks, and what it has besides', () => {
+  test('says what a file lacks, and what it has in addition', () => {
     const file = mirrorFile((database) => {
       database.exec(
         'DROP VIEW mirror_freshness; ALTER TABLE coupons ADD COLUMN "points" ANY; CREATE VIEW mine AS SELECT 1 AS one',
@@ -118,7 +118,7 @@ describe('the inventory', () => {
     expect(inventoryOf(tables, 'mine')).toMatchObject({ kind: 'view', in_file: true, columns: [{ name: 'one' }] });
   });
 
-  test('without a file says nothing about one', () => {
+  test('leaves this open without a file', () => {
     expect(
       inventory(undefined).every(
         ({ in_file, columns }) => in_file === null && columns.every((each) => each.in_file === null),

@@ -41,7 +41,7 @@ function write(store: ReadingStore, folder: string, { format = 'csv', signal = n
 const tables = ['users', 'packages', 'emails', 'coupons'];
 const names = [...tables, ...tables.map((name) => `${name}_history`), 'mirror_freshness'];
 
-/** The set as it lies there: the manifest, and whether each file is what it says. */
+/** The manifest, after a check that each file matches it. */
 function look(folder: string) {
   const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')) as Awaited<ReturnType<typeof write>>;
   for (const { file, bytes, sha256 } of manifest.files) {
@@ -54,8 +54,8 @@ function look(folder: string) {
   return manifest;
 }
 
-describe('every table in one folder', () => {
-  test('is there with its rows, columns and hash in the manifest, in a folder that was not there', async () => {
+describe('an export of all tables', () => {
+  test('creates the folder, and lists rows, columns and hashes in the manifest', async () => {
     const folder = join(temporaryFolder(), 'exports');
     const manifest = await write(opened(mirror()), folder);
     expect(readdirSync(folder).sort()).toEqual([...names.map((name) => `${name}.csv`), 'manifest.json'].sort());
@@ -75,7 +75,7 @@ describe('every table in one folder', () => {
     ]);
   });
 
-  test('has related records with their view, and how fresh the resource of each table is', async () => {
+  test('includes related records with their views, and the freshness of each table', async () => {
     const file = mirror();
     const writer = openMirrorFile(file);
     writer.exec(`CREATE TABLE user_orders (user_id INTEGER, id ANY, record TEXT, _key ANY);
@@ -98,7 +98,7 @@ describe('every table in one folder', () => {
     expect(known).toContainEqual(['packages', 0, null]);
   });
 
-  test('is of one state, whatever is committed meanwhile', async () => {
+  test('shows a single state, whatever is committed meanwhile', async () => {
     const file = mirror(25_000);
     const writer = openMirrorFile(file);
     onTestFinished(() => void writer.close());
@@ -114,7 +114,7 @@ describe('every table in one folder', () => {
     expect(manifest.files.map(({ rows }) => rows).slice(0, 5)).toEqual([25_000, 0, 0, 0, 0]);
   });
 
-  test('takes the place of an older one: files that are no more go, what is not of it stays', async () => {
+  test('replaces an older one: removes its old files and keeps others', async () => {
     const folder = temporaryFolder();
     const store = opened(mirror());
     await write(store, folder);
@@ -126,7 +126,7 @@ describe('every table in one folder', () => {
     look(folder);
   });
 
-  test('that is stopped leaves the older one, its manifest, and nothing else', async () => {
+  test('leaves the older one unchanged if it is stopped', async () => {
     const folder = temporaryFolder();
     await write(opened(mirror()), folder);
     const before = look(folder);
@@ -137,7 +137,7 @@ describe('every table in one folder', () => {
     expect(readdirSync(folder)).toHaveLength(names.length + 1);
   });
 
-  test('that is stopped leaves no folder where there was none', async () => {
+  test('leaves no new folder if it is stopped', async () => {
     const outer = temporaryFolder();
     const stop = new AbortController();
     const tried = { signal: stop.signal, onRows: () => stop.abort(new Error('stopped')) };
@@ -145,21 +145,18 @@ describe('every table in one folder', () => {
     expect(readdirSync(outer)).toEqual([]);
   });
 
-  test.each([false, true])(
-    'has no manifest while files are put in their place (older one there: %s)',
-    async (older) => {
-      const folder = temporaryFolder();
-      const store = opened(mirror());
-      if (older) await write(store, folder);
-      // A folder in the place of a file: the renaming fails half way, as a crash would leave it.
-      mkdirSync(join(folder, 'emails.jsonl'));
-      await expect(write(store, folder, { format: 'jsonl' })).rejects.toMatchObject({ exitCode: 2 });
-      expect(existsSync(join(folder, 'users.jsonl'))).toBe(true);
-      expect(existsSync(join(folder, 'manifest.json'))).toBe(false);
-    },
-  );
+  test.each([false, true])('has no manifest while files are replaced (older one there: %s)', async (older) => {
+    const folder = temporaryFolder();
+    const store = opened(mirror());
+    if (older) await write(store, folder);
+    // A folder with the name of a file makes renaming fail half-way, like a crash.
+    mkdirSync(join(folder, 'emails.jsonl'));
+    await expect(write(store, folder, { format: 'jsonl' })).rejects.toMatchObject({ exitCode: 2 });
+    expect(existsSync(join(folder, 'users.jsonl'))).toBe(true);
+    expect(existsSync(join(folder, 'manifest.json'))).toBe(false);
+  });
 
-  test('refuses a folder whose manifest is of another program, and a file', async () => {
+  test("refuses a file, and a folder with another program's manifest", async () => {
     const outer = temporaryFolder();
     const store = opened(mirror());
     writeFileSync(join(outer, 'manifest.json'), '{"name":"a web application"}');
@@ -172,7 +169,7 @@ describe('every table in one folder', () => {
     expect(readdirSync(outer)).toEqual(['manifest.json']);
   });
 
-  test('can be removed, but for what somebody else put there', async () => {
+  test('can be removed, except for files that somebody else put there', async () => {
     const outer = temporaryFolder();
     const store = opened(mirror());
     for (const name of ['one', 'two']) await write(store, join(outer, name));

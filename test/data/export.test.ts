@@ -41,7 +41,7 @@ async function textOf(store: ReadingStore, asked: ExportRequest): Promise<string
   return (await bytesOf(store, asked)).toString('utf8');
 }
 
-/** Whether nobody reads an older state: the log of what was written since can be emptied. */
+/** Whether no reader holds an older state, so that the WAL can be truncated. */
 function isReleased(file: string): boolean {
   const writer = openMirrorFile(file);
   writer.pragma('busy_timeout = 1000');
@@ -66,13 +66,13 @@ function smallMirror(): ReadingStore {
 describe('an export', () => {
   const columns = { columns: ['id', 'username', 'first_name', 'balance'] };
 
-  test('has a header and the rows by id', async () => {
+  test('has a header, and rows by id', async () => {
     expect(await textOf(smallMirror(), request({ table: columns }))).toBe(
       `id,username,first_name,balance\n1,'=a,"",-1\n2,b,,12.5\n`,
     );
   });
 
-  test('has all columns of the data, and those of the mirror where they are requested', async () => {
+  test('has all data columns, and mirror columns if requested', async () => {
     const store = smallMirror();
     const [plain = ''] = (await textOf(store, request())).split('\n');
     expect(plain.split(',')).toHaveLength(17);
@@ -110,19 +110,19 @@ describe('an export', () => {
     expect(decompress(bytes).toString()).toBe(await textOf(store, request()));
   });
 
-  test('follows a condition and an order', async () => {
+  test('applies a condition and an order', async () => {
     const table = { columns: ['id'], where: 'balance IS NOT NULL', order: 'id DESC' };
     expect(await textOf(smallMirror(), request({ table }))).toBe('id\n2\n1\n');
   });
 
-  test('of a view keeps its order, and of an empty table is its header', async () => {
+  test('keeps the order of a view, and has only a header for an empty table', async () => {
     const store = smallMirror();
     expect(await textOf(store, request({ table: { relation: 'named' } }))).toBe(`id,username\n2,b\n1,'=a\n`);
     expect(await textOf(store, request({ table: { relation: 'coupons', columns: ['id', 'code'] } }))).toBe('id,code\n');
     expect(await textOf(store, request({ table: { relation: 'mirror_windows' } }))).toMatch(/^resource,from_day,.*\n$/);
   });
 
-  test('of a query is what the query gives, names and JSON included', async () => {
+  test('writes the result of a query, with its column names and JSON', async () => {
     const store = smallMirror();
     const what = { sql: 'SELECT id, username AS "=name", NULL AS none, \'\' AS empty FROM users ORDER BY id' };
     expect(await textOf(store, request({ what }))).toBe(`id,'=name,none,empty\n1,'=a,,""\n2,b,,""\n`);
@@ -138,7 +138,7 @@ describe('an export', () => {
     [{ relation: 'usrs' }, 'no table or view "usrs"', 'Did you mean "users"?'],
     [{ columns: ['id', 'emial'] }, 'table users has no column "emial"', 'Did you mean "email"?'],
     [{ relation: 'sqlite_schema' }, 'no table or view "sqlite_schema"', 'Known: '],
-  ])('of something unknown names the nearest: %o', async (table, message, advice) => {
+  ])('names the nearest match of an unknown name: %o', async (table, message, advice) => {
     await expect(textOf(smallMirror(), request({ table }))).rejects.toMatchObject({
       exitCode: 2,
       message: expect.stringContaining(message),
@@ -146,7 +146,7 @@ describe('an export', () => {
     });
   });
 
-  test('holds on to the state that it reads until it ends', { tags: 'full' }, async () => {
+  test('holds its snapshot of the mirror until it ends', { tags: 'full' }, async () => {
     const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
     const chunks = exportChunks(openStore(file), request(), { signal: never, onRows: () => {}, onWarning: () => {} });
     await chunks.next();
@@ -156,7 +156,7 @@ describe('an export', () => {
   });
 
   test.each<Partial<FileForm>>([{}, { compression: 'gzip' }, { format: 'parquet' }, { format: 'xlsx' }])(
-    'that is stopped gives up between two pieces, and releases the mirror: %o',
+    'stops between two chunks and releases the mirror: %o',
     async (form) => {
       const file = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(2_000)));
       const store = openStore(file);
@@ -172,7 +172,7 @@ describe('an export', () => {
   );
 });
 
-describe('a large table', () => {
+describe('an export of a large table', () => {
   const count = 25_000;
 
   function largeMirror(): string {
@@ -187,7 +187,7 @@ describe('a large table', () => {
   }
 
   test.each(exportFormats)(
-    'comes out as %s in the same bytes by ranges as by one statement',
+    'has the same bytes as %s by ranges as by one statement',
     { tags: 'full' },
     async (format) => {
       const store = openStore(largeMirror());
@@ -198,7 +198,7 @@ describe('a large table', () => {
     },
   );
 
-  test('is one state of the mirror, whatever is committed meanwhile', { tags: 'full' }, async () => {
+  test('shows a single state, whatever is committed meanwhile', { tags: 'full' }, async () => {
     const file = largeMirror();
     const store = openStore(file);
     const writer = openMirrorFile(file);

@@ -12,21 +12,21 @@ function line(columns: readonly ResultColumn[], row: readonly Cell[]): string {
 }
 
 describe('a JSON line', () => {
-  test('holds numbers exactly, null as null and text as text', () => {
+  test('has exact numbers, null as null and text as text', () => {
     const columns = ['a', 'b', 'c', 'd'].map((name) => column(name));
     expect(line(columns, [9007199254740993n, 0.1, null, 'x "y"\n'])).toBe(
       '{"a":9007199254740993,"b":0.1,"c":null,"d":"x \\"y\\"\\n"}\n',
     );
   });
 
-  test('gives a stored object or array as JSON, with the digits that it has', () => {
+  test('has stored objects and arrays as JSON, with all digits', () => {
     const columns = [column('data', 'packages', 'data'), column('which', 'coupons', 'applicable_products')];
     expect(line(columns, ['{"n":12345678901234567890}', '["a","b"]'])).toBe(
       '{"data":{"n":12345678901234567890},"which":["a","b"]}\n',
     );
   });
 
-  test('keeps JSON that was stored over several lines on one', () => {
+  test('has multi-line JSON on one line', () => {
     const text = line([column('_extra', 'users', '_extra')], ['{\n  "a": "x\\ny"\r\n}']);
     expect(text.trimEnd()).not.toMatch(/[\n\r]/);
     expect(JSON.parse(text)).toEqual({ _extra: { a: 'x\ny' } });
@@ -42,7 +42,7 @@ describe('a JSON line', () => {
     expect(JSON.parse(line([each], [text]))).toEqual({ [each.name]: text });
   });
 
-  test('has a number for infinity that readers understand, and bytes as hexadecimal', () => {
+  test('has a valid number for infinity, and bytes as hexadecimal', () => {
     expect(JSON.parse(line([column('a'), column('b')], [-Infinity, Uint8Array.of(0, 255)]))).toEqual({
       a: -Infinity,
       b: '00ff',
@@ -50,6 +50,6 @@ describe('a JSON line', () => {
   });
 });
 
-test('two columns of one name are refused, because an object can hold only one', () => {
+test('two columns of the same name are refused, because an object can hold only one', () => {
   expect(() => distinctColumns([column('id'), column('name'), column('id')])).toThrow('two columns are called "id"');
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { runCli } from '../support/cli.ts';
 import { mirroredFolder } from '../support/mirror.ts';
 
-describe('masks', () => {
+describe('--mask', () => {
   test.for([
     ['export', 'users'],
     ['export', 'users', '--meta', '--where', 'balance > 0', '--format', 'jsonl'],
@@ -11,10 +11,10 @@ describe('masks', () => {
     ['export', '--sql', 'SELECT upper(email) AS status, username || id AS id FROM users'],
     ['query', 'SELECT * FROM users', '--format', 'csv'],
     ['query', 'SELECT email AS id FROM users', '--format', 'csv'],
-    // The columns of such a statement are named by its first part alone.
+    // SQLite names the columns of a compound statement after its first part.
     ['query', 'SELECT status FROM users UNION ALL SELECT username FROM users', '--format', 'csv'],
     ['query', 'WITH known (status) AS (SELECT email FROM users) SELECT max(status) FROM known', '--format', 'csv'],
-  ])('leave out what is about people: %j', async (words) => {
+  ])('removes personal data: %j', async (words) => {
     const { sandbox, folder } = await mirroredFolder();
     const texts = sandbox.control
       .dump('users')
@@ -29,7 +29,7 @@ describe('masks', () => {
     expect(await said()).not.toEqual([]);
   });
 
-  test('leave numbers, days, states and what is sold as they are', async () => {
+  test('keeps numbers, days, states and products', async () => {
     const { folder } = await mirroredFolder();
     const sql =
       'SELECT id, balance, status, created_at, substr(created_at, 1, 7) AS month, count(*) OVER () AS n FROM users';

@@ -1,5 +1,5 @@
 // @module-tag full
-/** The mirror in PostgreSQL: whole, then what changed, and back again. */
+/** The mirror in PostgreSQL: everything, then only changes, and back. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { Client } from 'pg';
@@ -26,11 +26,11 @@ const includes = { users: ['orders', 'payments', 'address'], packages: ['orders'
 interface Mirrored {
   readonly sandbox: Sandbox;
   readonly file: string;
-  /** Another sync, an hour later, that reads everything. */
+  /** Another full sync, an hour later. */
   readonly next: () => Promise<unknown>;
 }
 
-/** A sandbox with a person in it, and a mirror of it with related records and history. */
+/** A sandbox with a person in it, and a mirror with related records and history. */
 async function mirrored(): Promise<Mirrored> {
   const sandbox = await startSandbox();
   const emails = placePerson(sandbox);
@@ -45,7 +45,7 @@ async function mirrored(): Promise<Mirrored> {
   return { sandbox, file, next };
 }
 
-/** Every row of every table that is published, as SQLite has it. */
+/** All rows of all published tables, as in SQLite. */
 function contentsOf(file: string): Record<string, unknown[]> {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
@@ -75,7 +75,7 @@ function changed(file: string, sql: string): void {
   mirror.close();
 }
 
-test('a mirror is published whole, then by what changed, and restored to the last cell', async () => {
+test('a mirror is published whole, then by changes, and restored exactly', async () => {
   const { sandbox, file, next } = await mirrored();
   const destination = destinationIn(await temporaryDatabase());
   expect(await publishTo(file, destination)).toMatchObject({ mode: 'whole', tables: { users: { written: 60 } } });
@@ -97,7 +97,7 @@ test('a mirror is published whole, then by what changed, and restored to the las
   await restoreTo(copy, destination);
   expect(contentsOf(copy)).toEqual(contentsOf(file));
 
-  // It goes on where the other one was: nothing is read again, and nothing published again.
+  // The restored mirror continues: almost nothing is read again, and nothing is published again.
   const { report } = await sync(sandbox, copy, { includes, mode: 'quick' });
   expect(report.status).toBe('complete');
   expect(report.requests).toBeLessThan(20);
@@ -106,7 +106,7 @@ test('a mirror is published whole, then by what changed, and restored to the las
   expect(again).toMatchObject({ mode: 'changes', tables: { users: { written: 0 }, emails: { written: 0 } } });
 });
 
-test('the runs of a restored mirror stand in their order: the newest is the newest', async () => {
+test('the runs of a restored mirror keep their order', async () => {
   const { file, next } = await mirrored();
   for (let run = 0; run < 4; run += 1) await next();
   const destination = destinationIn(await temporaryDatabase());
@@ -122,7 +122,7 @@ test('the runs of a restored mirror stand in their order: the newest is the newe
   expect(runsOf(copy)).toEqual(runsOf(file));
 });
 
-test('columns have types, comments say what they mean, and the reader may read them and nothing else', async () => {
+test('published columns have types and comments, and the reader can only read', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();
   await publishTo(file, destinationIn(database));
@@ -173,7 +173,7 @@ test('columns have types, comments say what they mean, and the reader may read t
   }
 });
 
-test('whatever a column cannot hold is kept beside it, and nothing stops the publication', async () => {
+test('a value that does not fit its column is kept in _raw, and does not stop the publication', async () => {
   const nul = 'with a \0 in it';
   const tried: Readonly<Record<string, Readonly<Record<string, string | bigint | number | null>>>> = {
     nul: { username: nul, avatar: nul, _extra: '{"note":"a\\u0000b"}' },
@@ -249,12 +249,12 @@ test('whatever a column cannot hold is kept beside it, and nothing stops the pub
   });
 });
 
-test('what the database refuses of a row is published as text, and the rows beside it as ever', async () => {
+test('a row that the database refuses is published as text, and other rows are not affected', async () => {
   const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(700)));
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
   await publishTo(file, destination);
-  // A rule of somebody else's, which stands for whatever was not foreseen.
+  // A stricter type, as an example of an unforeseen rule.
   await database.query(`ALTER TABLE mirror.users ALTER COLUMN balance TYPE numeric(12, 2)`);
   changed(
     file,
@@ -267,13 +267,13 @@ test('what the database refuses of a row is published as text, and the rows besi
   ]);
 });
 
-test('a connection that is cut anywhere leaves readers a state that there was, and the next publication goes on', async () => {
+test('a cut connection leaves readers a published state, and the next publication completes', async () => {
   const { sandbox, file, next } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
   const cutter = await openCutter(destination.address.port);
   const through = { ...destination, address: { ...destination.address, port: cutter.port } };
-  /** Publishes over connections that are cut ever later, until one lives long enough; gives what was to be seen after each. */
+  /** Publishes over connections that are cut later and later, until one completes; returns what readers saw. */
   const publishCut = async (step: number) => {
     const seen: string[] = [];
     const failures: unknown[] = [];
@@ -291,7 +291,7 @@ test('a connection that is cut anywhere leaves readers a state that there was, a
   const none = await stateNow();
   const onTheWay = await publishCut(11_000);
   const first = await stateNow();
-  // A commit whose answer was cut is one all the same.
+  // A commit may succeed even if its response was cut off.
   expect([...onTheWay].filter((each) => each !== none && each !== first)).toEqual([]);
   expect(await checkIn(file, destination)).toMatchObject({ equal: true });
   for (const id of [3, 4, 5, 6]) sandbox.control.update('users', id, { first_name: 'Another' });
@@ -304,7 +304,7 @@ test('a connection that is cut anywhere leaves readers a state that there was, a
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
 });
 
-test('a publication that is stopped half-way goes on with what changed meanwhile', async () => {
+test('a publication that was stopped half-way continues, with what changed meanwhile', async () => {
   const { sandbox, file, next } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -318,20 +318,20 @@ test('a publication that is stopped half-way goes on with what changed meanwhile
   const loaded = await database.query('SELECT count(*) AS rows FROM mirror._next_users');
   expect(loaded.rows).toEqual([{ rows: '60' }]);
   expect(await visibleIn(database).catch(() => ({}))).toEqual({});
-  // Rows that were loaded change and go; a name is included that was not before.
+  // Loaded rows are changed and deleted, and a further include is added.
   sandbox.control.update('users', 3, { first_name: 'Another' });
   sandbox.control.remove('users', 9);
   sandbox.control.advanceClock(hourMs);
   await sync(sandbox, file, { includes: { ...includes, users: [...includes.users, 'devices'] }, mode: 'full' });
   const end = await publishTo(file, destination);
-  // The users of before were not written again.
+  // Users that were loaded are not written again.
   expect(end.tables['users']?.written).toBeLessThan(30);
   expect(stoppedAt).toBeGreaterThan(60);
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
   await next();
 });
 
-test('a publication that is stopped while it connects ends, and the next one finds nobody there', async () => {
+test('a publication that is stopped while it connects does not block the next one', async () => {
   const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(10)));
   const destination = destinationIn(await temporaryDatabase());
   const stopping = new AbortController();
@@ -341,7 +341,7 @@ test('a publication that is stopped while it connects ends, and the next one fin
   expect(await publishTo(file, destination)).toMatchObject({ tables: { users: { written: 10 } } });
 });
 
-test('a mirror that turns out to be damaged half-way ends the publication, and readers see the state of before', async () => {
+test('a publication ends if the mirror is damaged, and readers still see the old state', async () => {
   const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(5_000)));
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -364,7 +364,7 @@ test('a mirror that turns out to be damaged half-way ends the publication, and r
   expect(rows).toEqual([]);
 });
 
-test('what is published is one state, whatever a sync writes meanwhile', async () => {
+test('a publication shows a single state, whatever a sync writes meanwhile', async () => {
   const file = mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(300)));
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -390,7 +390,7 @@ test('what is published is one state, whatever a sync writes meanwhile', async (
   expect(await found()).toEqual({ users: '299', later: '299', coupons: '1' });
 });
 
-test('a person who is forgotten is gone from the published tables and their history with the next publication', async () => {
+test('a forgotten person disappears from all published tables and their history with the next publication', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -418,7 +418,7 @@ test('a person who is forgotten is gone from the published tables and their hist
   expect(await checkIn(file, destination)).toMatchObject({ equal: true, waiting: 0 });
 });
 
-test('what the mirror no longer keeps goes there, too: versions, tombstones, and rows whose going nobody remembers', async () => {
+test('a publication also removes pruned versions, tombstones, and rows whose deletion is no longer recorded', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -426,7 +426,7 @@ test('what the mirror no longer keeps goes there, too: versions, tombstones, and
   const count = async (table: string) =>
     (await database.query(`SELECT count(*)::int AS rows FROM mirror.${table}`)).rows[0] as unknown;
   expect(await count('users_history')).toEqual({ rows: 1 });
-  // As pruning does.
+  // Like pruning.
   changed(
     file,
     `UPDATE mirror_history SET begins_at = '2030-01-01T00:00:00.000000Z';
@@ -435,7 +435,7 @@ test('what the mirror no longer keeps goes there, too: versions, tombstones, and
   expect(await publishTo(file, destination)).toMatchObject({ mode: 'changes' });
   expect(await count('users_history')).toEqual({ rows: 0 });
   expect(await checkIn(file, destination)).toMatchObject({ equal: true });
-  // A mirror that lay idle for longer than tombstones are kept.
+  // A mirror that was idle for longer than tombstones are kept.
   changed(
     file,
     `DELETE FROM users WHERE id = 5;
@@ -448,12 +448,12 @@ test('what the mirror no longer keeps goes there, too: versions, tombstones, and
   expect(await checkIn(file, destination)).toMatchObject({ equal: true });
 });
 
-test('columns that are missing are added and others kept, with whatever stands on them', async () => {
+test('missing columns are added, and others are kept with the views on them', async () => {
   const { sandbox, file, next } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
   await publishTo(file, destination);
-  // As an older program, which did not know the language, and analysts have left it.
+  // The state after an older program without the column language, and after changes by analysts.
   await database.query(`
     ALTER TABLE mirror.users DROP COLUMN language;
     ALTER TABLE mirror.users ADD COLUMN segment text DEFAULT 'ours';
@@ -475,7 +475,7 @@ test('columns that are missing are added and others kept, with whatever stands o
   expect(warnings).toEqual([]);
 });
 
-test('a check names the rows that others changed, and --full puts them right', async () => {
+test('--check names rows that others changed, and --full repairs them', async () => {
   const { file } = await mirrored();
   const database = await temporaryDatabase();
   const destination = destinationIn(database);
@@ -497,14 +497,14 @@ test('a check names the rows that others changed, and --full puts them right', a
     ['coupons', [], ['99999'], []],
     ['user_orders', [], [], [expect.stringMatching(/^7 /)]],
   ]);
-  // What changed alone does not touch them.
+  // Publishing changes does not touch these rows.
   await publishTo(file, destination);
   expect((await checkIn(file, destination)).equal).toBe(false);
   await publishTo(file, destination, { whole: true });
   expect(await checkIn(file, destination)).toMatchObject({ equal: true });
 });
 
-test('a mirror that was built anew, or put back, takes the place of the published one without a gap', async () => {
+test('a rebuilt mirror replaces the published one, and a mirror of another server is refused', async () => {
   const { sandbox, file } = await mirrored();
   const destination = destinationIn(await temporaryDatabase());
   await publishTo(file, destination);
@@ -521,7 +521,7 @@ test('a mirror that was built anew, or put back, takes the place of the publishe
   );
 });
 
-test('views over all servers have the rows of each with its name, and only their own reader may read them', async () => {
+test('views over all servers have the rows of each with its name, and only their own reader can read them', async () => {
   const database = await temporaryDatabase();
   const servers = `${database.name}_all`;
   const file = (count: number) => mirrorFile((mirror) => insertRows(mirror, 'users', madeUpUsers(count)));
@@ -541,7 +541,7 @@ test('views over all servers have the rows of each with its name, and only their
     { server: 'east', users: 5 },
     { server: 'west', users: 3 },
   ]);
-  // A column that one of them has alone is in no view.
+  // A column that only one server has is not in the views.
   await database.query('ALTER TABLE west.users ADD COLUMN segment text');
   changed(east, 'DELETE FROM users WHERE id = 1');
   await publishTo(east, to('east'));

@@ -15,7 +15,7 @@ async function plan(sql: string, format: PlanFormat = 'text'): Promise<string> {
 }
 
 describe('the plan of a query', () => {
-  test('says which table is read whole, and what is found by an index', async () => {
+  test('says which table is read completely, and which by an index', async () => {
     const sql =
       "SELECT users.id FROM coupons JOIN users ON users.id = coupons.notes WHERE discount_type = 'x' ORDER BY expires_at";
     expect(await plan(sql)).toBe(`├─ SCAN coupons (reads every row)
@@ -26,19 +26,19 @@ Reads every row of: coupons.
 `);
   });
 
-  test('says that none is, where none is', async () => {
+  test('says if no table is read completely', async () => {
     expect(await plan('SELECT * FROM users WHERE id = 1')).toContain('No table is read whole.');
     expect(await plan('SELECT 1')).toContain('No table is read whole.');
   });
 
-  test('shows what belongs to what, and does not call a part of the query a table', async () => {
+  test('shows nested steps, and does not count parts of the query as tables', async () => {
     const text = await plan('WITH p AS MATERIALIZED (SELECT * FROM packages) SELECT * FROM p AS a, p AS b');
     expect(text).toMatch(/^├─ MATERIALIZE p\n│ {2}└─ SCAN packages \(reads every row\)\n/);
     const recursive = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n LIMIT 3';
     expect(await plan(recursive)).toContain('No table is read whole.');
   });
 
-  test('is one JSON document where that is requested, with the words of SQLite', async () => {
+  test("is one JSON document if requested, with SQLite's own words", async () => {
     expect(JSON.parse(await plan('EXPLAIN QUERY PLAN SELECT * FROM coupons', 'json')) as QueryPlan).toEqual({
       steps: [{ detail: 'SCAN coupons', note: 'reads every row', steps: [] }],
       read_whole: ['coupons'],
@@ -50,11 +50,11 @@ Reads every row of: coupons.
     ['SELECT 1; SELECT 2', 'more than one statement'],
     ['SELECT usrname FROM users', 'no such column: usrname'],
     ['', 'there is no SQL to run'],
-  ])('of %j is refused', async (sql, message) => {
+  ])('is refused for %j', async (sql, message) => {
     await expect(plan(sql)).rejects.toThrow(message);
   });
 
-  test('runs nothing: even one that never ends has a plan', async () => {
+  test('runs nothing, so that even an endless query has a plan', async () => {
     const endless = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT count(*) FROM n';
     expect(await plan(endless)).toContain('RECURSIVE STEP');
   });

@@ -13,9 +13,9 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { soonMs } from '../support/part.ts';
 
 const n = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)';
-/** Never gives a row, and never ends. */
+/** Never yields a row, and never ends. */
 const silent = `${n} SELECT count(*) FROM n`;
-/** Reads the mirror's own rows for ever, before it gives the first. */
+/** Reads rows of the mirror forever, before it yields the first. */
 const reading = `${n} SELECT count(*) FROM n, users`;
 
 function startReading(): ReadingProcess {
@@ -40,14 +40,14 @@ function query(sql: string): ReadingJob {
   return { kind: 'query', request: { sql, format: 'csv' } };
 }
 
-describe('the process that reads', () => {
-  test('gives the result whole, however long it is', { tags: 'full' }, async () => {
+describe('the reading process', () => {
+  test('returns the whole result, however long', { tags: 'full' }, async () => {
     const text = await textOf(users(1), query(`${n} SELECT x FROM n LIMIT 200000`));
     expect(text.split('\n').length).toBe(200_002);
     expect(text.endsWith('\n200000\n')).toBe(true);
   });
 
-  test('writes exports, counts their rows and passes on their warnings', { tags: 'full' }, async () => {
+  test('writes exports, counts their rows and passes warnings on', { tags: 'full' }, async () => {
     const file = mirrorFile((database) => {
       insertRows(database, 'users', madeUpUsers(3));
       database.exec("INSERT INTO mirror_history VALUES ('users', '2020-01-01T00:00:00.000000Z')");
@@ -72,7 +72,7 @@ describe('the process that reads', () => {
     });
   });
 
-  test('says what is wrong with the SQL as if it ran here', async () => {
+  test('reports an SQL error as if it ran in this process', async () => {
     await expect(textOf(users(1), query('SELECT usrname FROM users'))).rejects.toMatchObject({
       message: 'SQLite refused the SQL: no such column: usrname',
       advice: 'Did you mean "username"?',
@@ -80,10 +80,10 @@ describe('the process that reads', () => {
     });
   });
 
-  test('is stopped in the midst of a statement', async () => {
+  test('can be stopped within a statement', async () => {
     const stop = new AbortController();
     const chunks = startReading().chunks(users(1), query(silent), { signal: stop.signal });
-    // The header comes before the statement is begun.
+    // The header comes before the statement starts.
     await chunks.next();
     const next = chunks.next();
     const stopped = performance.now();
@@ -92,7 +92,7 @@ describe('the process that reads', () => {
     expect(performance.now() - stopped).toBeLessThan(soonMs);
   });
 
-  test('is stopped where its time is up, and only then', async () => {
+  test('is stopped by its timeout, but not earlier', async () => {
     await expect(textOf(users(1), query(silent), { timeoutMs: 300 })).rejects.toMatchObject({
       message: expect.stringContaining('300ms'),
       advice: expect.stringContaining('--timeout'),
@@ -101,21 +101,21 @@ describe('the process that reads', () => {
     expect(await textOf(users(1), query('SELECT 1 AS a'), { timeoutMs: 60_000 })).toBe('a\n1\n');
   });
 
-  test('that is ended leaves the mirror as it was, to be written and checkpointed', async () => {
+  test('leaves the mirror intact when it is killed, so that it can be written and checkpointed', async () => {
     const file = users(500);
     const writer = openMirrorFile(file);
     onTestFinished(() => void writer.close());
     writer.exec("UPDATE users SET status = 'gone' WHERE id < 100");
     await expect(textOf(file, query(reading), { timeoutMs: 400 })).rejects.toMatchObject({ exitCode: 2 });
     writer.exec("UPDATE users SET status = 'back' WHERE id < 100");
-    // `busy` is 0 where no reader holds the log back any more.
+    // `busy` is 0 if no reader holds the log back any more.
     expect(writer.pragma('wal_checkpoint(TRUNCATE)')).toEqual([expect.objectContaining({ busy: 0, log: 0 })]);
     expect(writer.pragma('integrity_check', { simple: true })).toBe('ok');
     expect(writer.prepare("SELECT count(*) FROM users WHERE status = 'back'").pluck().get()).toBe(99);
   });
 
   test.skipIf(platform !== 'linux')(
-    'ends with the command that started it, even with kill -9 (Linux: /proc)',
+    'ends with the command that started it, even after kill -9 (Linux: /proc)',
     { tags: 'full' },
     async () => {
       const child = startCli(['query', silent, '--db', users(1)], { folder: temporaryFolder() });
@@ -142,7 +142,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Looks again until there is something; the test's own limit ends it. */
+/** Polls until there is a result; the timeout of the test ends it. */
 async function until<T>(look: () => T | undefined): Promise<T> {
   for (;;) {
     const found = look();

@@ -39,7 +39,7 @@ describe('a query', () => {
     expect(all(snapshotOf(threeUsers()), sql)).toEqual([[3n]]);
   });
 
-  test('may be explained', () => {
+  test('can be explained', () => {
     const snapshot = snapshotOf(threeUsers());
     expect(all(snapshot, 'EXPLAIN QUERY PLAN SELECT * FROM users').flat().join(' ')).toContain('SCAN users');
     expect(all(snapshot, 'EXPLAIN SELECT 1').length).toBeGreaterThan(0);
@@ -74,7 +74,7 @@ describe('a query', () => {
     ['SELECT 1 FROM', 'incomplete input'],
     ['SELECT nam FROM users', 'no such column: nam'],
     ['SELECT * FROM user', 'no such table: user'],
-  ])('that would do more, or cannot be, is refused and leaves the file as it was: %s', (sql, message) => {
+  ])('that writes or is invalid is refused, and the file stays unchanged: %s', (sql, message) => {
     const file = threeUsers();
     const before = readFileSync(file);
     const snapshot = snapshotOf(file);
@@ -85,7 +85,7 @@ describe('a query', () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test('that fails on the data says so in the words of SQLite', () => {
+  test("that fails on the data is reported with SQLite's message", () => {
     const snapshot = snapshotOf(threeUsers());
     expect(() => all(snapshot, 'SELECT json(username) FROM users')).toThrow(
       expect.objectContaining({ exitCode: 2, message: 'SQLite refused the SQL: malformed JSON' }),
@@ -96,19 +96,22 @@ describe('a query', () => {
     ['SELECT emial FROM users', 'Did you mean "email"?'],
     ['SELECT u.usrname FROM users AS u', 'Did you mean "username"?'],
     ['SELECT * FROM coupon', 'Did you mean "coupons" or "coupons_history"?'],
-  ])('with a slip in a name is reported with the nearest: %s', (sql, advice) => {
+  ])('with a typo in a name is refused with the nearest match: %s', (sql, advice) => {
     const snapshot = snapshotOf(threeUsers());
     expect(() => all(snapshot, sql)).toThrow(expect.objectContaining({ advice: expect.stringContaining(advice) }));
   });
 
-  test.each(['code', 'u.Code'])('with a column of other tables is told which have it: %s', (column) => {
-    const snapshot = snapshotOf(threeUsers());
-    expect(() => all(snapshot, `SELECT ${column} FROM users AS u`)).toThrow(
-      expect.objectContaining({ advice: 'Tables and views that have it: coupons.' }),
-    );
-  });
+  test.each(['code', 'u.Code'])(
+    'with a column of another table is refused, and the tables that have it are named: %s',
+    (column) => {
+      const snapshot = snapshotOf(threeUsers());
+      expect(() => all(snapshot, `SELECT ${column} FROM users AS u`)).toThrow(
+        expect.objectContaining({ advice: 'Tables and views that have it: coupons.' }),
+      );
+    },
+  );
 
-  test('gives whole numbers with all their digits, and says which column a value came from', () => {
+  test('returns integers with all digits, and the column that each value came from', () => {
     const file = mirrorFile((database) => insertRows(database, 'users', [{ id: 9223372036854775807n, balance: 0.1 }]));
     const result = snapshotOf(file).query('SELECT id AS number, balance, 1 FROM (SELECT * FROM users)');
     expect([...result.batches(() => 10)]).toEqual([[[9223372036854775807n, 0.1, 1n]]]);
@@ -130,7 +133,7 @@ describe('a condition or an order', () => {
     [{ where: "username = ');' OR id IN (2)" }, [2n]],
     [{ order: 'id DESC' }, [3n, 2n, 1n]],
     [{ where: 'id < 3', order: 'id % 2, id' }, [2n, 1n]],
-  ])('is put into the SQL as it is: %o', (part, ids) => {
+  ])('is used unchanged: %o', (part, ids) => {
     expect(select(snapshotOf(threeUsers()), part)).toEqual(ids);
   });
 
@@ -149,7 +152,7 @@ describe('a condition or an order', () => {
     [{ order: 'id UNION SELECT 1' }, 'ORDER BY clause should come after UNION'],
     [{ order: '-- none' }, '--order is empty'],
     [{ where: 'statsu = 1' }, 'no such column: statsu'],
-  ])('cannot become anything else: %o', (part, message) => {
+  ])('cannot add other SQL: %o', (part, message) => {
     const snapshot = snapshotOf(threeUsers());
     expect(() => select(snapshot, part)).toThrow(
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining(message) }),
@@ -158,7 +161,7 @@ describe('a condition or an order', () => {
 });
 
 describe('a snapshot', () => {
-  test('stays as it was when the mirror is written to', () => {
+  test('does not change when the mirror is written to', () => {
     const file = threeUsers();
     const store = openStore(file);
     const snapshot = store.snapshot();
@@ -170,7 +173,7 @@ describe('a snapshot', () => {
     expect(all(snapshotOf(file), 'SELECT count(*) FROM users')).toEqual([[0n]]);
   });
 
-  test('lists tables and views with their columns, and which can be read by ranges', () => {
+  test('lists tables and views with columns, and which can be read by ranges', () => {
     const file = mirrorFile((database) => database.exec('CREATE VIEW named AS SELECT username FROM users'));
     const relations = snapshotOf(file).relations();
     expect(relations.find(({ name }) => name === 'users')).toMatchObject({ kind: 'table', rangeColumn: 'id' });
@@ -186,7 +189,7 @@ describe('a snapshot', () => {
     expect(relations.some(({ name }) => name.startsWith('sqlite_'))).toBe(false);
   });
 
-  test('splits a table into ranges that cover every possible id once', () => {
+  test('splits a table into ranges that cover each possible id once', () => {
     const ids = [-5n, 1n, 2n, 1000n, 2n ** 40n, 2n ** 63n - 1n];
     const snapshot = snapshotOf(
       mirrorFile((database) =>
@@ -208,8 +211,8 @@ describe('a snapshot', () => {
   });
 });
 
-describe('a file that is no mirror is refused and left as it is', () => {
-  test('because it is not there, and is not made', () => {
+describe('a file that is not a mirror is refused and left unchanged', () => {
+  test('if it does not exist, and is not created', () => {
     const file = join(temporaryFolder(), 'mirror.db');
     expect(() => openReadingStore(file)).toThrow(
       expect.objectContaining({
@@ -221,7 +224,7 @@ describe('a file that is no mirror is refused and left as it is', () => {
     expect(() => readFileSync(file)).toThrow('ENOENT');
   });
 
-  test('because it is text', () => {
+  test('if it is text', () => {
     const file = join(temporaryFolder(), 'mirror.db');
     writeFileSync(file, 'id,name\n'.repeat(500));
     expect(() => openReadingStore(file)).toThrow(
@@ -230,7 +233,7 @@ describe('a file that is no mirror is refused and left as it is', () => {
     expect(readFileSync(file, 'utf8')).toBe('id,name\n'.repeat(500));
   });
 
-  test('because a newer program made it', () => {
+  test('if a newer program made it', () => {
     const file = mirrorFile((database) => database.pragma('user_version = 999'));
     expect(() => openReadingStore(file)).toThrow(
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining('has version 999') }),

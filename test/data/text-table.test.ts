@@ -12,7 +12,7 @@ function table(names: readonly string[], rows: Iterable<readonly Cell[]>, room?:
   ];
 }
 
-test('a table has numbers and their heading to the right, text to the left, and nothing for null', () => {
+test('a table aligns numbers to the right and text to the left, and leaves null empty', () => {
   expect(
     table(
       ['id', 'name', 'balance'],
@@ -25,11 +25,11 @@ test('a table has numbers and their heading to the right, text to the left, and 
   ).toEqual(['  id  name  balance', '----  ----  -------', '   1  Anna     12.5', '1000', '   2  Bo         -3']);
 });
 
-test('a column with text among its numbers is text', () => {
+test('a column with text and numbers is text', () => {
   expect(table(['x'], [[1n], ['12,50']])).toEqual(['x', '-----', '1', '12,50']);
 });
 
-test('without a terminal to fit in, every value is whole, and one line stays one', () => {
+test('a table without a terminal cuts no value, and keeps each row on one line', () => {
   const lines = table(
     ['text', 'n'],
     [
@@ -41,11 +41,11 @@ test('without a terminal to fit in, every value is whole, and one line stays one
   expect(lines[3]?.trimEnd()).toBe(`${'two lines and a tab'.padEnd(100)}  2`);
 });
 
-test('data cannot command the terminal', () => {
+test('a table cannot be used to send control sequences to the terminal', () => {
   expect(table(['x\u001B[2J'], [['\u001B[31mred\u0007\u202Eabc']])).toEqual(['x[2J', '----------', '[31mredabc']);
 });
 
-test('wide and combined characters keep the columns straight', () => {
+test('a table with wide and combining characters has straight columns', () => {
   const lines = table(
     ['name', 'n'],
     [
@@ -59,7 +59,7 @@ test('wide and combined characters keep the columns straight', () => {
   expect(table(['x'], [['李'.repeat(30)]], 40)[2]).toBe(`${'李'.repeat(19)}…`);
 });
 
-test('in a terminal, rows after the first two hundred are cut to the widths that those have; elsewhere they are whole', () => {
+test('a table in a terminal cuts later rows to the widths of the first two hundred, and elsewhere cuts nothing', () => {
   function* many() {
     for (let index = 0; index < 200; index += 1) yield ['eleven long', null];
     yield ['eleven longer', 'a column that was empty'];
@@ -68,24 +68,24 @@ test('in a terminal, rows after the first two hundred are cut to the widths that
   expect(table(['x', 'y'], many()).at(-1)).toBe('eleven longer  a column that was empty');
 });
 
-test('no rows give a heading', () => {
+test('a table without rows has a header', () => {
   expect(table(['id', 'name'], [])).toEqual(['id  name', '--  ----']);
 });
 
-test('in a terminal the widest text gives way first, and text that has room is whole', () => {
+test('a table in a terminal cuts the widest text first, and nothing if it fits', () => {
   const row = ['short', 'x'.repeat(100), 'y'.repeat(50), 12_345_678n];
   const lines = table(['a', 'b', 'c', 'n'], [row], 60);
   expect(lines[2]).toBe(`short  ${'x'.repeat(19)}…  ${'y'.repeat(20)}…  12345678`);
   expect(table(['a', 'b', 'c', 'n'], [row], 200)[2]).toContain('x'.repeat(100));
 });
 
-test('where many columns share a terminal, a line is longer than it before a cell is too short to read', () => {
+test('a table with many columns exceeds the terminal rather than cutting cells too short to read', () => {
   const names = Array.from({ length: 10 }, (_, index) => `c${index}`);
   const lines = table(names, [names.map(() => 'x'.repeat(30))], 60);
   expect(lines[2]).toBe(names.map(() => `${'x'.repeat(9)}…`).join('  '));
 });
 
-test('in a terminal the name of a run or batch, a time and an amount are never cut: text gives way, or the line is longer', () => {
+test('a table in a terminal never cuts runs, batches, times and amounts: it cuts text, or exceeds the terminal', () => {
   const time = '2026-11-23T07:33:57.014000Z';
   const row = [time, '20261123T073356-8dc62a42', '20261123-073330-2ti2', '1234567.50', '2026-11-23', 'text '.repeat(9)];
   const names = ['time', 'run', 'batch', 'amount', 'day', 'text'];
@@ -97,12 +97,12 @@ test('in a terminal the name of a run or batch, a time and an amount are never c
     yield [time, 'x'];
   }
   expect(table(['time', 'x'], late(), 60).at(-1)).toBe(`${time}  x`);
-  // Where another value of the column is text, so are all.
+  // In a column with other text, times may be cut.
   const mixed = [['2026-11-23'], ['x'.repeat(99)]];
   expect(table(['x'], mixed, 60)[3]).toBe(`${'x'.repeat(59)}…`);
 });
 
-test('a number that comes late is not cut, though the column is narrower', () => {
+test('a table does not cut a late number, even if its column is narrower', () => {
   function* many() {
     for (let index = 0; index < 200; index += 1) yield [1n];
     yield [123_456_789n];

@@ -6,7 +6,7 @@ afterEach(() => void vi.useRealTimers());
 
 const after = (ms: number) => () => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-test('time between the waits does not count', async () => {
+test('a time limit does not count the time between waits', async () => {
   const end = vi.fn();
   const limit = new TimeLimit(100, end);
   for (let round = 0; round < 3; round += 1) {
@@ -22,7 +22,7 @@ test('time between the waits does not count', async () => {
   expect({ ended: end.mock.calls.length, isUp: limit.isUp }).toEqual({ ended: 1, isUp: true });
 });
 
-test('a limit longer than a timer can be is not up at once', async () => {
+test('a time limit beyond the longest timer does not end at once', async () => {
   const limit = new TimeLimit(400 * 24 * 3_600_000, () => {});
   const wait = limit.during(after(1_000));
   await vi.advanceTimersByTimeAsync(1_000);

@@ -9,7 +9,7 @@ import {
   textOf,
 } from '../support/documents.ts';
 
-/** A file's words in one line: comment marks and line breaks are not part of what it says. */
+/** The words of a file in one line, without comment marks and line breaks. */
 function wordsOf(path: string): string {
   return textOf(path)
     .replaceAll(/\n\s*(?:\*|\/\/)?\s*/g, ' ')
@@ -45,8 +45,8 @@ function mentionsIn(source: string): Mention[] {
   ];
 }
 
-describe('the sections that the code refers to', () => {
-  // This file's own examples are no references.
+describe('sections that the code refers to', () => {
+  // The examples in this file are not references.
   const mentions = sources.filter((path) => !path.startsWith('test/docs/')).flatMap(mentionsIn);
 
   test('are found in the code', () => {
@@ -61,7 +61,7 @@ describe('the sections that the code refers to', () => {
     expect(missing).toEqual([]);
   });
 
-  test('stand in documents that exist', () => {
+  test('are in documents that exist', () => {
     const named = sources.flatMap((path) => textOf(path).match(/\bdocs\/[\w-]+\.md\b/g) ?? []);
     expect([...new Set(named)].filter((name) => !documentNames.includes(name))).toEqual([]);
   });
@@ -73,7 +73,7 @@ describe('the musts', () => {
     .slice(1)
     .map((item) => item.replaceAll(/\s+/g, ' '));
 
-  test('are many', () => {
+  test('are found', () => {
     expect(items.length).toBeGreaterThan(10);
   });
 
@@ -89,17 +89,17 @@ describe('each threat of SECURITY.md', () => {
     .split('\n')
     .filter((line) => line.startsWith('| ') && !/^\| (?:threat|---)/.test(line));
 
-  test('stands in a table', () => {
+  test('is found in the table', () => {
     expect(rows.length).toBeGreaterThan(15);
   });
 
-  test.each(rows)('has its test: %s', (row) => {
+  test.each(rows)('names its test: %s', (row) => {
     const { named, missing } = testsNamedIn(row);
     expect(named).toBeGreaterThan(0);
     expect(missing).toEqual([]);
   });
 });
 
-test('the glossary fits on one page: twenty entries at most', () => {
+test('the glossary has at most twenty entries', () => {
   expect(tableRows(sectionOf('docs/architecture.md', 'Words')).length).toBeLessThanOrEqual(20);
 });

@@ -8,10 +8,10 @@ import { startSandbox } from '../support/sandbox.ts';
 import { makeClone, runShell, type ShellCommand, shellCommands } from '../support/shell-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** The port that the documents use for a sandbox; here another may stand at it. */
+/** The port that the documents use for a sandbox. The tests use a free one. */
 const shownPort = '8123';
 
-/** Tools that a reader may have and a clone does not bring, and how each is looked for: a command of a missing one is not run. */
+/** Tools that a reader may have, and how to check for each. Commands of missing tools are skipped. */
 const tools = { sqlite3: ['--version'], curl: ['--version'], python3: ['-c', 'import pandas'] };
 const missingTools = Object.entries(tools).flatMap(([tool, args]) =>
   spawnSync(tool, args).status === 0 ? [] : [tool],
@@ -23,13 +23,13 @@ function isRunnable({ text }: ShellCommand): boolean {
 
 const documents = documentNames.filter((name) => shellCommands(name).length > 0);
 
-describe('the commands shown in', () => {
-  test.each(documents)('%s work, one after the other', { timeout: 300_000, tags: 'full' }, async (document) => {
+describe('the commands in', () => {
+  test.each(documents)('%s work one after the other', { timeout: 300_000, tags: 'full' }, async (document) => {
     const port = String(await freePort());
     const commands = shellCommands(document)
       .filter(isRunnable)
       .map((each) => ({ ...each, text: each.text.replaceAll(shownPort, port) }));
-    // README starts a server of its own; what else is shown is for readers who have one.
+    // README starts its own server; other documents assume one.
     const sandbox =
       document === 'README.md' ? undefined : await startSandbox({ users: 200, now: () => systemClock.now() });
     const server =
@@ -45,7 +45,7 @@ describe('the commands shown in', () => {
           };
     const folder = temporaryFolder();
     const { ran, output } = await runShell(commands, folder, { ...makeClone(folder), ...server, ...publishing });
-    // What was printed stands in the failure.
+    // A failure shows the output.
     expect({ ran, output }).toEqual({ ran: commands.map(({ place }) => place), output: expect.any(String) });
   });
 

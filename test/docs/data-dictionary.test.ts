@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { dictionaryMarkdown, inventory } from '../../src/data/inventory.ts';
 import { projectFolder, textOf } from '../support/documents.ts';
 
-test('docs/data-dictionary.md is what `schema --format markdown` prints (UPDATE_DOCS=1 writes it anew)', () => {
+test('docs/data-dictionary.md is the output of `schema --format markdown` (UPDATE_DOCS=1 writes it again)', () => {
   const text = dictionaryMarkdown(inventory(undefined));
   const path = 'docs/data-dictionary.md';
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(join(projectFolder, path), text);

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { codeSpansOf, documentNames, filesUnder, headingsOf, projectFolder, proseOf } from '../support/documents.ts';
 
-/** How a heading is named in a link. */
+/** The anchor of a heading in a link. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -12,11 +12,11 @@ function anchorOf(heading: string): string {
 }
 
 const folders = ['src', 'test', 'docs', 'config', 'bench', '.ci'];
-/** Made by those who use it, and not in a clone. */
+/** Made by users, and not part of a clone. */
 const made = ['config/admin-mirror.yaml', 'config/reports'];
 const known = new Set([...folders.flatMap(filesUnder), ...made]);
 
-/** `src/mirror/`, `test/docs/links.test.ts`: names of files and folders that are kept in version control. */
+/** `src/mirror/`, `test/docs/links.test.ts`: names of tracked files and folders. */
 function namesIn(path: string): string[] {
   const pattern = /^(?:src|test|docs|config|bench|\.ci)\/[\w./-]*$/;
   return codeSpansOf(path).filter((text) => pattern.test(text));
@@ -43,7 +43,7 @@ describe.each(documentNames)('%s', (name) => {
   });
 });
 
-test('each claim of the README leads to what shows it, and each of these is a claim of the README', () => {
+test('each claim of the README links to its proof, and docs/proof.md has no other claims', () => {
   const linked = [...proseOf('README.md').matchAll(/\]\(docs\/proof\.md#([^)\s]+)\)/g)].map(([, anchor]) => anchor);
   const text = readFileSync(join(projectFolder, 'docs/proof.md'), 'utf8');
   const section = text.slice(text.indexOf('## The claims of the README'), text.indexOf('\n## The money'));

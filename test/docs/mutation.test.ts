@@ -1,4 +1,4 @@
-/** docs/proof.md has the figures of mutation testing, and what is left has its reason. */
+/** Checks that docs/proof.md has the figures of mutation testing, and that each surviving change has a reason. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ const figures = tableRows(sectionOf('docs/proof.md', 'Mutation')).map(([file = '
   counts: counts.map((count) => Number(count.replaceAll(',', ''))),
 }));
 
-test('the table has every file that decides, and as many changes left as have a reason', () => {
+test('the mutation table has every file, with as many changes left as have a reason', () => {
   expect(figures.slice(0, -1)).toEqual(
     Object.keys(rooms).map((file) => {
       const count = left.filter((each) => each.file === file && each.why !== '').length;
@@ -26,7 +26,7 @@ test('the table has every file that decides, and as many changes left as have a 
   expect(figures.at(-1)?.counts).toEqual(sums);
 });
 
-test('every file that decides, and every test that must notice, is there', () => {
+test('every file of the mutation rooms exists', () => {
   const named = Object.entries(rooms).flat(2);
   expect(named.filter((name) => !existsSync(join(projectFolder, name)))).toEqual([]);
 });

@@ -9,13 +9,13 @@ const textsOf = (pattern: string) =>
     (file) => [file, readFileSync(join(projectFolder, 'test', file), 'utf8')] as const,
   );
 
-test('what a test has more in full stands in its own file, where the second step of .ci/run looks for it', () => {
+test('only test files say what the full part adds, because .ci/run looks for it there', () => {
   const helpers = textsOf('**/*.ts').filter(
     ([file]) => !/\.test\.ts$|^vitest\.config\.ts$|^support\/part\.ts$/.test(file),
   );
   expect(helpers.length).toBeGreaterThan(50);
   expect(helpers.filter(([, text]) => /\/part\.ts'/.test(text)).map(([file]) => file)).toEqual([
-    // It only looks which part runs.
+    // It only checks which part runs.
     'support/count-reporter.ts',
   ]);
 });
@@ -25,6 +25,6 @@ test.each([
   ["test('all', { tags: ['full'] }, () => {", true],
   ['// @module-tag full', true],
   ["import { temporaryFolder } from '../support/temporary-folder.ts';\ntest('one', () => {", false],
-])('%j in a file of tests: more in full, %s', (text, more) => {
+])('%j in a test file means more in the full part: %s', (text, more) => {
   expect(hasMoreInFull(text)).toBe(more);
 });

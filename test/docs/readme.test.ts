@@ -33,7 +33,7 @@ async function program(): Promise<Command> {
   );
 }
 
-/** The spans of code in the first cells of a table, `sync [resource…]` as `sync`. */
+/** The code spans in the first cells of a table; `sync [resource…]` counts as `sync`. */
 function firstCells(section: string): string[] {
   return tableRows(section).flatMap(([cell = '']) =>
     [...cell.matchAll(/`([^`]+)`/g)].map(([, text = '']) => text.split(' ')[0] ?? ''),
@@ -41,7 +41,7 @@ function firstCells(section: string): string[] {
 }
 
 describe('README.md', () => {
-  test('can be read in one go', () => {
+  test('has at most 200 lines', () => {
     expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(200);
   });
 
@@ -50,7 +50,7 @@ describe('README.md', () => {
     expect(documentNames.filter((name) => name !== 'README.md' && !links.includes(name))).toEqual([]);
   });
 
-  test('shows a picture that the program has drawn, by the statement in its text (UPDATE_DOCS=1 draws it anew)', async () => {
+  test('shows the picture that its own command draws (UPDATE_DOCS=1 draws it again)', async () => {
     const [, sql = ''] = /query "([^"]+)" --chart users-by-month\.svg/.exec(textOf('README.md')) ?? [];
     const folder = temporaryFolder();
     const sandbox = await startSandbox({ users: 2_000, packages: 0, emails: 0, coupons: 0 });
@@ -66,7 +66,7 @@ describe('README.md', () => {
 });
 
 describe('docs/development.md', () => {
-  test('has a map with exactly what lies in src/', () => {
+  test('has a map of exactly what is in src/', () => {
     const lying = readdirSync(join(projectFolder, 'src'), { withFileTypes: true })
       .filter(({ name }) => name !== 'tsconfig.json')
       .map((each) => (each.isDirectory() ? `${each.name}/` : each.name));
@@ -81,7 +81,7 @@ describe('docs/analysts.md', () => {
   });
 });
 
-// docs/commands.md is printed help and nothing else.
+// docs/commands.md contains only printed help.
 describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s', (name) => {
   test('names only flags, commands and scripts that exist', async () => {
     const known = everyCommand(await program());
@@ -104,7 +104,7 @@ describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s',
     expect(wrong).toEqual([]);
   });
 
-  test('has blocks of settings that are accepted', () => {
+  test('has valid blocks of settings', () => {
     for (const { lines } of blocksOf(name).filter((block) => block.language === 'yaml')) {
       const folder = temporaryFolder();
       mkdirSync(join(folder, 'config'));
@@ -113,7 +113,7 @@ describe.each(documentNames.filter((name) => name !== 'docs/commands.md'))('%s',
     }
   });
 
-  test('has few blocks that are not run', () => {
+  test('has few blocks that are not checked', () => {
     const blocks = blocksOf(name);
     expect(blocks.filter(({ language }) => !['sh', 'text', 'yaml'].includes(language))).toEqual([]);
     expect(blocks.filter(({ language }) => language === 'text').length).toBeLessThanOrEqual(3);

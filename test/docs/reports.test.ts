@@ -18,7 +18,7 @@ function rowOf({ name, title, parameters, needs }: Report): string {
 }
 
 describe('docs/reports.md', () => {
-  test('lists the shipped reports as their headers have them (UPDATE_DOCS=1 writes them anew)', () => {
+  test('lists the shipped reports like their headers (UPDATE_DOCS=1 writes them again)', () => {
     const shown = () => /^\|[^]*?(?=^(?!\|))/m.exec(sectionOf(document, 'The reports'))?.[0] ?? '';
     const head = '| report | what it tells | parameters | reads |\n| --- | --- | --- | --- |\n';
     const wanted = head + reports.map(rowOf).join('');
@@ -28,7 +28,7 @@ describe('docs/reports.md', () => {
     expect(shown()).toBe(wanted);
   });
 
-  test("shows a report of one's own that can be run as it stands", () => {
+  test('shows a custom report that runs unchanged', () => {
     const folder = temporaryFolder();
     const [block] = blocksOf(document).filter(({ language }) => language === 'text');
     writeFileSync(join(folder, 'users-by-language.sql'), block?.lines.join('\n') ?? '');
@@ -47,7 +47,7 @@ describe('docs/reports.md', () => {
     blank.release();
   });
 
-  test('names every type that a parameter and a column can have', () => {
+  test('names every type of a parameter and a column', () => {
     const rows = tableRows(sectionOf(document, 'Your own'));
     const typesOf = (key: string) => {
       const words = rows.find(([cell]) => cell === `\`${key}\``)?.[1] ?? '';

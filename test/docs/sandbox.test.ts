@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { startSandbox } from '../support/sandbox.ts';
 import { sandboxDocument } from '../support/sandbox-document.ts';
 
-test('docs/sandbox.md shows the switches as they are (vitest -u writes it anew)', async () => {
+test('docs/sandbox.md shows the current switches (vitest -u writes it again)', async () => {
   await expect(sandboxDocument()).toMatchFileSnapshot('../../docs/sandbox.md');
 });
 

@@ -31,6 +31,12 @@ test.each([
   ],
   ['Then see with `admin-mirror query --explain` which', 'Then see with “Show its plan” on the page SQL which'],
   ['Do that. `admin-mirror schema` shows tables.', 'Do that. The page SQL shows tables.'],
+  ['The newest is b; `admin-mirror bulk status` lists all.', 'The newest is b; the page Batches lists all.'],
+  ['`admin-mirror bulk status` names that row.', 'The page Batches names that row.'],
+  [
+    'it was sent. Take it out, or send it again with --again --reason "…"',
+    'it was sent. Take it out, or say why it is sent again, under "More" beside the sheet',
+  ],
 ])('on a page of the console, %j reads %j', (said, shown) => {
   expect(inBrowser(said)).toBe(shown);
 });

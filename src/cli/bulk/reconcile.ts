@@ -186,7 +186,7 @@ function incompleteAdvice(adopted: Adopted | null) {
 
 function* adoptedLines({ batch, rows, recorded }: Adopted): Iterable<string> {
   if (batch !== null) yield `adopted   ${counted(rows, 'row')} that this journal did not know, as batch ${batch}`;
-  if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal as applied without it`;
+  if (recorded > 0) yield `recorded  ${counted(recorded, 'row')} of this journal that were applied without it`;
 }
 
 const columns = namedColumns(

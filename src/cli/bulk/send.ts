@@ -57,7 +57,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
     .command('apply')
     .description('Send a planned batch, after you type its net total or give the hash of the plan.')
     .argument('<batch>', batchHelp)
-    .option('--approve <hash>', 'the hash of the plan, for a script that nobody can answer')
+    .option('--approve <hash>', 'the hash of the plan, for scripts: instead of typing the total')
     .action(async (batch: string, flags: SendFlags) => apply(await openJob(context, batch, flags)));
   addAgainFlags(addSendFlags(applying));
 

@@ -1,4 +1,4 @@
-/** Servers with a rate limit, in virtual time: what they answer, and how much of the limit was used and refused. */
+/** Servers with a rate limit, in virtual time, and how much of the limit was used and refused. */
 import { openGate } from '../../../src/api/rate.ts';
 import { virtualTime } from './virtual-time.ts';
 
@@ -57,7 +57,7 @@ function counterOf({ limit, windowMs, window }: LimitedServer): (now: number) =>
   }
 }
 
-/** Sends so many requests through a gate, each tried until it is taken; gives shares of the limit and of the tries. */
+/** Sends requests through a gate, each until it is accepted, and returns the used and refused shares. */
 export async function spend(server: LimitedServer, requests: number) {
   const time = virtualTime();
   const { clock, sleep } = time;
@@ -87,7 +87,7 @@ export async function spend(server: LimitedServer, requests: number) {
   await time.run(Promise.all(Array.from({ length: requests }, request)));
   gate.close();
   const seconds = (clock.now() - started) / 1_000;
-  // The first window's worth costs no time.
+  // The first window is free.
   const possible = (seconds * server.limit * 1_000) / server.windowMs + server.limit;
   return {
     refusals: refused,

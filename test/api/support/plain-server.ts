@@ -1,4 +1,4 @@
-/** A server whose every answer the test decides, on a free port of this machine, closed when the test ends. */
+/** A server with responses that the test decides, on a free local port. It is closed when the test ends. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -17,11 +17,11 @@ export interface Received {
 
 export interface PlainServer {
   readonly url: string;
-  /** Every request so far, in the order in which they came. */
+  /** Every request so far, in order. */
   readonly received: Received[];
 }
 
-/** `answer` gets each request with its body, and how many came before it. */
+/** `answer` gets each request with its body, and the number of earlier requests. */
 export type Answerer = (request: Received, response: ServerResponse, before: number) => void;
 
 export async function startPlainServer(answer: Answerer): Promise<PlainServer> {
@@ -48,7 +48,7 @@ export function json(
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }
 
-/** The envelope around one page of records. */
+/** The envelope around a page of records. */
 export function envelopeOf(records: readonly unknown[], page = 1, lastPage = 1, total = records.length): object {
   return {
     status: true,
@@ -65,7 +65,7 @@ export function envelopeOf(records: readonly unknown[], page = 1, lastPage = 1, 
 
 export const testKey = 'test-key-0123456789';
 
-/** A client that waits for nothing and is closed after the test. */
+/** A client that waits for nothing. It is closed after the test. */
 export function clientOf(url: string, options: Partial<ClientOptions> = {}): Client {
   const client = openClient({
     baseUrl: url,

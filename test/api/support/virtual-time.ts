@@ -12,7 +12,7 @@ export interface VirtualTime {
   readonly sleep: Sleep;
   /**
    * Runs until the work is done, jumping from one timer to the next.
-   * @param settled waits for everything that can go on without time passing; a turn of the event loop if left out
+   * @param settled waits for everything that can happen without time passing; by default a turn of the event loop
    */
   run<T>(work: Promise<T>, settled?: () => Promise<void>): Promise<T>;
 }

@@ -6,7 +6,7 @@ function named(...names: string[]) {
   return names.map((name) => ({ name }));
 }
 
-describe('what is drawn of a result', () => {
+describe('the guessed chart', () => {
   test.each<[string, string[], Row[], object]>([
     [
       'months as a line',
@@ -34,14 +34,14 @@ describe('what is drawn of a result', () => {
       ],
       { kind: 'bar', y: ['n'] },
     ],
-  ])('is %s', (_, names, rows, expected) => {
+  ])('draws %s', (_, names, rows, expected) => {
     expect(guessChart(named(...names), rows)).toMatchObject(expected);
   });
 
   test.each<[string, string[], Row[], string]>([
     ['no numbers', ['a', 'b'], [['x', 'y']], 'no column of the result holds numbers'],
     ['one column', ['n'], [[1n]], 'the result has only one column'],
-  ])('is nothing where there are %s', (_, names, rows, message) => {
+  ])('is refused for %s', (_, names, rows, message) => {
     expect(() => guessChart(named(...names), rows)).toThrow(message);
   });
 });
@@ -49,7 +49,7 @@ describe('what is drawn of a result', () => {
 const request = { kind: 'line', x: 'day', y: ['n'], title: 'N' } as const;
 
 describe('a chart', () => {
-  test('has its points in the order of time, and a gap where a value is missing', () => {
+  test('has its points in order of time, and a gap for a missing value', () => {
     const rows: Row[] = [
       ['2026-03-02', 2n],
       ['2026-03-01', 1.5],
@@ -67,7 +67,7 @@ describe('a chart', () => {
     });
   });
 
-  test('has its bars in the order of the rows', () => {
+  test('has its bars in the order of rows', () => {
     const rows: Row[] = [
       ['b', 2n],
       [null, 1n],

@@ -12,7 +12,7 @@ interface Element {
   text: string;
 }
 
-/** Every element of the document; throws where it is not well-formed. */
+/** All elements of the document; throws if it is not well-formed. */
 function elementsOf(svg: string): Element[] {
   const found: Element[] = [];
   const scanner = new XmlScanner({
@@ -89,10 +89,10 @@ describe.each<[string, ChartKind, string[], Row[]]>([
       ['2026-01-01T13:30:00Z', 2n],
     ],
   ],
-])('the picture of %s', (_, kind, names, rows) => {
+])('the SVG chart of %s', (_, kind, names, rows) => {
   const svg = draw(kind, names, rows);
 
-  test('is well-formed, has its title and only numbers that are some', () => {
+  test('is well-formed, with a title and valid numbers', () => {
     const [root] = elementsOf(svg);
     expect(root).toMatchObject({ name: 'svg', attributes: { role: 'img' } });
     expect(textsOf(svg)[0]).toBe('Title');
@@ -109,11 +109,11 @@ describe.each<[string, ChartKind, string[], Row[]]>([
       return { text, y: attributes['y'], left, right: left + length };
     });
 
-  test('has no text that leaves the page', () => {
+  test('has no text outside the page', () => {
     expect(texts.filter(({ left, right }) => left < 0 || right > page)).toEqual([]);
   });
 
-  test('has no text that touches its neighbour', () => {
+  test('has no overlapping texts', () => {
     const touching = texts.flatMap((one, index) =>
       texts
         .slice(index + 1)
@@ -128,7 +128,7 @@ test('the same rows give the same bytes', () => {
   expect(draw('line', ['month', 'users'], months)).toBe(draw('line', ['month', 'users'], months));
 });
 
-test('a bar is as long as its value', () => {
+test('the length of a bar is proportional to its value', () => {
   const bars = elementsOf(
     draw(
       'bar',
@@ -158,7 +158,7 @@ test('a missing value is a gap in the line', () => {
   expect(path?.match(/M/g)).toHaveLength(2);
 });
 
-test('text of the data stays text', () => {
+test('text from the data is escaped', () => {
   const evil = `<script>alert("1")</script> & 'so' \u0000\uD800`;
   const svg = draw('bar', [`<b>${evil}`, 'n"'], [[evil, 1n]], evil);
   expect(elementsOf(svg).map(({ name }) => name)).not.toContain('script');

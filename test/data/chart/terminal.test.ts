@@ -17,7 +17,7 @@ function draw(kind: ChartKind, names: readonly string[], rows: readonly Row[], c
   return [...chartText(chart, { columns, rows: 24, style: color ? styleWord() : undefined })];
 }
 
-describe('a picture in the terminal', () => {
+describe('a chart in the terminal', () => {
   test('has bars as long as their values', () => {
     const rows: Row[] = [
       ['active', 20n],
@@ -34,7 +34,7 @@ describe('a picture in the terminal', () => {
     ]);
   });
 
-  test('has bars to both sides of zero, and a group for each place', () => {
+  test('has bars on both sides of zero, and a group per place', () => {
     const lines = draw(
       'bar',
       ['day', 'in', 'out'],
@@ -53,7 +53,7 @@ describe('a picture in the terminal', () => {
     ]);
   });
 
-  test('has a line from the first value to the last, with marks of time and value', () => {
+  test('has a line from the first to the last value, with time and value labels', () => {
     const rows = Array.from({ length: 12 }, (_, index): Row => [
       `2026-${String(index + 1).padStart(2, '0')}`,
       BigInt(index),
@@ -66,7 +66,7 @@ describe('a picture in the terminal', () => {
     expect(Math.max(...lines.map(width))).toBeLessThanOrEqual(60);
   });
 
-  test('has each series by its own scale, one under the other', () => {
+  test('has series below each other, each with its own scale', () => {
     const rows: Row[] = [
       ['2026-01', 1n, 1_000_000n],
       ['2026-02', 2n, 3_000_000n],
@@ -90,7 +90,7 @@ describe('a picture in the terminal', () => {
     }
   });
 
-  test('has colours only where they are wanted, and says the same without', () => {
+  test('has colours only if requested, and the same text without them', () => {
     const rows: Row[] = [
       ['a', 1n],
       ['b', 2n],
@@ -102,7 +102,7 @@ describe('a picture in the terminal', () => {
     expect(coloured.map((line) => stripVTControlCharacters(forTerminal(line)))).toEqual(plain);
   });
 
-  test('cannot be commanded by the data', () => {
+  test('cannot be used to send control sequences to the terminal', () => {
     const lines = draw('bar', ['l', 'n'], [['\u001B[2Jx\u0007', 1n]]);
     expect(lines).toEqual(['Title', expect.stringMatching(/^\[2Jx {2}1 {2}█+$/)]);
   });

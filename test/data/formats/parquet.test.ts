@@ -5,12 +5,12 @@ import { exportFile } from '../../support/export-file.ts';
 import { insertRows, madeUpUsers, mirrorFile, type StoredValue } from '../../support/mirror-file.ts';
 
 interface Read {
-  /** By name: the type that DuckDB takes the column for. */
+  /** The DuckDB type of each column, by name. */
   readonly types: Readonly<Record<string, string>>;
   readonly rows: readonly (readonly StoredValue[])[];
 }
 
-/** The value as the mirror holds it. */
+/** The value in the form of the mirror. */
 function stored(value: DuckDBValue): StoredValue {
   if (value instanceof DuckDBDecimalValue) {
     return value.toDouble();
@@ -26,7 +26,7 @@ function stored(value: DuckDBValue): StoredValue {
   return null;
 }
 
-/** What DuckDB reads in the file. */
+/** What DuckDB reads from the file. */
 async function readBack(path: string, sql = 'SELECT * FROM file'): Promise<Read> {
   const instance = await DuckDBInstance.create(':memory:');
   const connection = await instance.connect();
@@ -49,7 +49,7 @@ const withExtra = ['id', 'balance', '_extra'];
 const what = { relation: 'users', meta: false, columns: columns.split(', ') };
 
 describe('a Parquet file, read by DuckDB', () => {
-  test('holds what the table holds, value for value, in columns of its types', async () => {
+  test('has every value of the table, in typed columns', async () => {
     const mirror = awkwardUsers();
     const { path, rows, warnings } = await exportFile(mirror, { format: 'parquet' }, what);
     const read = await readBack(path);
@@ -66,7 +66,7 @@ describe('a Parquet file, read by DuckDB', () => {
     expect({ rows, warnings }).toEqual({ rows: 19, warnings: [] });
   });
 
-  test('sums money to the cent', async () => {
+  test('sums money exactly', async () => {
     const mirror = mirrorFile((database) =>
       insertRows(
         database,
@@ -85,7 +85,7 @@ describe('a Parquet file, read by DuckDB', () => {
     ['what has no end', Infinity, null],
     ['a zero with a sign', -0, 0],
     ['many digits before the point', 999_999_999_999.25, 999_999_999_999.25],
-  ])('has decimals of one kind, whatever the numbers are: %s', async (_, balance, read) => {
+  ])('has decimals of one type, whatever the number: %s', async (_, balance, read) => {
     const mirror = awkwardUsers((id) => (id === 3n ? { balance } : {}));
     const { path, warnings } = await exportFile(
       mirror,
@@ -99,7 +99,7 @@ describe('a Parquet file, read by DuckDB', () => {
       read,
       isWhole ? null : `{"balance":${balance === Infinity ? '1e999' : String(balance)}}`,
     ]);
-    // The others are as they were, and a warning counts those that are not.
+    // Other rows are unchanged, and a warning counts those that are not.
     expect(rows.filter((row) => row[2] !== null)).toHaveLength(isWhole ? 0 : 1);
     expect(warnings).toHaveLength(isWhole ? 0 : 1);
   });
@@ -107,7 +107,7 @@ describe('a Parquet file, read by DuckDB', () => {
   test.each<[string, StoredValue, string, string]>([
     ['created_at', 'yesterday', 'TIMESTAMP WITH TIME ZONE', 'column created_at holds times: 1 other value became null'],
     ['created_at', '2026-02-30T00:00:00.000000Z', 'TIMESTAMP WITH TIME ZONE', 'holds times'],
-  ])('keeps the type of %s beside %s, and the value in _extra', async (column, value, type, warning) => {
+  ])('keeps the type of %s despite %s, and puts the value into _extra', async (column, value, type, warning) => {
     const mirror = awkwardUsers((id) => (id === 3n ? { [column]: value, _extra: '{"n":9007199254740993}' } : {}));
     const request = { relation: 'users', meta: true, columns: ['id', column, '_extra'] };
     const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, request);
@@ -119,7 +119,7 @@ describe('a Parquet file, read by DuckDB', () => {
     expect(without.warnings).toEqual([expect.stringContaining('with --meta, the original values are in _extra')]);
   });
 
-  test('has the same types whatever the values are, for every table and view', async () => {
+  test('has the same types whatever its values, for every table and view', async () => {
     const [empty, full] = [mirrorFile(), awkwardUsers()];
     for (const relation of [
       'users',
@@ -139,14 +139,14 @@ describe('a Parquet file, read by DuckDB', () => {
     }
   });
 
-  test('takes times in other spellings for what they are', async () => {
+  test('parses times in other notations', async () => {
     const mirror = awkwardUsers((id) => (id === 3n ? { created_at: '2026-03-11 12:00:00.5+02:00' } : {}));
     const { path, warnings } = await exportFile(mirror, { format: 'parquet' }, { ...what, columns: ['created_at'] });
     expect((await readBack(path)).rows[2]).toEqual(['2026-03-11T10:00:00.500000Z']);
     expect(warnings).toEqual([]);
   });
 
-  test('of what a query computes has types by its first rows, and refuses a name that is there twice', async () => {
+  test('of a query takes types from its first rows, and refuses duplicate names', async () => {
     const mirror = awkwardUsers();
     const sql = `SELECT count(*) AS n, sum(balance) AS total, max(created_at) AS last, min(username) AS name, NULL AS none,
       x'00ff' AS bytes, 1e300 AS huge FROM users`;
@@ -168,24 +168,20 @@ describe('a Parquet file, read by DuckDB', () => {
     });
   });
 
-  test(
-    'of a query whose values change their type further on is refused, and says how to give it one',
-    { tags: 'full' },
-    async () => {
-      const sql = `WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20001)
+  test('of a query is refused if a type changes later, with advice how to fix it', { tags: 'full' }, async () => {
+    const sql = `WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 20001)
       SELECT iif(x = 20001, 'many', x) AS total, x * 1.5 AS half, iif(x < 20001, NULL, x) AS late FROM n`;
-      await expect(exportFile(mirrorFile(), { format: 'parquet' }, { sql })).rejects.toMatchObject({
-        exitCode: 2,
-        message: 'the computed column total holds whole numbers in its first rows, and "many" further on',
-        advice: expect.stringContaining('CAST(… AS TEXT) AS total'),
-      });
-      const typed = sql.replace("iif(x = 20001, 'many', x)", "CAST(iif(x = 20001, 'many', x) AS TEXT)");
-      const { path } = await exportFile(mirrorFile(), { format: 'parquet' }, { sql: typed });
-      const { types, rows } = await readBack(path);
-      expect(types).toEqual({ total: 'VARCHAR', half: 'DOUBLE', late: 'VARCHAR' });
-      expect([rows.length, rows[0], rows[20_000]]).toEqual([20_001, ['1', 1.5, null], ['many', 30_001.5, '20001']]);
-    },
-  );
+    await expect(exportFile(mirrorFile(), { format: 'parquet' }, { sql })).rejects.toMatchObject({
+      exitCode: 2,
+      message: 'the computed column total holds whole numbers in its first rows, and "many" further on',
+      advice: expect.stringContaining('CAST(… AS TEXT) AS total'),
+    });
+    const typed = sql.replace("iif(x = 20001, 'many', x)", "CAST(iif(x = 20001, 'many', x) AS TEXT)");
+    const { path } = await exportFile(mirrorFile(), { format: 'parquet' }, { sql: typed });
+    const { types, rows } = await readBack(path);
+    expect(types).toEqual({ total: 'VARCHAR', half: 'DOUBLE', late: 'VARCHAR' });
+    expect([rows.length, rows[0], rows[20_000]]).toEqual([20_001, ['1', 1.5, null], ['many', 30_001.5, '20001']]);
+  });
 
   test('of no rows has the types of its columns', async () => {
     const { path } = await exportFile(mirrorFile(), { format: 'parquet' }, what);
@@ -194,7 +190,7 @@ describe('a Parquet file, read by DuckDB', () => {
     expect(types).toMatchObject({ id: 'BIGINT', balance: 'DECIMAL(18,6)', created_at: 'TIMESTAMP WITH TIME ZONE' });
   });
 
-  test('of many rows and long text has many row groups, and all of them', { tags: 'full' }, async () => {
+  test('of many rows and long texts has several row groups, with all rows', { tags: 'full' }, async () => {
     const mirror = mirrorFile((database) => {
       insertRows(database, 'users', madeUpUsers(25_000));
       database.exec(`UPDATE users SET data = printf('%.*c', 100000, 'x') || id WHERE id <= 400`);

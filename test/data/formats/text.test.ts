@@ -11,7 +11,7 @@ const what = { relation: 'users', meta: false, columns: columns.split(', ') };
 const sql = `SELECT ${columns} FROM users ORDER BY id`;
 const strays = (id: bigint) => (id === 3n ? { balance: 1e300 } : {});
 
-/** Empty text and nothing are told apart by quotes. */
+/** Quotes distinguish empty text from null. */
 function read(text: string, delimiter: string): StoredValue[][] {
   const cast = (value: string, { quoting }: { readonly quoting: boolean }) => (value === '' && !quoting ? null : value);
   return parse(text, { delimiter, cast });
@@ -20,13 +20,13 @@ function read(text: string, delimiter: string): StoredValue[][] {
 test.each([
   ['csv', ','],
   ['tsv', '\t'],
-] as const)('%s, read by another parser into SQLite, is the table', async (format, delimiter) => {
+] as const)('%s is the same table when another parser reads it into SQLite', async (format, delimiter) => {
   const mirror = awkwardUsers(strays);
   const { path } = await exportFile(mirror, { format }, what);
   const [head, ...rows] = read(readFileSync(path, 'utf8'), delimiter);
   expect(head).toEqual(what.columns);
   const database = new SqliteDatabase(':memory:');
-  // Columns as anyone would declare them: SQLite makes numbers of the text that is one.
+  // Usual column types: SQLite turns text into numbers for them.
   database.exec(
     'CREATE TABLE copy (id INTEGER, username TEXT, balance REAL, is_subscribed INTEGER, avatar TEXT, data TEXT, created_at TEXT)',
   );
@@ -36,7 +36,7 @@ test.each([
   database.close();
 });
 
-test('JSON lines, parsed with all digits, are the table', async () => {
+test('JSON lines are the same table when parsed with all digits', async () => {
   const mirror = awkwardUsers(strays);
   const { path } = await exportFile(mirror, { format: 'jsonl' }, what);
   const exact = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
@@ -49,7 +49,7 @@ test('JSON lines, parsed with all digits, are the table', async () => {
     Object.fromEntries(
       row.map((value, index) => {
         const isJson = typeof value === 'string' && (index === 4 || index === 5);
-        // JSON has one kind of number.
+        // JSON has only one type of number.
         const whole = typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : value;
         return [what.columns[index] ?? '', isJson ? (JSON.parse(value, exact) as unknown) : whole];
       }),

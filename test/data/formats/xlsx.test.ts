@@ -18,9 +18,9 @@ const columns = 'id, username, balance, is_subscribed, avatar, data, created_at'
 const what = { relation: 'users', meta: false, columns: columns.split(', ') };
 const { signal } = new AbortController();
 
-/** The cell that a reader of workbooks should find; it joins the two characters of a line break of Windows. */
+/** The expected cell. The reader of workbooks joins the two characters of a Windows line break. */
 function expectedCell(value: StoredValue, isTime: boolean): unknown {
-  // No cell at all; an empty text has nothing in it either.
+  // No cell; an empty text is stored without one, too.
   if (value === null || value === '') return null;
   if (isTime) return new Date(String(value).replace(/\d{3}Z$/, 'Z'));
   if (typeof value === 'bigint') return value < 10n ** 15n ? Number(value) : String(value);
@@ -34,7 +34,7 @@ function expectedRows(mirror: string): unknown[][] {
 }
 
 describe('a workbook, read by another program', () => {
-  test('holds what the table holds: numbers, dates with their time, text', async () => {
+  test('has every value of the table: numbers, dates with time, and text', async () => {
     const mirror = awkwardUsers();
     const { path, rows, warnings } = await exportFile(mirror, { format: 'xlsx' }, what);
     const [head, ...cells] = await readSheet(path, { trim: false });
@@ -43,7 +43,7 @@ describe('a workbook, read by another program', () => {
     expect({ rows, warnings }).toEqual({ rows: 19, warnings: [] });
   });
 
-  test('has what a statement computes as what it is, row for row', async () => {
+  test('has computed values with their types, row by row', async () => {
     const values = "('twelve'), (1e300), (-1e-7), (9e999), (123456789012345), (1234567890123456)";
     const sql = `SELECT column1 AS value FROM (VALUES ${values})`;
     const { path } = await exportFile(mirrorFile(), { format: 'xlsx' }, { sql });
@@ -51,7 +51,7 @@ describe('a workbook, read by another program', () => {
     expect(cells).toEqual(['twelve', 1e300, -1e-7, 'Infinity', 123_456_789_012_345, '1234567890123456']);
   });
 
-  test('has times of computed columns as dates, and what no spreadsheet has a date for as text', async () => {
+  test('has computed times as dates, and as text if a spreadsheet cannot show the date', async () => {
     const sql = `SELECT '2026-03-11T10:00:00.500000Z' AS at, '1899-12-31T00:00:00.000000Z' AS early, '2026-02-30T00:00:00.000000Z' AS none`;
     const { path } = await exportFile(mirrorFile(), { format: 'xlsx' }, { sql });
     expect((await readSheet(path))[1]).toEqual([
@@ -61,14 +61,14 @@ describe('a workbook, read by another program', () => {
     ]);
   });
 
-  test('cuts text that is too long for a cell, never through a character, and says how often', async () => {
+  test('cuts text that is too long for a cell, never within a character, and counts the cuts', async () => {
     const sql = `SELECT printf('%.*c', 32767, 'a') AS fits, printf('%.*c', 32766, 'a') || '👩' AS halved, printf('%.*c', 40000, 'b') AS long`;
     const { path, warnings } = await exportFile(mirrorFile(), { format: 'xlsx' }, { sql });
     expect((await readSheet(path))[1]).toEqual(['a'.repeat(32_767), 'a'.repeat(32_766), 'b'.repeat(32_767)]);
     expect(warnings).toEqual([expect.stringMatching(/^2 cells of query held more than the 32,767 characters/)]);
   });
 
-  test('has two columns of one name, which a sheet can', async () => {
+  test('may have two columns of the same name', async () => {
     const { path } = await exportFile(mirrorFile(), { format: 'xlsx' }, { sql: 'SELECT 1 AS a, 2 AS a' });
     expect(await readSheet(path)).toEqual([
       ['a', 'a'],
@@ -76,7 +76,7 @@ describe('a workbook, read by another program', () => {
     ]);
   });
 
-  test('of no rows has its heading', async () => {
+  test('of no rows has its header', async () => {
     const { path } = await exportFile(mirrorFile(), { format: 'xlsx' }, what);
     expect(await readWorkbook(path)).toEqual([{ sheet: 'users', data: [what.columns] }]);
   });
@@ -86,7 +86,7 @@ describe('a workbook, read by another program', () => {
     [7, ['rows', 'rows (2)']],
     [4, ['rows', 'rows (2)', 'rows (3)']],
     [5, ['rows', 'rows (2)']],
-  ])('goes on to another sheet where %i rows fill one', async (sheetRows, sheets) => {
+  ])('uses a new sheet after %i rows', async (sheetRows, sheets) => {
     const store = openReadingStore(mirrorFile());
     const snapshot = store.snapshot();
     const path = join(temporaryFolder(), 'out.xlsx');
@@ -114,7 +114,7 @@ test.each([
   ["'quoted'", 1, '_quoted_'],
   ['', 1, 'rows'],
   ['a_table_whose_name_is_far_too_long_for_a_sheet', 12, 'a_table_whose_name_is_far_ (12)'],
-])('the sheet %j number %i is called %j', (name, number, expected) => {
+])('the sheet name of %j number %i is %j', (name, number, expected) => {
   expect(sheetName(name, number)).toBe(expected);
   expect(expected.length).toBeLessThanOrEqual(31);
 });
@@ -122,17 +122,17 @@ test.each([
 const isMissing = spawnSync('libreoffice', ['--version']).error !== undefined;
 
 test.skipIf(isMissing)(
-  'a workbook opens in LibreOffice, which finds the same (skipped where it is not there)',
+  'a workbook looks the same in LibreOffice (skipped if it is not installed)',
   { tags: 'full' },
   async () => {
-    // It joins line breaks of two kinds, drops control characters and rounds times to seconds: those are looked at above.
+    // LibreOffice changes line breaks, control characters and fractions of seconds, which are tested above.
     const mirror = awkwardUsers((id) => ({
       created_at: id % 2n === 0n ? null : '2026-03-11T10:00:00.000000Z',
       ...([7n, 13n, 15n].includes(id) ? { username: 'plain' } : {}),
     }));
     const { path } = await exportFile(mirror, { format: 'xlsx' }, what);
     const folder = dirname(path);
-    // Comma, double quotes, UTF-8, text in quotes, cells as they are shown.
+    // Comma, double quotes, UTF-8, quoted text, cells as shown.
     const filter = 'csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false';
     const profile = `-env:UserInstallation=${pathToFileURL(join(folder, 'profile')).href}`;
     const args = ['--headless', profile, '--convert-to', filter, '--outdir', folder, path];

@@ -21,13 +21,13 @@ function problemsOf(...lines: readonly string[]): readonly string[] {
   return readHeader(lines.join('\n')).problems;
 }
 
-/** The header with one line put in the place of another. */
+/** The header with one line replaced. */
 function changed(from: RegExp, to: string): readonly string[] {
   return problemsOf(...whole.map((line) => (from.test(line) ? to : line)));
 }
 
 describe('the header of a report', () => {
-  test('is read whole, and the SQL below it is left as it is', () => {
+  test('is parsed, and the SQL below it stays unchanged', () => {
     const { header, sql, problems } = readHeader(whole.join('\r\n'));
     expect(problems).toEqual([]);
     expect(header).toMatchObject({
@@ -53,7 +53,7 @@ describe('the header of a report', () => {
     expect(sql).toBe(whole.slice(-2).join('\n'));
   });
 
-  test('that lacks a part says which, all in one go', () => {
+  test('names all missing parts at once', () => {
     expect(problemsOf('SELECT 1')).toEqual([
       'the header has no title',
       'the header has no description',

@@ -6,7 +6,7 @@ import { reportsIn, runReport } from '../../support/reports.ts';
 
 const reports = reportsIn();
 
-/** What balance-liability says of users with these balances. */
+/** The balance-liability report of users with these balances. */
 function liability(balances: readonly StoredValue[]) {
   const file = mirrorFile((database) => {
     const users = balances.map((balance, index) => ({ id: BigInt(index + 1), balance, email: 'all@one.example' }));
@@ -17,14 +17,14 @@ function liability(balances: readonly StoredValue[]) {
 }
 
 describe('sums of money', () => {
-  test('are exact where floating point is not', () => {
+  test('are exact, unlike floating point', () => {
     const dimes = Array.from({ length: 1_233 }, () => 0.1);
     expect(liability(dimes)).toMatchObject({ liability: 123.3, holders: 1_233, net: 123.3, shared: 123.3 });
-    // What the sum of the doubles is.
+    // The sum of doubles.
     expect(dimes.reduce((total, each) => total + each, 0)).not.toBe(123.3);
   });
 
-  test('of 100,000 awkward amounts are those of decimal arithmetic, to the cent', { tags: 'full' }, () => {
+  test('of 100,000 awkward amounts are exact', { tags: 'full' }, () => {
     const cents = (index: number) => ((index * 7_919 + (index % 13) * 104_729) % 2_000_003) - 700_000;
     const amounts = Array.from({ length: 100_000 }, (_, index) => cents(index) / 100);
     const total = amounts.reduce((sum, _, index) => sum + BigInt(cents(index)), 0n);
@@ -34,7 +34,7 @@ describe('sums of money', () => {
     expect(new Big(owed ?? 0).plus(negative ?? 0)).toEqual(exact);
   });
 
-  test('of any amounts of up to four places are exact', () => {
+  test('of any amounts with up to four decimal places are exact', () => {
     const amount = fc.tuple(
       fc.integer({ min: -9_999_999, max: 9_999_999 }),
       fc.constantFrom(1, 10, 100, 1_000, 10_000),
@@ -48,12 +48,12 @@ describe('sums of money', () => {
     );
   });
 
-  test('hold trillions with their cents', () => {
+  test('hold trillions with cents', () => {
     expect(liability([1_799_999_999_999.99, 1_799_999_999_999.99])).toMatchObject({ net: 3_599_999_999_999.98 });
     expect(liability([900_000_000_000_000n])).toMatchObject({ net: 900_000_000_000_000 });
   });
 
-  test('say so where they grow beyond all bounds, rather than be wrong', () => {
+  test('fail if they overflow, rather than being wrong', () => {
     expect(() => liability([900_000_000_000_000n, 900_000_000_000_000n])).toThrow(/integer overflow/);
   });
 });

@@ -25,7 +25,7 @@ describe('a value of a parameter', () => {
     ['number', '12.5', 12.5],
     ['text', ' as it is ', ' as it is '],
     ['flag', '1', 1n],
-  ] as const)('%s %s is bound as it is meant', (type, text, value) => {
+  ] as const)('%s %s is bound as intended', (type, text, value) => {
     expect(valueOf(type, text)).toBe(value);
   });
 
@@ -36,7 +36,7 @@ describe('a value of a parameter', () => {
     ['number', '1e5', /a number such as/],
     ['number', '', /a number such as/],
     ['flag', 'yes', /0 or 1/],
-  ] as const)('%s "%s" is refused with what it must be', (type, text, words) => {
+  ] as const)('%s "%s" is refused, with what it must be', (type, text, words) => {
     expect(() => valueOf(type, text)).toThrow(
       expect.objectContaining({
         message: `the parameter it of report mine is "${text}"`,
@@ -45,7 +45,7 @@ describe('a value of a parameter', () => {
     );
   });
 
-  test('that is not given is the default, and an error where there is none', () => {
+  test('that is not given is the default, and an error without one', () => {
     const parameters: ReportParameter[] = [
       { name: 'from', type: 'date', default: '1d ago', meaning: 'first' },
       { name: 'user', type: 'integer', default: null, meaning: 'who' },
@@ -59,7 +59,7 @@ describe('a value of a parameter', () => {
     expect(() => boundValues(needy, new Map(), now)).toThrow('report mine needs the parameter "word": what');
   });
 
-  test('of an unknown name is refused with the nearest', () => {
+  test('with an unknown name is refused with the nearest match', () => {
     const parameters: ReportParameter[] = [{ name: 'from', type: 'date', default: null, meaning: 'first' }];
     expect(() => boundValues({ name: 'mine', parameters }, new Map([['form', 'x']]), now)).toThrow(
       expect.objectContaining({ message: 'report mine has no parameter "form"', advice: 'Did you mean "from"?' }),

@@ -22,29 +22,29 @@ beforeAll(async () => {
 afterAll(() => world.close());
 
 describe('the shipped reports', () => {
-  test('are whole, and each has figures of its own below', () => {
+  test('are valid, and each has figures here', () => {
     expect(broken).toEqual([]);
     expect(reports.map(({ name }) => name)).toEqual(Object.keys(figures).sort());
   });
 
-  test.each(Object.entries(figures))('%s says what the server has', (name, figuresOf) => {
+  test.each(Object.entries(figures))('%s has the figures of the server', (name, figuresOf) => {
     const expected = figuresOf(world);
     expect(world.run(name)).toEqual(expected);
-    // Nothing to compare would prove nothing.
+    // An empty result would prove nothing.
     expect(expected.length).toBeGreaterThan(0);
   });
 
-  test.each(reports)('$name gives the columns of its header, each of its type', ({ name, columns }) => {
+  test.each(reports)('$name has the columns of its header, with their types', ({ name, columns }) => {
     const { names, cells } = runReport(world.file, reportsIn(), { name, given: {}, now: world.at });
     expect(names).toEqual(columns.map((column) => column.name));
     for (const [index, column] of columns.entries()) {
       const wrong = cells.map((row) => row[index] ?? null).filter((cell) => !isOf(column.type, cell));
-      // A balance that is no number is told as it came.
+      // A balance that is not a number is shown unchanged.
       expect([name, column.name, wrong.filter((cell) => cell !== 'none')]).toEqual([name, column.name, []]);
     }
   });
 
-  // What tells of a whole, or of each day, has rows all the same.
+  // Reports with a row per day, range or resource have rows even without records.
   const rowsWithoutRecords: Readonly<Record<string, number>> = {
     'balance-distribution': 10,
     'balance-liability': 1,
@@ -53,7 +53,7 @@ describe('the shipped reports', () => {
     'mirror-health': 4,
   };
 
-  test.each(reports)('$name is no error on a mirror without a record', (report) => {
+  test.each(reports)('$name works on an empty mirror', (report) => {
     const blank = blankSnapshot();
     const values = boundValues(report, new Map(), world.at);
     const rows = [...reportRows(blank, { report, values, part: {} }, () => {}).batches(() => 100)].flat();
@@ -90,14 +90,14 @@ function isOf(type: ColumnType, cell: Cell): boolean {
 }
 
 describe('a parameter', () => {
-  test('cuts signups-by-month to whole days, the last one among them', () => {
+  test('limits signups-by-month to whole days, including the last one', () => {
     const day = world.now.users.map((user) => String(user['created_at']).slice(0, 10)).sort()[40] ?? '';
     const rows = world.run('signups-by-month', { from: day, to: day });
     const signups = world.now.users.filter((user) => String(user['created_at']).startsWith(day)).length;
     expect(rows.map((row) => [row['month'], row['signups']])).toEqual([[day.slice(0, 7), signups]]);
   });
 
-  test('says what is_subscribed means', () => {
+  test('says which value of is_subscribed means subscribed', () => {
     const rows = world.run('subscribers', { subscribed: '0' });
     expect(rows.map((row) => row['id'])).toEqual(
       world.now.users.filter((user) => user['is_subscribed'] === 0).map((user) => user['id']),
@@ -106,19 +106,19 @@ describe('a parameter', () => {
     expect(months.reduce((total, row) => total + Number(row['subscribed']), 0)).toBe(rows.length);
   });
 
-  test('dots finds the addresses that differ in dots alone', () => {
+  test('dots finds addresses that differ only in dots', () => {
     expect(world.run('duplicate-accounts', { dots: '1' })).toEqual(duplicates(world.now.users, true));
     expect(duplicates(world.now.users, true)).not.toEqual(duplicates(world.now.users, false));
   });
 
-  test('at moves the time that days are counted from', () => {
+  test('at sets the time from which days are counted back', () => {
     const at = new Date(world.at - dayMs).toISOString();
     expect(world.run('unverified-stale', { at }).length).toBeLessThan(world.run('unverified-stale').length);
     expect(world.run('coupons-expiring', { at }).map((row) => row['id'])).toContain(3);
     expect(world.run('coupons-expiring').map((row) => row['id'])).not.toContain(3);
   });
 
-  test('limits top-balances, with all who share the last balance', () => {
+  test('limits top-balances, including all who share the last balance', () => {
     expect(world.run('top-balances', { limit: '3' }).map((row) => [row['rank'], row['id']])).toEqual([
       [1, 1],
       [1, 2],
@@ -130,29 +130,29 @@ describe('a parameter', () => {
     );
   });
 
-  test('of a value that is SQL is a value', () => {
+  test('with SQL in it is just a value', () => {
     expect(world.run('unpaid', { status: "unpaid' OR '1'='1" })).toEqual([]);
   });
 });
 
 describe('a report at an earlier time', () => {
-  test('differs from that of now', () => {
+  test('differs from the report of now', () => {
     expect(liability(world.before.users)).not.toEqual(liability(world.now.users));
   });
 
   const withHistory = reports.filter(({ needs }) => needs.every(({ table }) => isResourceName(table)));
 
-  test.each(withHistory)('says what the server had then: $name', ({ name }) => {
+  test.each(withHistory)('shows what the server had then: $name', ({ name }) => {
     const expected = figures[name]?.({ ...world, now: world.before });
     expect(world.run(name, {}, { asOf: world.earlier })).toEqual(expected);
   });
 
-  test('is refused where it reads what has no history', () => {
+  test('is refused if it reads a table without history', () => {
     expect(() => world.run('unpaid', {}, { asOf: world.earlier })).toThrow(/reads user_payments, which has no history/);
   });
 });
 
-test('a part of a report is chosen like that of a table', () => {
+test('columns, condition and order apply to a report like to a table', () => {
   const part = { columns: ['balance', 'id'], where: 'rank = 1 -- the first', order: 'id DESC' };
   expect(world.run('top-balances', {}, part)).toEqual([
     { balance: 900, id: 2 },

@@ -1,4 +1,4 @@
-/** A sandbox with what reports are about, and a mirror of it that has seen it change: shared by the tests of all reports. */
+/** A sandbox with data for all reports, and a mirror that has seen it change. The tests of all reports share it. */
 import { join } from 'node:path';
 import { reportsIn, type ReportRun, runReport } from '../../support/reports.ts';
 import { dayMs, timestampOf, type Timestamp } from '../../../src/model/time.ts';
@@ -8,13 +8,13 @@ import { sync } from '../../support/mirror.ts';
 import { sandboxNow } from '../../support/sandbox.ts';
 import { temporaryFolderNow } from '../../support/temporary-folder.ts';
 
-/** A related record under its user. */
+/** A related record with its user. */
 export interface Owned {
   readonly user: JsonRecord;
   readonly record: JsonRecord;
 }
 
-/** What the sandbox has at one moment, as the API serves it. */
+/** What the API serves at one moment. */
 export interface Served {
   readonly users: readonly JsonRecord[];
   readonly packages: readonly JsonRecord[];
@@ -27,7 +27,7 @@ export interface Served {
 
 export interface World {
   readonly file: string;
-  /** When the records of `now` were read, and a time between that and when those of `before` were. */
+  /** `at` is when `now` was read; `earlier` is between that and when `before` was read. */
   readonly at: number;
   readonly earlier: Timestamp;
   readonly now: Served;
@@ -53,10 +53,10 @@ function servedBy({ control }: Sandbox): Served {
   };
 }
 
-/** Makes what made-up data has not: ties, odd shapes, the edges of every rule. */
+/** Adds what generated data lacks: ties, odd shapes and edge cases. */
 function prepare({ control }: Sandbox): void {
   const day = (days: number, more = 0): string => timestampOf(sandboxNow + days * dayMs + more);
-  // Balances: equal ones at the end of the list, negative ones, and one that is no number.
+  // Balances: ties at the end of the list, negative ones, and one that is not a number.
   for (const [id, balance] of [
     [1, 900],
     [2, 900],
@@ -82,20 +82,20 @@ function prepare({ control }: Sandbox): void {
   ] as const) {
     control.update('users', id, { email });
   }
-  // Just inside and just outside of the days of the reports.
+  // Just inside and just outside the days of the reports.
   control.update('users', 20, { last_seen_at: day(-180, -1_000) });
   control.update('users', 21, { last_seen_at: day(-180, 1_000) });
   control.update('users', 22, { last_seen_at: null, last_login_at: day(-500) });
   control.update('users', 23, { email_verified_at: null });
   control.insert('users', { created_at: day(-30, -1_000), email_verified_at: null, email: 'edge@a.example' });
   control.insert('users', { created_at: day(-30, 1_000), email_verified_at: null, email: 'edge@b.example' });
-  // Emails: overdue, not yet due, to nowhere, and sent again.
+  // Emails: overdue, not yet due, without a valid receiver, and resent.
   control.update('emails', 1, { is_sent: 0, scheduled_at: day(0, -7_200_000), receiver: 'A@Late.Example' });
   control.update('emails', 2, { is_sent: 0, scheduled_at: day(0, -60_000), receiver: 'b@late.example' });
   control.update('emails', 3, { is_sent: 0, scheduled_at: day(2), receiver: 'c@late.example' });
   control.update('emails', 4, { is_sent: 0, scheduled_at: null, receiver: 'nobody', resent: 2 });
   control.insert('emails', { created_at: day(-3), is_sent: 1, resent: 3 });
-  // Coupons: about to expire, expired, never.
+  // Coupons: about to expire, expired, never expiring.
   control.update('coupons', 1, { expires_at: day(30, -1_000) });
   control.update('coupons', 2, { expires_at: day(30, 1_000) });
   control.update('coupons', 3, { expires_at: day(0) });
@@ -121,7 +121,7 @@ function preparePayments({ control }: Pick<Sandbox, 'control'>): void {
     made(1, { amount: '0.20', gateway: 'Stripe' }),
     made(1, { amount: 50, gateway: 'balance', options: { coupon: code.toLowerCase() } }),
     made(1, { amount: 60, gateway: { name: 'Balance' }, options: { coupon: { id: 8 } } }),
-    // On the last day that the reports look at.
+    // On the last day of the reports.
     made(-1, { amount: 2.5 }),
     made(2, { amount: 110, package_id: null, description: 'Top-up' }),
     made(2, { amount: 9.99, currency: 'EUR', options: { coupon: { code } }, status: 'Paid' }),
@@ -148,7 +148,7 @@ function preparePayments({ control }: Pick<Sandbox, 'control'>): void {
   ]);
 }
 
-/** What happens between the two syncs. */
+/** What changes between the two syncs. */
 function change({ control }: Sandbox): void {
   for (const id of [30, 31, 32]) control.update('users', id, { balance: 77.77, status: 'pending' });
   control.update('users', 30, { balance: 78 });
@@ -160,7 +160,7 @@ function change({ control }: Sandbox): void {
   control.insert('emails', { is_sent: 0 });
 }
 
-/** Makes it; whoever does closes it. */
+/** Creates the world; the caller must close it. */
 export async function makeWorld(): Promise<World> {
   const sandbox = await openSandbox({ users: 300, packages: 12, emails: 500, coupons: 30, seed: 7, now: sandboxNow });
   const folder = temporaryFolderNow();

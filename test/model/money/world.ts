@@ -756,6 +756,7 @@ export function modelOf(
     state: s as 'acknowledged' | 'unknown' | 'needs_human',
     response: memory === 'ahead' && on('unknown_send') ? null : answer,
     waited: !on('settle_after') || (old && (memory !== 'ahead' || memoryOld || !on('unknown_send'))),
+    mayRepeat: false,
   });
 
   /** What a look may show: the current state, or that before the newest change. */

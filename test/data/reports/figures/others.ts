@@ -109,7 +109,7 @@ const packages: Figures = ({ now }) => {
   return ordered(rows as JsonRecord[], '-packages', 'status');
 };
 
-/** What the two syncs saw: everything came with the first; the second found what differs between the two dumps. */
+/** What the two syncs saw: the first added everything, and the second found the differences between the two dumps. */
 const changes: Figures = (world) => {
   const first = timestampOf(world.at - day);
   const second = timestampOf(world.at);

@@ -79,7 +79,7 @@ const unpaid: Figures = ({ now, at }) =>
     'payment_id',
   );
 
-/** The balance that a transaction left; undefined where it cannot be read. */
+/** The balance after a transaction; undefined if it is not known. */
 function leftBy(record: JsonRecord): Big | undefined {
   const before = new Big(record['balance_before_transaction'] as number);
   const amount = new Big(record['amount'] as number);
@@ -113,7 +113,7 @@ const drift: Figures = ({ now }) => {
     const own = now.transactions.filter((each) => each.user['id'] === user['id']).map(({ record }) => record);
     const newest = ordered(own, 'created_at', 'id').at(-1);
     const should = newest === undefined ? new Big(0) : leftBy(newest);
-    // What is no number is no balance, and nothing can be said of it but that.
+    // A balance that is not a number has no drift.
     const has = typeof user['balance'] === 'number' ? new Big(user['balance']) : null;
     if (has !== null && should?.eq(has) === true) return [];
     const difference = should === undefined || has === null ? null : has.minus(should);
@@ -135,7 +135,7 @@ const drift: Figures = ({ now }) => {
   return ordered(rows, '-size', 'id').map(({ row }) => row as JsonRecord);
 };
 
-/** The coupon that a payment names, as it names it. */
+/** The coupon's name in a payment. */
 export function couponNamed({ record }: Owned): string | undefined {
   const options = record['options'] as { coupon?: string | number | JsonRecord | null } | null | undefined;
   const coupon = options?.coupon ?? undefined;

@@ -1,14 +1,14 @@
-/** What the figures of several reports are worked out with. Nothing of it is shared with the reports. */
+/** Helpers to compute the figures of reports. They share nothing with the reports. */
 import { Big } from 'big.js';
 import type { JsonRecord } from '../../../../src/sandbox/envelope.ts';
 import type { World } from '../world.ts';
 
-/** The rows that a report must give. */
+/** The rows that a report must have. */
 export type Figures = (world: World) => readonly JsonRecord[];
 
 export const day = 86_400_000;
 
-/** The exact sum as the number nearest to it. */
+/** The exact sum, as the nearest number. */
 export function sum(amounts: readonly unknown[]): number {
   return amounts.reduce((total: Big, each) => total.plus(new Big(each as number | string)), new Big(0)).toNumber();
 }
@@ -27,12 +27,12 @@ export function groups<T>(list: readonly T[], keyOf: (each: T) => string): [stri
   return [...map];
 }
 
-/** To one place, half away from zero. */
+/** To one decimal place, half away from zero. */
 export function percent(part: number, whole: number): number | null {
   return whole === 0 ? null : new Big(part).times(100).div(whole).round(1, Big.roundHalfUp).toNumber();
 }
 
-/** By several keys, each rising, or falling where its name begins with `-`; null comes first. */
+/** By several keys, ascending, or descending if the key begins with `-`; null comes first. */
 export function ordered<T extends JsonRecord>(rows: readonly T[], ...keys: readonly string[]): T[] {
   return rows.toSorted((a, b) => {
     for (const key of keys) {
@@ -48,7 +48,7 @@ export function ordered<T extends JsonRecord>(rows: readonly T[], ...keys: reado
   });
 }
 
-/** The days from the first to the last, both among them. */
+/** The days from the first to the last, inclusive. */
 export function daysFrom(first: number, last: number): string[] {
   const list: string[] = [];
   for (let at = first; at <= last; at += day) list.push(new Date(at).toISOString().slice(0, 10));

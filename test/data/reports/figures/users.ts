@@ -97,7 +97,7 @@ const subscribers: Figures = ({ now }) =>
       created_at: user['created_at'],
     }));
 
-/** Written with a pattern, where the report cuts with positions. */
+/** Written with a pattern; the report uses positions instead. */
 export function duplicates(users: readonly JsonRecord[], dots: boolean): JsonRecord[] {
   const plain = (user: JsonRecord): string => {
     const [, local = '', host = ''] = /^([^@]+)(@.*)$/.exec(text(user, 'email').toLowerCase()) ?? [];
@@ -121,7 +121,7 @@ export function duplicates(users: readonly JsonRecord[], dots: boolean): JsonRec
   return ordered(rows, '-accounts', 'address');
 }
 
-/** Where each range ends; what is 0 has one of its own, and the last has no end. */
+/** The end of each range. 0 has its own range, and the last range has no end. */
 const ranges: readonly (readonly [string, number])[] = [
   ['0 to 10', 10],
   ['10 to 25', 25],

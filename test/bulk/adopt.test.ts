@@ -1,4 +1,4 @@
-/** What a journal takes over of what the server shows, finding by finding. */
+/** What a journal adopts of what the server shows, finding by finding. */
 import { describe, expect, test } from 'vitest';
 import { adopt, checkSettled } from '../../src/bulk/adopt.ts';
 import type { Finding } from '../../src/bulk/differences.ts';
@@ -14,7 +14,7 @@ const at = (ms: number): Timestamp => timestampOf(sandboxNow + ms);
 const tokenOf = (row: number) => newIntent(row, row).token ?? '';
 const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
 
-/** A journal with a batch of rows from 2 on in these states, and a server that says whose the key is. */
+/** A journal with a batch of rows (from 2 on) in these states, and a server that tells the owner of the key. */
 async function world(states: readonly IntentState[] = [], undoOf: string | null = null) {
   const clock = { now: () => sandboxNow };
   const { journal, file } = await newJournal(clock);
@@ -69,13 +69,13 @@ function unknown(user: number, fields: Partial<Finding> = {}): Finding {
   };
 }
 
-/** Of a row of the batch. */
+/** A finding about a row of the batch. */
 function known(row: number, kind: Finding['kind'], fields: Partial<Finding> = {}): Finding {
   return { ...unknown(row), kind, batch: 'one', row, state: 'rejected', note: 'it was made', ...fields };
 }
 
 describe('marks that the journal does not know', () => {
-  test('become rows of a batch of their own, in the order in which they were made, then of their users', async () => {
+  test('become rows of a new batch, sorted by the time they were made, then by user', async () => {
     const { take, intents, journal } = await world();
     const found = [
       unknown(9, { at: null }),
@@ -93,7 +93,7 @@ describe('marks that the journal does not know', () => {
       state: 'done',
       file: null,
       fileHash: null,
-      // 5 - 3 + 5 + 5 + 0.5; of what was set from an unknown balance, nobody knows.
+      // 5 - 3 + 5 + 5 + 0.5. How much a `set` changed an unknown balance, nobody knows.
       net: '12.50',
       rows: 6,
       columns: ['user_id', 'type', 'amount'],
@@ -136,7 +136,7 @@ describe('marks that the journal does not know', () => {
     expect(twice).toMatchObject({ discrepancy: 'over_applied', problem: 'the journal does not know this mark' });
   });
 
-  test('are left where it is not shown what was done, and the journal is not taken for the right one', async () => {
+  test('are left if their amount or direction is not shown, and the journal stays marked as behind', async () => {
     const { take, journal, states } = await world(['planned']);
     await journal.setBehind('one', 'row 2 stands there');
     const [one, two] = [unknown(7, { server_type: null }), unknown(8, { server_amount: null })];
@@ -154,8 +154,8 @@ describe('marks that the journal does not know', () => {
   });
 });
 
-describe('a journal of which all was looked at', () => {
-  test('is sent from again, and accepted with what was done', async () => {
+describe('a journal that was compared with all users', () => {
+  test('may send again, and is accepted with a note of what was adopted', async () => {
     const { take, journal, notes, ports } = await world(['rejected']);
     await journal.addBatch(newBatch({ batch: 'two' }), []);
     await journal.setBehind('one', 'row 2 stands there');
@@ -169,7 +169,7 @@ describe('a journal of which all was looked at', () => {
     expect(steps.filter((each) => each.startsWith('reconciled'))).toEqual(['reconciled one']);
   });
 
-  test('stays marked as behind where something could not be seen', async () => {
+  test('stays marked as behind if something could not be read', async () => {
     const { take, journal } = await world(['rejected']);
     await journal.setBehind('one', 'row 2 stands there');
     expect((await take([], ['page 3 could not be read'])).problems).toEqual(['page 3 could not be read']);
@@ -186,7 +186,7 @@ describe('a row that the journal knows', () => {
     ['unknown', 'unsettled', {}, 'applied'],
     ['sending', 'unsettled', {}, 'applied'],
     ['applied', 'repeated', { times: 2, state: 'applied' }, 'needs_human'],
-  ])('and has %s is recorded where it is %s', async (state, kind, fields, to) => {
+  ])('and has %s is recorded if the server shows it: %s', async (state, kind, fields, to) => {
     const { take, states, journal, intents } = await world([state]);
     const end = await take([known(2, kind, fields)]);
     expect([end.batch, end.rows, end.recorded, end.left, await states()]).toEqual([null, 0, 1, [], [to]]);
@@ -212,14 +212,14 @@ describe('a row that the journal knows', () => {
     ['applied', 'amount', {}],
     ['applied', 'other_user', {}],
     ['rejected', 'unrecorded', { batch: null }],
-  ])('and has %s is left where it is %s %j', async (state, kind, fields) => {
+  ])('and has %s is left as it is if the finding is: %s %j', async (state, kind, fields) => {
     const { take, states } = await world([state]);
     const finding = known(2, kind, fields);
     const end = await take([finding]);
     expect([end.recorded, end.left, await states()]).toEqual([0, [finding], [state]]);
   });
 
-  test('and waits behind another row of its user is recorded all the same', async () => {
+  test('and that waits for another row of its user is recorded, too', async () => {
     const { take, journal, states } = await world(['blocked']);
     const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' });
     await journal.addBatch(other, [newIntent(5, 2)]);
@@ -229,26 +229,26 @@ describe('a row that the journal knows', () => {
     expect(await states()).toEqual(['applied']);
   });
 
-  test('and that is not to be sent is left', async () => {
+  test('and that is invalid is left as it is', async () => {
     const { take, journal } = await world();
     await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 2, { state: 'invalid', problem: 'it is wrong' })]);
     expect((await take([known(2, 'unrecorded', { batch: 'two' })])).recorded).toBe(0);
   });
 
-  test('and was made twice makes a batch that was done one that is not', async () => {
+  test('and that was made twice turns its batch from done to stopped', async () => {
     const { take, journal } = await world(['applied']);
     await journal.setBatchState('one', 'done');
     await take([known(2, 'repeated', { times: 2, state: 'applied' })]);
     expect((await journal.batch('one'))?.state).toBe('stopped');
   });
 
-  test('and went back later is no difference', async () => {
+  test('and that was reversed later is no difference', async () => {
     const { take, states } = await world(['applied']);
     expect(await take([known(2, 'reversed')])).toMatchObject({ recorded: 0, left: [] });
     expect(await states()).toEqual(['applied']);
   });
 
-  test('and was sent without it counts as sent when it was made, and not later than now', async () => {
+  test('and that was sent without it counts as sent when it was made, but not later than now', async () => {
     const sentAt = async (shown: string | null) => {
       const { take, intents } = await world(['planned']);
       await take([known(2, 'unrecorded', { at: shown })]);
@@ -265,7 +265,7 @@ describe('a row that the journal knows', () => {
     expect((await claimed.intents('one'))[0]).toMatchObject({ claimedAt: before?.claimedAt, sentAt: before?.sentAt });
   });
 
-  test('and takes back what another batch is to take back leaves that nothing to do', async () => {
+  test('and that reverses another row makes a later reversal of the same row be skipped', async () => {
     const { take, states, journal } = await world(['not_applied'], 'paid');
     const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2', undoOf: 'paid' });
     await journal.addBatch(other, [newIntent(5, 2, { undoOfRow: 2 })]);
@@ -273,7 +273,7 @@ describe('a row that the journal knows', () => {
     expect([await states(), (await journal.intent('two', 5))?.state]).toEqual([['applied'], 'skipped']);
   });
 
-  test('is left where another process is at the batch that was to take it back, or at its own', async () => {
+  test('is left as it is while another process holds the lock of its batch or of one that reverses the same row', async () => {
     const { take, states, journal, file } = await world(['not_applied'], 'paid');
     const other = newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2', undoOf: 'paid' });
     await journal.addBatch(other, [newIntent(5, 2, { undoOfRow: 2 })]);
@@ -287,7 +287,7 @@ describe('a row that the journal knows', () => {
     await elsewhere.close();
   });
 
-  test('and is gone is a bug', async () => {
+  test('and that the journal does not have is a bug', async () => {
     const { take, journal } = await world(['rejected']);
     await expect(take([known(99, 'unrecorded')])).rejects.toThrow(/^row one 99 is gone$/);
     await expect(take([known(2, 'unrecorded', { row: null })])).rejects.toThrow(/is gone$/);
@@ -295,7 +295,7 @@ describe('a row that the journal knows', () => {
   });
 });
 
-test('nothing is adopted while a request that the journal does not know of may still be made late', async () => {
+test('nothing is adopted while a request that the journal does not know may still be made late', async () => {
   const { ports } = await world(['rejected']);
   const settled = (ms: number | null) => {
     const newest = { journal: ports.journal.id, step: 1_000, hash: 'h', batch: null, seen: true, at: at(-(ms ?? 0)) };

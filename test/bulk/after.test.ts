@@ -37,7 +37,7 @@ async function undo(journal: Journal, client: Client, batch: Batch): Promise<Bat
 }
 
 describe('results', () => {
-  test('have each row of the file once, in its columns and order, with counts and hashes that fit', async () => {
+  test('have each row of the file once, in its columns and order, with matching counts and hashes', async () => {
     const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
     const users = Array.from({ length: 6 }, () => newUser(sandbox, 100));
     const [a, b, c, d, e] = users;
@@ -143,7 +143,7 @@ describe('a person', () => {
     return { sandbox, client, journal, user, batch };
   }
 
-  test('says that it was applied, and why stays on record', async () => {
+  test('can say that a row was applied, and the reason stays on record', async () => {
     const { client, journal, batch } = await unknown();
     await resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'seen in the panel' });
     expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'applied', evidence: 'person' }]);
@@ -155,7 +155,7 @@ describe('a person', () => {
     expect((await send(journal, client, batch.batch)).error).toBeNull();
   });
 
-  test('has it sent once more: the one way in which anything is', async () => {
+  test('can have a row sent once more, which nothing else can', async () => {
     const { sandbox, client, journal, user, batch } = await unknown();
     await resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
     expect(await intentsOf(journal, batch.batch)).toMatchObject([{ state: 'planned', attempts: 1 }]);
@@ -164,12 +164,12 @@ describe('a person', () => {
     expect(balanceOf(sandbox, user)).toBe(105);
   });
 
-  test('who is wrong does no harm where the token shows it', async () => {
+  test('does no harm by a wrong decision if the token is on the server', async () => {
     const { sandbox, client, journal, user, batch } = await unknown();
     sandbox.control.setBehaviour({ transactions: 'shown' });
     const { token } = (await intentsOf(journal, batch.batch))[0] ?? {};
     await resolveRow(journal, batch, { row: 2, outcome: 'not_applied', resend: true, reason: 'not in the panel' });
-    // It was made late, after the person had looked.
+    // It is made late, after the person looked.
     sandbox.control.update('users', user, { balance: 105 });
     sandbox.control.setRelated('users', user, 'balance_transactions', [
       { amount: 5, result: '+', description: `x ${token}` },
@@ -189,7 +189,7 @@ describe('a person', () => {
     await expect(resolveRow(journal, batch, resolution)).rejects.toThrow(problem);
   });
 
-  test('cannot decide about what was applied', async () => {
+  test('cannot decide about a row that was applied', async () => {
     const { sandbox, client, journal } = await world();
     const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 1), 'add', '5']]));
     await send(journal, client, batch.batch);
@@ -200,7 +200,7 @@ describe('a person', () => {
 });
 
 describe('undo', () => {
-  test('takes back each applied row once, the last one first', async () => {
+  test('reverses each applied row once, the last one first', async () => {
     const { sandbox, client, journal } = await world();
     const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 50)];
     const batch = await plan(
@@ -223,9 +223,9 @@ describe('undo', () => {
     await expect(undoRows(journal, batch, balance)).rejects.toThrow(/nothing of batch .* is left/);
   });
 
-  test('has a description that ends with a whole character, however long it was', async () => {
+  test('cuts a long description at a whole character', async () => {
     const { sandbox, client, journal } = await world();
-    // The words before it leave room for half of the last one.
+    // "Reversal: " and this text leave room for half of the last character.
     const description = `${'y'.repeat(228)}\u{1F600}`;
     const batch = await plan(journal, client, sheetOf([[newUser(sandbox, 9), 'add', '1', description]]));
     await send(journal, client, batch.batch);
@@ -233,7 +233,7 @@ describe('undo', () => {
     expect(row?.parameters).toMatchObject({ description: `Reversal: ${'y'.repeat(228)}` });
   });
 
-  test('leaves what was not applied alone', async () => {
+  test('does not touch rows that were not applied', async () => {
     const { sandbox, client, journal } = await world({ negative_balance: 'refused' });
     const batch = await plan(
       journal,
@@ -249,7 +249,7 @@ describe('undo', () => {
     ]);
   });
 
-  test('gives back no more than was taken: a row that its balance contradicts is left to a person', async () => {
+  test('leaves a row to a person if the balance does not fit it, so that no more is given back than was taken', async () => {
     const { sandbox, client, journal } = await world({ negative_balance: 'clamped' });
     const [poor, rich] = [newUser(sandbox, 3), newUser(sandbox, 9)];
     const cells = [poor, rich].map((user) => [user, 'remove', '5']);
@@ -266,7 +266,7 @@ describe('undo', () => {
     expect([balanceOf(sandbox, poor), balanceOf(sandbox, rich)]).toEqual([0, 9]);
   });
 
-  test('sets back only what is still as it was set', async () => {
+  test('sets a balance back only if it is still as it was set', async () => {
     const { sandbox, client, journal } = await world();
     const [a, b] = [newUser(sandbox, 100), newUser(sandbox, 100)];
     const batch = await plan(

@@ -1,4 +1,4 @@
-/** Every path to a send, tried with every approval that does not count: no request that changes anything leaves. */
+/** Every path to a send is tried with every approval that does not count: no request that changes anything is sent. */
 import { writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -60,7 +60,7 @@ async function planned({ bulk }: World, ...argv: string[]): Promise<string> {
 const planOf = (world: World) => planned(world, 'plan', 'balance', world.name);
 const hash = async ({ journal }: World, batch: string) => (await journal.batch(batch))?.hash ?? '';
 
-/** Prepares a batch under the policy, and then tries to send it: in whatever way, refused or not. */
+/** Prepares a batch under the policy, and then tries to send it. */
 interface Path {
   readonly prepare: (world: World) => Promise<string>;
   readonly attempt: (world: World, batch: string) => Promise<unknown>;
@@ -142,7 +142,7 @@ async function approvals(journal: Journal, batch: string, accounts: readonly str
 
 const both = ['bert', 'carla'] as const;
 
-/** What there is of approvals when it is tried. */
+/** The approvals at the time of the attempt. */
 const situations: Readonly<Record<string, (world: World, batch: string) => Promise<void>>> = {
   'no approval': async () => {},
   'one approval of two': async ({ journal }, batch) => {
@@ -195,12 +195,12 @@ async function tried(path: string, situation: (world: World, batch: string) => P
 
 const cases = matrix(Object.keys(situations), Object.keys(paths));
 
-test.each(sample(cases, 12))('with %s no request leaves by %s', async (situation, path) => {
+test.each(sample(cases, 12))('with %s no request is sent by %s', async (situation, path) => {
   expect(await tried(path, situations[situation] ?? (async () => {}))).toEqual({ sent: 0, problems: [] });
 });
 
 test.each(Object.keys(paths).map((path) => ({ path })))(
-  'with both approvals a request leaves by $path',
+  'with both approvals a request is sent by $path',
   async ({ path }) => {
     const { sent } = await tried(path, async ({ journal }, batch) => {
       await journal.submit(batch, words);
@@ -210,7 +210,7 @@ test.each(Object.keys(paths).map((path) => ({ path })))(
   },
 );
 
-test('no change by hand leaves, on the command line or straight from the journal', async () => {
+test('no change by hand is sent, by the command line or through the journal', async () => {
   const world = await open();
   under(world);
   const { command, journal, client, users } = world;
@@ -231,7 +231,7 @@ test('no change by hand leaves, on the command line or straight from the journal
   expect([changes(world), await journal.writes(1)]).toEqual([0, []]);
 });
 
-test('approvals that end while a batch is sent stop it, and it does not say that nothing was sent', async () => {
+test('a batch stops if its approvals expire while it is sent, and says that nothing more was sent', async () => {
   const world = await open();
   under(world);
   const batch = await planOf(world);
@@ -248,7 +248,7 @@ test('approvals that end while a batch is sent stop it, and it does not say that
   expect([error?.exitCode, changes(world)]).toEqual([5, 1]);
 });
 
-test('a change by hand that the journal cannot record any more ends as unknown', async () => {
+test('a change by hand ends as unknown if the journal cannot record its end', async () => {
   const { journal, client, users } = await open();
   const [user = 0] = users;
   const body = { type: 'add', amount: '1' };

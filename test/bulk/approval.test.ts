@@ -1,4 +1,4 @@
-/** Handing a batch over, approving and denying it, as the command line and the console do. */
+/** Submitting, approving and denying a batch, as the command line and the console do. */
 import { describe, expect, test } from 'vitest';
 import {
   approvalOf,
@@ -48,7 +48,7 @@ async function world(approvers = 1) {
 }
 
 describe('a batch', () => {
-  test('tells who did what in the order in which it happened, with why it does not count', async () => {
+  test('tells who did what, in order, and why an approval does not count', async () => {
     const { report, submit, approve, as, batch, pass } = await world(2);
     const told = async (isDone = false) => {
       const standing = await report();
@@ -61,7 +61,7 @@ describe('a batch', () => {
     expect(await told()).toEqual(['Submitted by anna', 'Approved by bert']);
     pass(73 * hourMs);
     expect((await told()).at(-1)).toMatch(/^Approved by bert, which does not count: \S/);
-    // What is done was approved when it went out.
+    // A batch that is done was approved when it was sent.
     expect((await told(true)).at(-1)).toBe('Approved by bert');
     await submit({ note: 'once more' });
     pass(hourMs);
@@ -77,7 +77,7 @@ describe('a batch', () => {
     ]);
   });
 
-  test('says how it stands with its approval, and nothing where no policy is about it', async () => {
+  test('reports the state of its approval, and null if no policy covers it', async () => {
     const { journal, report, submit, approve } = await world(2);
     await submit({ note: '  the outage of March ' });
     await approve('bert');
@@ -103,7 +103,7 @@ describe('a batch', () => {
     expect(journal.id).not.toBe(free.id);
   });
 
-  test('is handed over without words where there are none, and with the reason to send it again', async () => {
+  test('is submitted with its reason to be sent again, and without a note if the note is blank', async () => {
     const { journal, batch, report, submit } = await world();
     await submit({ note: ' ', again: { reason: 'it is meant' } });
     expect((await report())?.submitted?.note).toBeNull();
@@ -112,7 +112,7 @@ describe('a batch', () => {
     expect(await journal.approval('one')).toMatchObject({ state: 'waiting' });
   });
 
-  test('is handed over while a row is still to be sent, planned or blocked, and a request for deletions without rows', async () => {
+  test('is submitted only if a row is planned or blocked; a request for deletions needs no rows', async () => {
     const { journal, submit } = await world();
     await journal.move({ batch: 'one', row: 2, from: 'planned', to: 'blocked' });
     // One is planned, one blocked.
@@ -129,7 +129,7 @@ describe('a batch', () => {
     await expect(submitBatch(journal, found, { note: null, again: none })).rejects.toThrow(/waits for 1 approval/);
   });
 
-  test('is approved and denied in the name of whoever signs in, who is not asked for nothing', async () => {
+  test('is approved and denied by the account that signs in, and asks for no sign-in if it will be refused', async () => {
     const { batch, as, report, submit, approve, signedIn } = await world();
     await expect(approve('bert')).rejects.toThrow(/was not submitted/);
     await expect(denyBatch(as('bert'), await batch(), 'no')).rejects.toThrow(/was not submitted/);
@@ -147,13 +147,13 @@ describe('a batch', () => {
 });
 
 describe('before it is sent, a batch', () => {
-  test('is refused while approvals are missing, also for a reason that was not approved', async () => {
+  test('is refused while approvals are missing, and if its reason to be sent again was not approved', async () => {
     const { journal, batch, submit, approve } = await world();
     await expect(checkApproved(journal, await batch(), none)).rejects.toThrow(/must be approved/);
     await submit();
     await approve('bert');
     await checkApproved(journal, await batch(), none);
-    // Nobody has said that it shall go again.
+    // Nobody gave a reason to send it again.
     expect((await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'again')).toEqual([]);
     await expect(checkApproved(journal, await batch(), { reason: 'again' })).rejects.toThrow(/must be approved/);
     const { journal: free } = await newJournal();
@@ -161,7 +161,7 @@ describe('before it is sent, a batch', () => {
     await checkApproved(free, await batchOf(free, 'one'), none);
   });
 
-  test('is handed over by itself where it was not yet, or too long ago, and never after a denial', async () => {
+  test('is submitted by itself if it was not yet, or too long ago, and never after a denial', async () => {
     const { journal, batch, as, report, pass, approve } = await world();
     const check = async (again = none) => checkApprovedOrSubmit(journal, await batch(), again);
     const steps = async () =>
@@ -181,7 +181,7 @@ describe('before it is sent, a batch', () => {
     expect(await steps()).toBe(3);
   });
 
-  test('is handed over with the reason to send it again', async () => {
+  test('is submitted with the reason to send it again', async () => {
     const { journal, batch } = await world();
     await expect(checkApprovedOrSubmit(journal, await batch(), { reason: 'it is meant' })).rejects.toThrow(/waits for/);
     expect((await batch()).againReason).toBe('it is meant');

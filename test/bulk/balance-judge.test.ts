@@ -32,7 +32,7 @@ const outside: Transaction = { amount: 2, result: '-', description: 'Renewal' };
 
 interface Now {
   readonly balance: unknown;
-  /** Null where the server shows none. */
+  /** Null if the server shows none. */
   readonly transactions?: readonly Transaction[] | null;
 }
 
@@ -47,7 +47,7 @@ function parametersOf(type: BalanceParameters['type'], amount: string): BalanceP
   return { type, amount, description: 'Credit', expected_balance: null };
 }
 
-/** The user as it is seen; null where there is none. */
+/** What a look sees of the user; null if there is none. */
 function seen(now: Now | null, parameters = parametersOf('add', '5.00')): BalanceObservation {
   if (now === null) return observationOf(null, parameters, token);
   const { balance, transactions = [] } = now;
@@ -56,7 +56,7 @@ function seen(now: Now | null, parameters = parametersOf('add', '5.00')): Balanc
   return observationOf({ id: 7, balance, ...related }, parameters, token);
 }
 
-/** What is judged: the row adds 5 to 100 unless told; `before` is as it was just before it was sent. */
+/** By default the row adds 5 to 100. `before` is the user just before the row was sent. */
 function judgementOf(now: Now | null, answer: AnswerKind | null, more: More = {}): Judgement {
   const { type = 'add', amount = '5.00', hidden = false, before = { balance: 100 } } = more;
   const parameters = parametersOf(type, amount);
@@ -105,7 +105,7 @@ const cases: readonly Case[] = [
     'unclear',
   ],
   ['nothing is there', 'lost', { balance: 100 }, 'absent by token'],
-  ['nothing is there, and nothing is known of an answer', null, { balance: 100 }, 'absent by token'],
+  ['nothing is there, and no response is on record', null, { balance: 100 }, 'absent by token'],
   ['nothing is there after success', 'accepted', { balance: 100 }, 'absent by token'],
   ['nothing is there after a refusal', 'refused', { balance: 100 }, 'absent by token'],
   ['others account for the change', 'lost', { balance: 98, transactions: [outside] }, 'absent by token'],
@@ -150,7 +150,7 @@ const cases: readonly Case[] = [
   ['a balance that cannot be read', 'lost', { balance: 'much' }, 'unclear'],
   ['a balance that could not be read before', 'lost', { balance: 105 }, 'unclear', { before: { balance: 'much' } }],
   ['the user is gone', 'lost', null, 'unclear'],
-  ['the user is gone, and nothing is known of an answer', null, null, 'unclear'],
+  ['the user is gone, and no response is on record', null, null, 'unclear'],
   ['the user is gone', 'refused', null, 'absent by answer'],
   ['removed, and hidden', 'accepted', { balance: 95 }, 'applied by balance', { type: 'remove', hidden: true }],
   ['hidden now, and shown before', 'lost', { balance: 100, transactions: null }, 'unclear'],
@@ -254,9 +254,9 @@ const cases: readonly Case[] = [
   ],
 ];
 
-describe('what is seen of a user says', () => {
+describe('the judgement of a user’s balance', () => {
   test.each(cases.map(([what, answer, now, judgement, more]) => ({ what, answer, now, judgement, more })))(
-    '$what, answer $answer: $judgement',
+    'is, if $what, response $answer: $judgement',
     ({ answer, now, judgement, more }) => {
       expect(judged(now, answer, more)).toBe(judgement);
     },
@@ -268,7 +268,7 @@ describe('what is seen of a user says', () => {
     ['is as it was', 100, [ours], /was 100.00, should be 105.00 and is 100.00/],
     ['was cut off', 101, [ours, outside], /should be 105.00 and is 101.00/],
   ] as const)(
-    'whether the balance contradicts a change that is there, where it %s',
+    'says whether the balance contradicts a change that is shown, if it %s',
     (_, balance, transactions, words) => {
       const parameters = { type: 'add', amount: '5.00', description: null, expected_balance: null } as const;
       const before = observationOf({ id: 7, balance: 100, balance_transactions: [] }, parameters, token);
@@ -281,7 +281,7 @@ describe('what is seen of a user says', () => {
   test.each([
     ['before', { balance: 'much' }, { balance: 105, transactions: [ours] }],
     ['now', { balance: 100 }, { balance: 'much', transactions: [ours] }],
-  ])('nothing against a change that is there, where the balance cannot be read %s', (_, before, now) => {
+  ])('sees no contradiction to a change that is shown if the balance cannot be read %s', (_, before, now) => {
     expect(judgementOf(now, 'accepted', { before })).toMatchObject({ kind: 'applied', contradiction: null });
   });
 
@@ -304,11 +304,11 @@ describe('what is seen of a user says', () => {
     ],
     [`the transaction with ${token} is there`, { balance: 105, transactions: [ours] }],
   ];
-  test.each(notes.map(([note, now, more]) => ({ note, now, more })))('$note', ({ note, now, more }) => {
+  test.each(notes.map(([note, now, more]) => ({ note, now, more })))('has the note: $note', ({ note, now, more }) => {
     expect(judgementOf(now, 'lost', more).note).toBe(note);
   });
 
-  test('what the user shows who was read with its transactions', async () => {
+  test('reads the user together with the transactions', async () => {
     const body = { id: 7, balance: 105, balance_transactions: [{ id: 1, ...ours }] };
     const requested: unknown[] = [];
     const client = {
@@ -322,7 +322,7 @@ describe('what is seen of a user says', () => {
     expect(requested).toEqual([[7, ['balance_transactions']]]);
   });
 
-  test('which transactions are the row, are like it, or are of other rows that do the same', () => {
+  test('tells which transactions are the row’s own, are like it, or belong to other rows that do the same', () => {
     const transactions = [
       { ...ours, id: 31 },
       { ...ours, id: 32, amount: 6 },
@@ -348,13 +348,13 @@ describe('what is seen of a user says', () => {
     expect([found, balance, seen(null).found, seen(null).balance]).toEqual([true, '5.00', false, null]);
   });
 
-  test('what stands there beside its own is told of, and no command that would take back what is not too much', () => {
+  test('is unclear if an opposite transaction carries the token, too, and names no command to reverse it', () => {
     const back = { balance: 100, transactions: [ours, { ...ours, result: '-' }] };
     const note = `2 transactions carry ${token}, and one of them has the amount and direction of the row`;
     expect(judgementOf(back, 'accepted')).toEqual({ kind: 'unclear', after: '100.00', note, isMarked: true });
   });
 
-  test('one that a join of the server shows twice is one', () => {
+  test('counts a transaction once if the server shows it twice with the same id', () => {
     const twice = [
       { ...ours, id: 31 },
       { ...ours, id: 31 },
@@ -366,7 +366,7 @@ describe('what is seen of a user says', () => {
     expect(seen({ balance: 105, transactions: twice })).toMatchObject({ hits: 1, sum: '5.00' });
   });
 
-  test('how to take back what was made too often', () => {
+  test('says how to reverse what was made too often', () => {
     const parameters = { type: 'remove', amount: '2.50', description: null, expected_balance: null } as const;
     const twice = [1, 2, 3].map(() => ({ amount: 2.5, result: '-', description: token }));
     const before = observationOf({ id: 7, balance: 10, balance_transactions: [] }, parameters, token);

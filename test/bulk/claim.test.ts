@@ -40,18 +40,18 @@ function check(claimed: number | null, repeats: readonly SentRow[]): void {
 }
 
 describe('a row that is claimed', () => {
-  test('is refused where anything did the same', () => {
+  test('is refused if anything did the same', () => {
     expect(() => check(null, [sent('one', 1, 2)])).toThrow(/1 row was sent before/);
     expect(() => check(null, [])).not.toThrow();
   });
 
-  test('for the second time is refused for what was claimed since, and not for what was known then', () => {
+  test('for the second time is refused for rows that were claimed since, not for those known then', () => {
     expect(() => check(5, [sent('known', 1, 2)])).not.toThrow();
     expect(() => check(5, [sent('at the same time', 5, 7)])).not.toThrow();
     expect(() => check(5, [sent('since', 6, 7)])).toThrow(/1 row was sent before/);
   });
 
-  test('is refused for what was claimed since, also where something older was sent last', () => {
+  test('is refused for a row that was claimed since, even if an older one was sent last', () => {
     expect(() => check(5, [sent('since', 6, 7), sent('known', 1, 9)])).toThrow(/1 row was sent before/);
   });
 });
@@ -85,7 +85,7 @@ const consent = { caps: noCaps, again: { reason: null }, approved: 'by typing 5.
 const again = { ...consent, again: { reason: 'it is meant' } };
 const batchNamed = (fields: object) => ({ ...newBatch(), ...fields }) as unknown as Batch;
 
-/** What is thrown, for a person: what was wrong, and what to do. */
+/** What is thrown: exit code, message and advice. */
 function refusal(work: () => unknown): string {
   try {
     work();
@@ -97,7 +97,7 @@ function refusal(work: () => unknown): string {
 }
 
 describe('a claim', () => {
-  test('puts on record how it was consented to, and why it goes again', () => {
+  test('records how it was consented to, and the reason to send it again', () => {
     expect(decideClaim(clear, batch, consent)).toEqual([{ kind: 'consented', note: 'by typing 5.00' }]);
     expect(decideClaim(clear, batch, again)).toEqual([
       { kind: 'again', note: 'it is meant' },
@@ -106,7 +106,7 @@ describe('a claim', () => {
     expect(decideClaim(clear, { ...batch, state: 'stopped' }, { ...consent, approved: null })).toEqual([]);
   });
 
-  test('goes by the reason that was given for the plan, until it was sent from', () => {
+  test('takes the reason that was given for the plan, until the batch was first sent', () => {
     const seen = { ...clear, repeats: [sent('one', 1, 2)] };
     const meant = { ...batch, againReason: 'planned so' };
     expect(decideClaim(seen, meant, consent)).toContainEqual({ kind: 'again', note: 'planned so' });
@@ -115,21 +115,21 @@ describe('a claim', () => {
     expect(refusal(later)).toMatch(/1 row was sent before/);
   });
 
-  test('is refused to whoever approves what was ended meanwhile, and it does not say that it was approved', () => {
+  test('is refused if the batch was ended meanwhile, and does not say that it was approved', () => {
     const ended = { ...batch, state: 'done' as const, appliedAt: null };
     expect(refusal(() => decideClaim(clear, ended, consent))).toMatch(
       /batch two was ended meanwhile: somebody discarded it or found its rows on the server; nothing was sent/,
     );
   });
 
-  test('is refused to whoever approves it a second time', () => {
+  test('is refused if the batch was approved before', () => {
     for (const state of ['applying', 'stopped', 'done'] as const) {
       const before = { ...batch, state, appliedAt: timestampOf(0) };
       expect(refusal(() => decideClaim(clear, before, consent))).toMatch(/batch two was approved before/);
     }
   });
 
-  test('is refused while the journal is behind the server, or a row was made twice, whatever the reason given', () => {
+  test('is refused while the journal is behind the server or a row was made twice, whatever reason is given', () => {
     const behind = { ...clear, behind: batchNamed({ batch: 'one', behind: 'row 2 stands there' }) };
     expect(refusal(() => decideClaim(behind, batch, again))).toMatch(
       /^8 \| .* older than the server: row 2 stands there/,
@@ -138,14 +138,14 @@ describe('a claim', () => {
     expect(refusal(() => decideClaim(twice, batch, again))).toMatch(/^8 \| row 4 of batch one was made more than once/);
   });
 
-  test('keeps to the bounds, but for what takes rows back', () => {
+  test('keeps to the bounds, unless the batch reverses rows', () => {
     const bounded = { ...consent, caps: { ...noCaps, maxDay: '9.00' as Money } };
     const seen = { ...clear, claimedToday: [planned] };
     expect(refusal(() => decideClaim(seen, batch, bounded))).toMatch(/bulk.max_day allows \(9.00\); nothing was sent/);
     expect(refusal(() => decideClaim(seen, { ...batch, undoOf: 'one' }, bounded))).toBe('none');
   });
 
-  test('that takes rows back is refused only for what was found on the server or may still be made, and not with a reason', () => {
+  test('that reverses rows is refused only for rows that were found on the server or may still be made, and if no reason is given', () => {
     const back = { ...batch, undoOf: 'one' };
     const seen = { ...clear, repeats: [sent('three', 1, 2)], like: [batchNamed({})] };
     expect(refusal(() => decideClaim(seen, back, consent))).toBe('none');
@@ -160,7 +160,7 @@ describe('a claim', () => {
     );
   });
 
-  test('is refused for a file or rows that were sent, and not for rows that somebody has consented to', () => {
+  test('is refused for a file or rows that were sent, but not for rows that were claimed before', () => {
     const other = { batch: 'one', createdAt: at(1), appliedAt: null, fileHash: 'f1' };
     const refused = (like: object, fileHash: string | null = 'f2', rows = [planned]) =>
       refusal(() => decideClaim({ ...clear, rows, like: [batchNamed(like)] }, { ...batch, fileHash }, consent));
@@ -178,7 +178,7 @@ describe('rows that were sent before', () => {
   const lineOf = (fields: Partial<SentRow>, row: Partial<ClaimedRow> = {}) =>
     repeatLines({ rows: [{ ...planned, ...row }], repeats: [{ ...sent('one', 1, 2), ...fields }] });
 
-  test('are named with what became of them, by the last of several', () => {
+  test('are named with their outcome; of several, the last one is named', () => {
     const where = 'on 2026-03-11 10:02 UTC, row 2 of batch one';
     expect(lineOf({})).toEqual([`row 2: the same for user 7 was applied ${where}`]);
     expect(lineOf({}, { user: null })).toEqual([`row 2: the same for the new user was applied ${where}`]);
@@ -192,7 +192,7 @@ describe('rows that were sent before', () => {
     expect(lineOf({}, { fingerprint: null })).toEqual([]);
   });
 
-  test('are named twenty at the most, and counted', () => {
+  test('are named up to twenty, and the others are counted', () => {
     const rows = Array.from({ length: 22 }, (_, index) => ({ ...planned, row: index + 2 }));
     const words = (count: number) =>
       refusal(() =>
@@ -205,7 +205,7 @@ describe('rows that were sent before', () => {
     expect(words(20)).not.toMatch(/more\n/);
   });
 
-  test('are looked for since the time that the settings say, and the day back from now', () => {
+  test('are looked for within the time of the settings, and the day is the last 24 hours', () => {
     const now = Date.UTC(2026, 2, 11);
     expect(termsOf({ againWithinMs: 5 * dayMs }, { now: () => now })).toEqual({
       repeatsSince: '2026-03-06T00:00:00.000000Z',
@@ -213,7 +213,7 @@ describe('rows that were sent before', () => {
     });
   });
 
-  test('are looked for by the clock of the server where this one is more than a minute ahead of it', () => {
+  test('are looked for by the clock of the server if this one is more than a minute ahead', () => {
     const by = (serverAheadMs?: number) => {
       const counters = { ...(serverAheadMs !== undefined && { serverAheadMs }) } as Client['counters'];
       return earlierClock({ clock: { now: () => 10 * dayMs }, client: { counters } }).now();
@@ -227,7 +227,7 @@ describe('rows that were sent before', () => {
     ]);
   });
 
-  test('stand beside a write by hand that does the same, with the last of them', async () => {
+  test('are named for a write by hand that does the same, the last one only', async () => {
     let now = at(1);
     const clock = { now: () => Date.parse(now) };
     const { journal } = await newJournal(clock);
@@ -248,7 +248,7 @@ describe('rows that were sent before', () => {
   });
 });
 
-describe('before anybody is asked', () => {
+describe('before anybody is asked to consent', () => {
   const rules = { caps: noCaps, againWithinMs: dayMs };
   const none = { ...rules, again: { reason: null } };
   const clock = { now: () => Date.UTC(2026, 2, 11) };
@@ -269,7 +269,7 @@ describe('before anybody is asked', () => {
     return { journal, bert: journal.by({ ...anna, name: 'web', account: 'bert' }), check };
   }
 
-  test('the same is refused as when the rows are claimed, unless a reason was given now or for the plan', async () => {
+  test('rows that were sent before are refused, unless a reason was given now or for the plan', async () => {
     const { journal, check } = await world();
     await journal.addBatch(newBatch(), [row()]);
     expect(await check('one')).toBe('none');
@@ -282,7 +282,7 @@ describe('before anybody is asked', () => {
     expect(await check('three')).toBe('none');
   });
 
-  test('it is refused where another person must approve first, and a reason to send it again is approved anew', async () => {
+  test('a batch is refused if another person must approve it first, and a new reason needs a new approval', async () => {
     const { journal, bert, check } = await world(policyOf());
     await journal.addBatch(newBatch(), [row()]);
     expect(await check('one')).toMatch(/must be approved by another person/);
@@ -293,7 +293,7 @@ describe('before anybody is asked', () => {
   });
 });
 
-test('rows are claimed in the journal where nothing speaks against it, with how that was consented to', async () => {
+test('rows are claimed in the journal if nothing speaks against it, with a record of the consent', async () => {
   const clock = { now: () => Date.UTC(2026, 2, 11) };
   const { journal } = await newJournal(clock);
   await journal.addBatch(newBatch(), [newIntent(2, 7, { fingerprint })]);
@@ -309,8 +309,8 @@ test('rows are claimed in the journal where nothing speaks against it, with how 
   expect((await journal.batch('two'))?.state).toBe('planned');
 });
 
-describe('a batch goes out only', () => {
-  test('from the file that it was planned from; one that is gone changes nothing', () => {
+describe('a batch is sent only', () => {
+  test('if its file has not changed since the plan; a file that is gone is no problem', () => {
     const folder = temporaryFolder();
     const path = `${folder}/credit.csv`;
     const of = (fields: Partial<Batch>) => batchNamed({ file: 'credit.csv', fileHash: 'f1', ...fields });
@@ -325,7 +325,7 @@ describe('a batch goes out only', () => {
     expect(check({}, `${folder}/folder`)).not.toBe('none');
   });
 
-  test('to the server, and with the key of the user, that it was planned for', async () => {
+  test('to the server that it was planned for, with a key of the same user', async () => {
     const owned = (id: number | null) => ({
       address: 'http://127.0.0.1:1',
       keyMark: 'abcd',
@@ -340,20 +340,20 @@ describe('a batch goes out only', () => {
       );
     };
     expect(await check({})).toBe('none');
-    // Another key of the same user is as good.
+    // Another key of the same user is fine.
     expect(await check({ keyMark: 'other' })).toBe('none');
     expect(await check({ owner: '2' })).toMatch(/with the key of another user; nothing was sent/);
     expect(await check({ address: 'http://127.0.0.1:2' })).toMatch(
       /was planned for http:\/\/127.0.0.1:2, but the address here is/,
     );
-    // Where nobody can say whose a key is, it must be the same one.
+    // If the owner of a key is unknown, it must be the same key.
     expect(await check({ owner: null })).toBe('none');
     expect(await check({ owner: null, keyMark: 'other' })).toMatch(/key of another user/);
     expect(await check({}, owned(null))).toBe('none');
     expect(await check({ keyMark: 'other' }, owned(null))).toMatch(/key of another user/);
   });
 
-  test('by a name that there is', async () => {
+  test('if a batch of that name exists', async () => {
     const { journal } = await newJournal();
     const missing = (name: string) =>
       batchOf(journal, name).then(

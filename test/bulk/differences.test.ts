@@ -19,9 +19,9 @@ function changes(...records: readonly Readonly<Record<string, unknown>>[]): Seen
 }
 
 interface Known {
-  /** In the journal, and compared unless it is named among the others. */
+  /** In the journal, and compared. */
   readonly rows?: readonly KnownRow[];
-  /** In the journal, and left out of the comparison. */
+  /** In the journal, but not compared. */
   readonly others?: readonly KnownRow[];
   readonly takenBack?: KnownRow;
   readonly span?: Span;
@@ -80,7 +80,7 @@ describe('a row', () => {
     expect(kindsOf(seen, { rows: [known] })).toEqual(kinds);
   });
 
-  test('that another batch took back is shown as that, without what the server shows', () => {
+  test('that another batch reversed is reported as reversed, without details of the server', () => {
     const takenBack = row({ batch: 'two', row: 5, type: 'remove' });
     expect(findings(changes(made), { rows: [row()], takenBack })).toEqual([
       {
@@ -101,14 +101,14 @@ describe('a row', () => {
         note: 'taken back by row 5 of batch two',
       },
     ]);
-    // Only what was applied can have gone back, and that of another row is none of this one's.
+    // Only a row that was applied can be reversed, and the reversal of another row does not count.
     expect(kindsOf(changes(), { rows: [row({ state: 'rejected' })], takenBack })).toEqual([]);
     const second = { ...made, description: `Credit ${other}` };
     const rows = [row(), row({ row: 3, token: other })];
     expect(kindsOf(changes(made, second), { rows, takenBack })).toEqual(['reversed']);
   });
 
-  test('is named with the first of what the server shows', () => {
+  test('is reported with the first of its transactions', () => {
     const shown = { balance_before_transaction: 10, created_at: '2026-03-11T10:00:00Z' };
     const first = { ...made, ...shown, result: '-', amount: -5, id: 31 };
     expect(findings(changes(first), { rows: [row()] })).toMatchObject([
@@ -150,12 +150,12 @@ describe('a row', () => {
     [row({ state: 'unknown' }), changes(made), 'the journal does not know the outcome; it is shown once'],
     [row({ state: 'not_applied' }), changes(made), 'it was made, and is not applied in the journal'],
     [row(), 'hidden', 'the server shows no balance transactions of this user'],
-  ])('is told of with what is wrong: %#', (known, seen, note) => {
+  ])('is reported with what is wrong: %#', (known, seen, note) => {
     const times = Array.isArray(seen) ? seen.length : 0;
     expect(findings(seen, { rows: [known] })).toMatchObject([{ note, times }]);
   });
 
-  test('of a user of whom the journal has none is nothing to tell of', () => {
+  test('is not reported for a user without rows in the journal', () => {
     for (const seen of ['hidden', 'gone', changes()] as const) expect(findings(seen)).toEqual([]);
   });
 
@@ -163,7 +163,7 @@ describe('a row', () => {
     const lost = row({ evidence: 'balance' });
     const bare = { amount: 5, description: 'Credit' };
 
-    test('accounts for one change, not for two', () => {
+    test('matches one change, not two', () => {
       const rows = [lost, row({ row: 3, token: other, evidence: 'balance' })];
       expect(kindsOf(changes(bare), { rows })).toEqual(['missing']);
       expect(kindsOf(changes(bare, bare), { rows })).toEqual([]);
@@ -173,7 +173,7 @@ describe('a row', () => {
       ['of another amount', { ...bare, amount: 4 }],
       ['with a part of another mark in one of its texts', { ...bare, note: 'am:zzz' }],
       ['with the mark of another row', { ...bare, description: `Credit ${other}` }],
-    ])('is not a change %s', (_, change) => {
+    ])('does not match a change %s', (_, change) => {
       const others = [row({ row: 3, token: other })];
       expect(kindsOf(changes(change), { rows: [lost], others })).toContain('missing');
     });
@@ -189,7 +189,7 @@ describe('a row', () => {
     const byHand = 'taken back by hand';
     const later = 'the same amount went the other way later, for whatever reason';
 
-    test('did so when it was there, or at a time that is not shown', () => {
+    test('was reversed by a change at its own time or later, or at an unknown time', () => {
       expect(told(paid, { ...back, ...at(4) })).toEqual([]);
       expect(told(paid, { ...back, ...at(5) })).toEqual([['reversed', '1', later]]);
       expect(told(paid, { ...back, ...at(6) })).toEqual([['reversed', '1', later]]);
@@ -197,32 +197,32 @@ describe('a row', () => {
       expect(told(made, { ...back, ...at(4) })).toEqual([['reversed', '1', later]]);
     });
 
-    test('did so by the change that says so, in whichever of its texts, else by the first', () => {
+    test('was reversed by the change that names its mark in any text, otherwise by the first', () => {
       expect(told(paid, back, saying)).toEqual([['reversed', '2', byHand]]);
       expect(told(paid, back, back)).toEqual([['reversed', '1', later]]);
     });
 
-    test('did so once: one change takes one row back', () => {
+    test('was reversed once: one change reverses one row', () => {
       const second = { ...made, description: `Credit ${other}` };
       const rows = [row(), row({ row: 3, token: other })];
       expect(kindsOf(changes(made, second, back), { rows })).toEqual(['reversed']);
       expect(kindsOf(changes(made, second, back, back), { rows })).toEqual(['reversed', 'reversed']);
     });
 
-    test('did not do so by a change with the mark of another row', () => {
+    test('was not reversed by a change with the mark of another row', () => {
       const others = [row({ row: 3, type: 'remove', token: other })];
       const marked = { ...back, description: `Fee ${other}` };
       expect(kindsOf(changes(paid, marked), { rows: [row()], others })).toEqual([]);
     });
 
-    test('is no balance that was set, which has no other way', () => {
+    test('is no balance that was set, because that has no opposite', () => {
       const set = row({ type: 'set' });
       const own = { ...made, result: undefined, type: 'set' };
       expect(kindsOf(changes(own, { ...back, result: undefined }), { rows: [set] })).toEqual([]);
     });
   });
 
-  test('at another user is named there, as far as it is compared', () => {
+  test('that is shown at another user is reported there, if it is compared', () => {
     const elsewhere = row({ user: 8 });
     expect(findings(changes(made), { rows: [elsewhere] })).toMatchObject([
       { kind: 'other_user', user_id: 7, batch: 'one', row: 2, times: 1, note: 'it is shown at user 7' },
@@ -236,7 +236,7 @@ describe('a row', () => {
 describe('a mark that the journal does not know', () => {
   const stranger = { amount: 5, description: `Credit ${token}` };
 
-  test('is named with what the server shows of it, and how often', () => {
+  test('is reported with what the server shows, and how often', () => {
     expect(findings(changes({ ...stranger, id: 31 }))).toEqual([
       {
         kind: 'unknown',
@@ -263,7 +263,7 @@ describe('a mark that the journal does not know', () => {
     ]);
   });
 
-  test('counts from the first time on and up to the second, and where it has none', () => {
+  test('counts if its time is in the span, both ends included, or is not shown', () => {
     const time = Date.parse('2026-03-11T10:00:00Z');
     const shown = { ...stranger, created_at: '2026-03-11T10:00:00Z' };
     const isNamed = (from: number | null, to: number | null, change: object = shown) =>

@@ -13,7 +13,7 @@ import {
 import type { IntentState } from '../../src/journal/port.ts';
 
 describe('the states of a row', () => {
-  test('lead to these and no others', () => {
+  test('lead to the states of this table and no others', () => {
     const table = Object.fromEntries(
       intentStates.map((from) => [from, intentStates.filter((to) => mayFollow(from, to))]),
     );
@@ -37,7 +37,7 @@ describe('the states of a row', () => {
     }
   });
 
-  test('after a response are open, whatever it said', () => {
+  test('are open after any response', () => {
     expect((['accepted', 'refused', 'lost'] as const).map(stateAfterResponse)).toEqual([
       'acknowledged',
       'unknown',
@@ -45,7 +45,7 @@ describe('the states of a row', () => {
     ]);
   });
 
-  test('are counted by what they come to for whoever reads the result', () => {
+  test('are counted under the names of the result', () => {
     const each = Object.fromEntries(intentStates.map((state, at) => [state, 2 ** at]));
     const bits = (counted: number) => intentStates.filter((_, at) => (counted & (2 ** at)) !== 0);
     expect(Object.entries(countsOf(each)).map(([name, count]) => [name, bits(count)])).toEqual([
@@ -60,18 +60,18 @@ describe('the states of a row', () => {
     expect(countsOf({})).toEqual(Object.fromEntries(countNames.map((name) => [name, 0])));
   });
 
-  test('lead to a request only by way of planned, so that nothing is sent again but by a step back', () => {
+  test('lead to a request only from planned, so that a row is sent again only after a step back to it', () => {
     expect(intentStates.filter((state) => mayFollow(state, 'sending'))).toEqual(['planned']);
   });
 
-  test('lead back to planned from an end only where nothing was applied', () => {
+  test('lead back to planned only if nothing was applied', () => {
     const back = intentStates.filter((state) => mayFollow(state, 'planned'));
     expect(back).toEqual(['sending', 'rejected', 'unknown', 'not_applied', 'needs_human', 'blocked']);
-    // Once more than that it was made, it can only turn out that it was made too often.
+    // Of a row that was made, it can only turn out that it was made too often.
     expect(intentStates.filter((state) => mayFollow('applied', state))).toEqual(['needs_human']);
   });
 
-  test('call a refusal rejected only after a look: a response alone leaves the row open', () => {
+  test('call a refused row rejected only after a look: a response alone leaves it open', () => {
     expect(mayFollow('sending', 'rejected')).toBe(false);
     expect(mayFollow('sending', 'applied')).toBe(false);
     expect(mayFollow('sending', 'unknown')).toBe(true);
@@ -89,7 +89,7 @@ describe('the states of a row', () => {
     expect(intentStates.filter(isOpen).map(countNameOf)).toEqual(['unknown', 'unknown', 'unknown', 'unknown']);
   });
 
-  test('refuse a step that is none', () => {
+  test('refuse a step that is not in the table', () => {
     expect(() => checkStep('applied', 'planned')).toThrow(/cannot go from applied to planned/);
   });
 });

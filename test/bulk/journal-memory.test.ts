@@ -1,4 +1,4 @@
-/** What the mirror remembers of the journal by which money was sent, and when another one is refused for it. */
+/** What the mirror remembers of the journal that sent money, and when another journal is refused for it. */
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import {
@@ -32,7 +32,7 @@ function memoryOf(file = `${temporaryFolder()}/mirror.db`): JournalMemory {
   return memory;
 }
 
-/** A journal with some steps: of a batch, and of each further name. */
+/** A journal with the steps of these batches. */
 async function journalWith(...batches: readonly string[]): Promise<Journal> {
   const { journal } = await newJournal();
   for (const batch of batches) await journal.addBatch(newBatch({ batch, hash: batch }), [newIntent(2, 7)]);
@@ -79,11 +79,11 @@ test.each([
     { ...ours, id: 'other', lacks: true },
     'this mirror knows another journal, which was in use on 2026-03-11T10:20',
   ],
-])('whether a journal may send where %s', (_, known, journal, problem) => {
+])('whether a journal may send if %s', (_, known, journal, problem) => {
   expect(memoryProblem(known, journal)).toBe(problem);
 });
 
-test('a journal is known by its newest step from each request on', async () => {
+test('the newest step of a journal is remembered with each request', async () => {
   const [journal, memory] = [await journalWith('one'), memoryOf()];
   const ports = { journal, memory, clock };
   expect(memory.recall()).toBeNull();
@@ -98,7 +98,7 @@ test('a journal is known by its newest step from each request on', async () => {
   expect(await newestUnknownSend(ports)).toBeNull();
 });
 
-test('a journal without a step, and one beside no mirror, are not remembered', async () => {
+test('a journal without steps, or without a mirror, is not remembered', async () => {
   const { journal } = await newJournal();
   const noted: unknown[] = [];
   const memory: JournalMemory = { recall: () => null, remember: (each) => noted.push(each) > 0, close: () => {} };
@@ -114,7 +114,7 @@ test('a journal without a step, and one beside no mirror, are not remembered', a
   }
 });
 
-test('another journal is refused, and steps that sent nothing are remembered of the known one alone', async () => {
+test('another journal is refused, and steps that sent nothing are remembered only of the known journal', async () => {
   const [journal, other, memory] = [await journalWith('one'), await journalWith('one'), memoryOf()];
   await refreshMemory({ journal, memory, clock });
   expect(memory.recall()).toBeNull();
@@ -133,14 +133,14 @@ test('another journal is refused, and steps that sent nothing are remembered of 
   expect(await newestUnknownSend({ journal: other, memory })).toBe(known?.at);
   await journal.setBatchState('one', 'stopped');
   await refreshMemory({ journal, memory, clock });
-  // When something was sent last stays.
+  // The time of the last send stays.
   expect(memory.recall()).toEqual({ ...known, ...(await journal.head()) });
 });
 
-test('a person takes another journal for the right one, and from then on it is known', async () => {
+test('another journal that a person accepts is known from then on', async () => {
   const [journal, other, memory] = [await journalWith('one'), await journalWith('two'), memoryOf()];
   const notes = async () => (await Array.fromAsync(other.audit({}))).map(({ kind, note }) => `${kind} ${note}`);
-  // Where nothing speaks against it, there is nothing to accept.
+  // Nothing speaks against this one, so there is nothing to accept.
   await acceptJournal({ journal, memory, clock }, 'why not');
   expect(memory.recall()).toBeNull();
   await rememberJournal({ journal, memory, clock: { now: () => sandboxNow - 1_000 } }, 'one');
@@ -151,7 +151,7 @@ test('a person takes another journal for the right one, and from then on it is k
   await expect(checkJournal({ journal, memory })).rejects.toThrow(/knows another journal/);
 });
 
-test('the reason of a person is kept with the step that the journal lacks, or without one where steps are missing', async () => {
+test('the reason of a person is recorded with the step that the journal lacks, or with none if the chain has a gap', async () => {
   const journal = await journalWith('one');
   const memory = memoryOf();
   const accepted: unknown[] = [];
@@ -172,13 +172,13 @@ test('the reason of a person is kept with the step that the journal lacks, or wi
   ]);
 });
 
-test('a journal with the step that is remembered is refused all the same where it is another one', async () => {
+test('another journal is refused even if it has the remembered step', async () => {
   const [journal, memory] = [await journalWith('one'), memoryOf()];
   await rememberJournal({ journal, memory, clock }, 'one');
   await expect(checkJournal({ journal: { ...journal, id: 'other' }, memory })).rejects.toThrow(/knows another journal/);
 });
 
-test('what was remembered before there was a chain says nothing, and gives way', () => {
+test('a memory from before the chain is ignored and replaced', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   const memory = memoryOf(file);
   const database = openMirrorFile(file, clock);
@@ -192,7 +192,7 @@ test('what was remembered before there was a chain says nothing, and gives way',
   expect(memory.recall()).toEqual(sent);
 });
 
-test('a mirror that may not be written to remembers nothing new, and no other is made in its place', () => {
+test('a mirror that was removed remembers nothing, and no new file is made in its place', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   const memory = memoryOf(file);
   rmSync(file);
@@ -200,14 +200,14 @@ test('a mirror that may not be written to remembers nothing new, and no other is
   expect([memory.recall(), existsSync(file)]).toEqual([null, false]);
 });
 
-test('a mirror that cannot be read is said to be so', () => {
+test('a mirror that cannot be read is reported', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   const memory = memoryOf(file);
   writeFileSync(file, 'no database at all'.repeat(1_000));
   expect(() => memory.recall()).toThrow(FileError);
 });
 
-test('a mirror that was open for writing is written to the end, and then closed', () => {
+test('a mirror that is open for writing is used until it is closed, even if its file was removed', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   const memory = memoryOf(file);
   expect(memory.remember(sent, null)).toBe(true);
@@ -217,14 +217,14 @@ test('a mirror that was open for writing is written to the end, and then closed'
   expect(() => memory.recall()).toThrow(/not open/);
 });
 
-test('of a journal that several machines share, the newest step is kept, and no older one', async () => {
+test('the newest step of a shared journal is kept, never an older one', async () => {
   const memory = memoryOf();
   const has = (found: boolean) => () => Promise.resolve(found);
   const head = { journal: 'ours', step: 3, hash: 'h3' };
   await rememberShared(memory, head, has(true), clock);
   expect(memory.recall()).toEqual({ ...head, batch: null, at, seen: true });
   const later = { now: () => sandboxNow + 60_000 };
-  // Seen again, it was there later; what was sent keeps its time.
+  // A journal that is seen again gets the later time.
   await rememberShared(memory, { ...head, step: 4, hash: 'h4' }, has(true), later);
   expect(memory.recall()).toEqual({
     journal: 'ours',
@@ -248,7 +248,7 @@ test('of a journal that several machines share, the newest step is kept, and no 
   expect(memory.recall()).toEqual({ ...sent, step: 8, hash: 'h8' });
 });
 
-test('what another process has remembered meanwhile is not written over', () => {
+test('what another process remembered meanwhile is not overwritten', () => {
   const memory = memoryOf();
   expect(memory.remember(sent, null)).toBe(true);
   expect(memory.remember({ ...sent, step: 8, hash: 'h8' }, null)).toBe(false);

@@ -1,4 +1,4 @@
-/** A write that was proven not made, and is made all the same, while the same is about to be sent again. */
+/** A write that counted as not applied is made after all, while the same payment is about to be sent again. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
 import { planBatch, undoOf } from '../../src/bulk/plan.ts';
@@ -49,7 +49,7 @@ async function undo(journal: Journal, client: Client, batch: string): Promise<st
 }
 
 describe('a write that is made late', () => {
-  test('is not made again by the batch that was to send it again, for whatever reason', async () => {
+  test('is not made again by a batch that repeats it, even with a reason', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const first = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await lost(sandbox, journal, client, first.batch, user);
@@ -66,7 +66,7 @@ describe('a write that is made late', () => {
   });
 
   test.each(['commit_429', 'commit_503'] as const)(
-    'though the server said to come back later (%s), and the rest was discarded, is not made again',
+    'is not made again if the server had asked to come back later (%s) and the batch was discarded',
     async (fault) => {
       const { sandbox, client, journal, user, balance, states } = await world();
       sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
@@ -75,7 +75,7 @@ describe('a write that is made late', () => {
       expect((await send(journal, client, first.batch)).error?.exitCode).toBe(4);
       await discardBatch(journal, (await journal.batch(first.batch)) ?? first, 'Kim pays it');
       const sheet = sheetOf([[user, 'add', '5', 'x']]);
-      // Nobody waits here for as long as the server said.
+      // A new client, because the other one would wait for as long as the server said.
       const fresh = bulkClient(sandbox);
       onTestFinished(() => fresh.close());
       await expect(plan(journal, fresh, sheet)).rejects.toThrow(/sent before/);
@@ -85,7 +85,7 @@ describe('a write that is made late', () => {
     },
   );
 
-  test('takes nothing back twice: what was to take it back again is not sent', async () => {
+  test('does not reverse a row twice: the second reversal is not sent', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
@@ -98,7 +98,7 @@ describe('a write that is made late', () => {
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
   });
 
-  test('after it was taken back again is known as made once too often', async () => {
+  test('that reversed a row which was reversed again meanwhile is known as one reversal too many', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
@@ -118,7 +118,7 @@ describe('a write that is made late', () => {
     expect([await states(one, other), (await journal.verifyChain()).status]).toEqual([['applied', 'applied'], 'whole']);
   });
 
-  test('is looked for, and known as sent, also where a person wanted it sent again and it must not go out', async () => {
+  test('is looked for and counts as sent, even if a person wanted it sent again and its precondition failed', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const rows = [
       [user, 'add', '5', '', '100'],
@@ -141,7 +141,7 @@ describe('a write that is made late', () => {
     expect([balance(), await states(batch)]).toEqual([95, ['applied', 'applied']]);
   });
 
-  test('before it was taken back again takes the place of that', async () => {
+  test('that reverses a row takes the place of the second reversal, which was not sent yet', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
@@ -157,7 +157,7 @@ describe('a write that is made late', () => {
     );
   });
 
-  test('before it was taken back again leaves the rest of that to be approved', async () => {
+  test('that reverses a row leaves the other rows of the second reversal planned', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const second = newUser(sandbox, 100);
     const rows = [second, user].map((each) => [each, 'add', '5']);
@@ -180,7 +180,7 @@ describe('a write that is made late', () => {
     expect((await journal.batch(other))?.state).toBe('planned');
   });
 
-  test('is recorded once nobody is at the batch that was to take it back again, also where that waits for another row', async () => {
+  test('that reverses a row is recorded once the batch of the second reversal is not locked, even if that is blocked', async () => {
     const { sandbox, client, journal, file, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
@@ -211,7 +211,7 @@ describe('a write that is made late', () => {
     expect([balance(), await states(one, other)]).toEqual([100, ['applied', 'skipped']]);
   });
 
-  test.each(['resume', 'sync'])('although the server refused it is known as applied after a %s', async (how) => {
+  test.each(['resume', 'sync'])('is known as applied after a %s although the server refused it', async (how) => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const { control } = sandbox;
     const late: JsonRecord[] = [];
@@ -236,7 +236,7 @@ describe('a write that is made late', () => {
     await expect(plan(journal, client, sheetOf([[user, 'add', '5', 'x']]))).rejects.toThrow(/sent before/);
   });
 
-  test('by another journal, of a row that was left out here, is not made again', async () => {
+  test('is not made again if another journal made it and this one skipped the row', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const first = await plan(journal, client, sheetOf([[user, 'add', '5', '', '100']]));
     sandbox.control.update('users', user, { balance: 90 });
@@ -251,14 +251,14 @@ describe('a write that is made late', () => {
   });
 });
 
-describe('an id that is another person by now', () => {
+describe('an id that belongs to another person by now', () => {
   const becomesAnother = ({ control }: Sandbox, user: number) => {
     control.remove('users', user);
     control.insert('users', { id: user, balance: 100, email: 'other@example.com', username: 'other' });
     control.setRelated('users', user, 'balance_transactions', []);
   };
 
-  test('has nothing taken from it that was given to the one before', async () => {
+  test('is not charged for a payment to the person before', async () => {
     const { sandbox, client, journal, user, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     await send(journal, client, paid.batch);
@@ -270,7 +270,7 @@ describe('an id that is another person by now', () => {
     );
   });
 
-  test('and has the payment of another user, since the two were made one, is told of as such', async () => {
+  test('that shows the payment of another user, because the two were merged, is reported and not paid', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const { control } = sandbox;
     const paid = await plan(journal, client, sheetOf([[newUser(sandbox, 100), 'add', '5']]));
@@ -290,7 +290,7 @@ describe('an id that is another person by now', () => {
     ]);
   });
 
-  test.each(['lost', 'refused'])('does not show that nothing was done where the response was %s', async (how) => {
+  test.each(['lost', 'refused'])('does not prove that nothing was made if the response was %s', async (how) => {
     const { sandbox, client, journal, user, states } = await world();
     const { batch } = await plan(journal, client, sheetOf([[user, 'add', '5']]));
     const proxy = await behindProxy(sandbox, ({ method }) => {

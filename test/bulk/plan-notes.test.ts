@@ -6,7 +6,7 @@ function noted(...changes: string[]): [row: number, notes: string[]][] {
 }
 
 describe('The size of a change', () => {
-  test('is noted of the five largest alone, and of none where all are alike', () => {
+  test('is noted for the five largest only, and for none if all are equal', () => {
     const largest = (row: number) => [row, ['one of the largest changes']];
     expect(noted('5', '-5', '5.00')).toEqual([]);
     expect(noted('7')).toEqual([]);
@@ -17,13 +17,13 @@ describe('The size of a change', () => {
     expect(noted(...many).map(([row]) => row)).toEqual([22, 23, 24, 25, 26]);
   });
 
-  test('is noted of all that are more than ten times the median, whatever their sign', () => {
+  test('is noted for all that are more than ten times the median, whatever their sign', () => {
     expect(noted('1', '1', '1', '10', '-10.01')).toEqual([
       [6, ['the largest change', 'more than 10 times the median of 1.00']],
       [5, ['one of the largest changes']],
     ]);
     expect(noted('0.10', '0.20', '1.01')[0]?.[1]).not.toContain('more than 10 times the median of 0.20');
-    // Of two rows, one may be far from the other.
+    // Works for two rows, too.
     expect(noted('2.50', '30')).toEqual([[3, ['the largest change', 'more than 10 times the median of 2.50']]]);
     const far = Array.from({ length: 40 }, (_, at) => (at < 30 ? '1' : '99'));
     expect(noted(...far)).toHaveLength(10);
@@ -39,7 +39,7 @@ describe('A user', () => {
       ['the status of the user is "suspended"', 'the email is not verified'],
     ],
     [{ status: 'a\u001B[2Jb' }, ['the status of the user is "a\\u{1b}[2Jb"']],
-  ])('of %j is noted as %j', (fields, notes) => {
+  ])('with %j gets the notes %j', (fields, notes) => {
     expect(userNotes({ fields })).toEqual(notes);
   });
 });

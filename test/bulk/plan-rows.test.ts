@@ -75,7 +75,7 @@ describe('a row', () => {
     expect(problems).toEqual([{ row: 2, column, problem: expect.stringMatching(problem) as string }]);
   });
 
-  test('follows on the row before it for the same user, and an invalid one changes nothing', () => {
+  test('starts from the balance that the last valid row of the same user left', () => {
     const { rows, net } = planned([
       [1, 'add', '5'],
       [1, 'add', '1.005'],
@@ -88,11 +88,11 @@ describe('a row', () => {
       ['15.00', '-5.00'],
       ['-5.00', '3.00'],
     ]);
-    // 10 became 3.
+    // From 10 to 3.
     expect(net).toBe('-7.00');
   });
 
-  test('lets go of a user whom no later row names', () => {
+  test('frees the memory of a user that no later row names', () => {
     const read = readRows(
       sheetOf(
         [
@@ -121,7 +121,7 @@ describe('a row', () => {
     expect(own.has(two)).toBe(false);
   });
 
-  test('that leaves less than nothing, or does what another does, is pointed out', () => {
+  test('gets a warning if it leaves a balance below zero or repeats another row', () => {
     const { warnings, problems } = planned([
       [1, 'remove', '11'],
       [2, 'add', '1', 'x'],
@@ -129,7 +129,7 @@ describe('a row', () => {
       [2, 'add', '1', 'y'],
     ]);
     expect(problems).toEqual([]);
-    // What is said of a payment does not make it another one.
+    // Another description does not make it another payment.
     expect(warnings).toEqual([
       'row 2: the balance of user 1 would be -1.00',
       'row 4 does the same as row 3',
@@ -137,7 +137,7 @@ describe('a row', () => {
     ]);
   });
 
-  test('that changes a balance by more than the cap is invalid, a set by what it changes', () => {
+  test('is invalid if it changes a balance by more than the cap; a set counts by its change', () => {
     const rows: Cells[] = [
       [1, 'add', '5.01'],
       [1, 'set', '14'],
@@ -151,8 +151,8 @@ describe('a row', () => {
   });
 });
 
-describe('the sum', () => {
-  test('is the planned change of all balances, exact to the last place', () => {
+describe('the total', () => {
+  test('is the planned change of all balances, exact to the last decimal', () => {
     const { net } = planned([
       [1, 'add', '0.10'],
       [1, 'add', '0.20'],
@@ -179,7 +179,7 @@ describe('the header', () => {
     expect(read.problems.map((each) => each.problem).join('\n')).toMatch(problem);
   });
 
-  test('may have the columns of a result file, which say nothing', () => {
+  test('may have the columns of a result file, which are ignored', () => {
     const names = ['user_id', 'type', 'amount', '_row', '_state', '_problem'];
     const { problems, rows } = planned([[1, 'add', '1', 7, 'rejected', 'busy']], names);
     expect(problems).toEqual([]);
@@ -208,11 +208,11 @@ describe('the hash of a plan', () => {
     ['file', [one], { fileHash: 'g' }],
     ['server', [one], { server: { ...server, address: 'http://y' } }],
     ['owner of the key', [one], { server: { ...server, owner: '2' } }],
-  ] as const)('is another with another %s', (_, rows, more) => {
+  ] as const)('changes with another %s', (_, rows, more) => {
     expect(hashOf(rows, more)).not.toBe(hashOf([one]));
   });
 
-  test('does not matter for telling that the same rows come in another order', () => {
+  test('stands beside a digest of rows that does not depend on their order', () => {
     const two: Cells = [2, 'add', '5', 'x'];
     expect(rowsDigest(planned([one, two]).claimed)).toBe(rowsDigest(planned([two, one]).claimed));
     expect(rowsDigest(planned([one]).claimed)).not.toBe(rowsDigest(planned([one, two]).claimed));
@@ -221,7 +221,7 @@ describe('the hash of a plan', () => {
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Rows of any action, about users who are known by these keys. */
+/** The plan of rows of any action, with users found by these keys. */
 function plannedOf(
   action: Action,
   headers: readonly string[],
@@ -244,8 +244,8 @@ const zoe: KnownUser = {
 const notesOfZoe = ['the status of the user is "suspended"', 'the email is not verified'];
 const parametersOf = (amount: string) => ({ type: 'remove', amount, description: null, expected_balance: null });
 
-describe('what a plan keeps', () => {
-  test('of each row is whom it is about, what it does, what deserves a look, and what it is known by', () => {
+describe('a plan keeps', () => {
+  test('the user, the parameters, the notes and the fingerprint of each row', () => {
     const key = { column: 'email', value: 'Zoe@x.example' } as const;
     const plan = plannedOf(
       balance,
@@ -334,7 +334,7 @@ describe('what a plan keeps', () => {
     expect(plan.net).toBe('-324.00');
   });
 
-  test('of a row that names its user by id has no key, and of one that is wrong as a whole no column', () => {
+  test('no key for a row that names its user by id, and no column for a problem of the whole row', () => {
     const { rows, claimed } = planned([
       [1, 'add', '5'],
       [3, 'add', '5'],
@@ -355,7 +355,7 @@ describe('what a plan keeps', () => {
     expect(claimed).toHaveLength(1);
   });
 
-  test('of what moves no money is the user, a fingerprint that hides the words, and no amount', () => {
+  test('the user and a hashed fingerprint for a row that moves no money, but no amounts', () => {
     const headers = ['user_id', 'type', 'icon', 'message', 'url'];
     const words = ['success', 'bx', 'Hello Zoe', ''];
     const key = { column: 'user_id', value: '7' } as const;
@@ -398,15 +398,15 @@ describe('what a plan keeps', () => {
     });
   });
 
-  test('of warnings is so many one by one, and how many there are', () => {
+  test('a limited number of warnings, and their count', () => {
     const rows = Array.from({ length: mostWarnings + 3 }, (): Cells => [2, 'remove', '1']);
     const { warnings, warned } = planned(rows);
-    // Of the first row one, of each other one two.
+    // One for the first row, two for each of the others.
     expect([warnings.length, warned]).toEqual([mostWarnings, 2 * rows.length - 1]);
     expect(warnings.at(-1)).toBe('row 27: the balance of user 2 would be -25.90');
   });
 
-  test('is nothing of a row that names nobody, and of one whose user was not looked for', () => {
+  test('no user for a row that names nobody, or whose user was not looked for', () => {
     const read = readRows(sheetOf([[1, 'add', '5']], columns), balance, { decimals: 2, mark: null, allowForce: false });
     const [row] = [...read.rows];
     if (row === undefined) throw new Error('there is one row');
@@ -419,7 +419,7 @@ describe('what a plan keeps', () => {
     expect(problemOf(row.key)).toEqual([{ row: 2, column: 'user_id', problem: 'the user was not looked for' }]);
   });
 
-  test('of a user whom a later row names is what the last valid row has made of it', () => {
+  test('for a user that a later row names, the balance after the last valid row', () => {
     const both = [
       [1, 'add', '5'],
       [1, 'add', '1.005'],
@@ -431,11 +431,11 @@ describe('what a plan keeps', () => {
   });
 });
 
-describe('a row that makes a user', () => {
+describe('a row that creates a user', () => {
   const headers = ['first_name', 'last_name', 'username', 'email', 'language'];
   const anna = ['Anna', 'Lind', 'anna', 'Anna@x.example', 'en'];
 
-  test('is about nobody yet, and known by the address', () => {
+  test('has no user yet, and is identified by its email address', () => {
     const { rows, claimed, net, users: after } = plannedOf(create, headers, [anna], []);
     const [row] = rows;
     expect(row).toMatchObject({ state: 'planned', subject: 'new:anna@x.example', user: null, key: null, notes: [] });
@@ -458,7 +458,7 @@ describe('a row that makes a user', () => {
   test.each([
     ['email', 'anna@x.example'],
     ['username', 'ANNA'],
-  ] as const)('is invalid where somebody has the %s already, and is not about that user', (column, value) => {
+  ] as const)('is invalid if a user has the %s already, and is not assigned to that user', (column, value) => {
     const known = { ...zoe, [column]: value };
     const { rows, problems, claimed } = plannedOf(create, headers, [anna], [[{ column, value }, known]]);
     expect(problems).toEqual([
@@ -478,7 +478,7 @@ describe('a row that makes a user', () => {
     expect(claimed).toEqual([]);
   });
 
-  test('is valid where nobody was found by its keys', () => {
+  test('is valid if nobody was found by its keys', () => {
     const { rows } = plannedOf(
       create,
       headers,
@@ -488,7 +488,7 @@ describe('a row that makes a user', () => {
     expect(rows).toMatchObject([{ state: 'planned' }]);
   });
 
-  test('is invalid where an earlier row makes a user with the same address or name, whatever the case', () => {
+  test('is invalid if an earlier row creates a user with the same email or user name, in any case', () => {
     const { problems } = plannedOf(
       create,
       headers,
@@ -496,7 +496,7 @@ describe('a row that makes a user', () => {
         anna,
         ['Bo', 'Berg', 'bo', 'anna@X.example', 'en'],
         ['Cy', 'Craig', 'Anna', 'cy@x.example', 'en'],
-        // What is wrong in itself takes no name from others.
+        // An invalid row reserves no name.
         ['Di', 'Dahl', 'di', 'no address', 'en'],
         ['Di', 'Dahl', 'di', 'di@x.example', 'en'],
       ],
@@ -510,7 +510,7 @@ describe('a row that makes a user', () => {
   });
 });
 
-test('the digest of rows is that of their fingerprints in order; what has none does not count', () => {
+test('the digest of rows is made of their sorted fingerprints; rows without one do not count', () => {
   const rows = ['b', null, 'a', 'b'].map((fingerprint) => ({ fingerprint }));
   expect(rowsDigest(rows)).toBe(sha256('a\nb\nb'));
   expect(rowsDigest([])).toBe(sha256(''));

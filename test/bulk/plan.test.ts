@@ -35,13 +35,13 @@ describe('users are found', () => {
     expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: 7, subject: 'user:7' }]);
   });
 
-  test.each(['email', 'username'])('by %s in the mirror, and confirmed on the server', async (column) => {
+  test.each(['email', 'username'])('by %s in the mirror, and are confirmed on the server', async (column) => {
     const { sandbox, client, journal } = await world();
     const directory = await mirrorOf(sandbox);
     const name = (id: number): string => String(sandbox.control.get('users', id)?.[column]).toUpperCase();
     const [seven, eight, nine] = [name(7), name(8), name(9)];
     sandbox.control.update('users', 7, { balance: 55 });
-    // The name went to somebody else since the mirror was read.
+    // The name changed since the mirror was read.
     sandbox.control.update('users', 8, { [column]: 'somebody.new@x.example' });
     sandbox.control.remove('users', 9);
     const rows = [seven, eight, nine].map((value) => [value, 'add', '1']);
@@ -53,7 +53,7 @@ describe('users are found', () => {
     ]);
   });
 
-  test('for a valid row behind one of the same user that cannot be read', async () => {
+  test('for a valid row after an invalid one of the same user', async () => {
     const { client, journal } = await world();
     const rows = [
       [7, 'add', 'much'],
@@ -63,7 +63,7 @@ describe('users are found', () => {
     expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'invalid' }, { state: 'planned', user: 7 }]);
   });
 
-  test('that the mirror does not know yet on the server', async () => {
+  test('on the server if the mirror does not know them yet', async () => {
     const { sandbox, client, journal } = await world();
     const directory = await mirrorOf(sandbox);
     const id = Number(sandbox.control.insert('users', { balance: 3 })['id']);
@@ -71,7 +71,7 @@ describe('users are found', () => {
     expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'planned', user: id, plannedAfter: '4.00' }]);
   });
 
-  test('out of the pages of the list, where that costs fewer requests than one each', async () => {
+  test('in the pages of the list if that takes fewer requests than one for each', async () => {
     const { sandbox, client, journal } = await world({ users: 700 });
     const rows = Array.from({ length: 600 }, (_, at) => [at + 1, 'add', '1']);
     const before = asked(sandbox);
@@ -82,7 +82,7 @@ describe('users are found', () => {
   });
 
   test(
-    'out of the smaller pages of a host that cannot make large ones, though one of them cannot be read',
+    'in smaller pages if the host cannot make large ones, even if one page cannot be read',
     { tags: 'full' },
     async () => {
       const { sandbox, client, journal } = await world({ users: 700 });
@@ -97,14 +97,14 @@ describe('users are found', () => {
   );
 
   test(
-    'in part, where there are too many: the plan says how many are as the mirror has them',
+    'in part if there are too many: the plan says how many were not checked on the server',
     { tags: 'full' },
     async () => {
       const { sandbox, client, journal } = await world({ users: 700, behaviour: { page_max: 2 } });
       const directory = await mirrorOf(sandbox);
       sandbox.control.clearRequests();
       const rows = Array.from({ length: 300 }, (_, at) => [at + 1, 'add', '1']);
-      // A row whose balance decides is confirmed before others.
+      // A row that depends on the balance is checked before others.
       rows.push([333, 'set', '5']);
       sandbox.control.update('users', 333, { balance: 77 });
       const { batch, warnings } = await plan(journal, client, sheetOf(rows), { directory });
@@ -114,7 +114,7 @@ describe('users are found', () => {
     },
   );
 
-  test('by nobody where several have the name, or filters are not kept to', async () => {
+  test('not at all if several have the name, or if the server ignores the filter', async () => {
     const { sandbox, client, journal } = await world();
     for (const id of [7, 8]) sandbox.control.update('users', id, { first_name: 'x', email: 'two@x.example' });
     const two = await plan(journal, client, sheetOf([['two@x.example', 'add', '1']], ['email', 'type', 'amount']));
@@ -128,7 +128,7 @@ describe('users are found', () => {
 });
 
 describe('a plan', () => {
-  test('sends nothing, and is stored with what was found out', async () => {
+  test('sends nothing, and is stored', async () => {
     const { sandbox, client, journal } = await world();
     const batch = await plan(journal, client, sheetOf([[7, 'add', '1.5', 'Hello']]));
     expect(sandbox.control.ledger()).toEqual([]);
@@ -144,13 +144,13 @@ describe('a plan', () => {
     expect((await intentsOf(journal, batch.batch))[0]?.token).toMatch(/^am:[a-z2-7]{12}$/);
   });
 
-  test('says where lost responses will need a person', async () => {
+  test('warns if lost responses will need a person', async () => {
     const { client, journal } = await world({ behaviour: { transactions: 'hidden' } });
     const { warnings } = await plan(journal, client, sheetOf([[7, 'add', '1']]));
     expect(warnings.join('\n')).toMatch(/shows no balance transactions: .* a person must find out/);
   });
 
-  test('points out rows that an earlier batch has sent, and refuses the same file or rows, unless told why', async () => {
+  test('refuses rows that were sent before, and the same file or rows, unless a reason is given', async () => {
     const { client, journal } = await world();
     const first = await plan(
       journal,
@@ -203,7 +203,7 @@ describe('a plan', () => {
     expect(await journal.batches()).toEqual([]);
   });
 
-  test('of more rows than a batch may have is refused before the server and the mirror are asked anything', async () => {
+  test('of more rows than a batch may have is refused before the server or the mirror is read', async () => {
     const { sandbox, client, journal } = await world();
     const rows = [7, 8, 'nobody'].map((user) => [user, 'add', '1']);
     const unasked = new Proxy({} as UserDirectory, { get: () => expect.unreachable('the mirror is asked') });
@@ -216,7 +216,7 @@ describe('a plan', () => {
     expect(asked(sandbox) - before).toBe(0);
   });
 
-  test('of a file with a wrong header is all invalid, and the header is reported once', async () => {
+  test('of a file with a wrong header has only invalid rows, and each problem of the header is reported once', async () => {
     const { client, journal } = await world();
     const { batch, problems } = await plan(
       journal,

@@ -1,4 +1,4 @@
-/** A journal that was put back from a copy, while somebody was at it or had not noticed yet: nothing goes twice. */
+/** A journal that is restored from a copy, while a process uses it or has not noticed yet: nothing is paid twice. */
 import { copyFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
@@ -43,7 +43,7 @@ async function paying() {
   return { sandbox, client, folder, file: `${folder}/journal.db`, user, sheet, made };
 }
 
-/** Plans a row in a journal, copies that, and has each of the two take the same step in the same millisecond. */
+/** Plans a row in a journal and copies the journal; both then take the same step in the same millisecond. */
 async function twoOfOne() {
   const { client, folder, file, sheet } = await paying();
   const first = await openJournal(file, anna);
@@ -57,7 +57,7 @@ async function twoOfOne() {
   return { batch, memory: openMemory(folder), journal, copy };
 }
 
-test('of a journal and the copy that was put back in its place, only one may send, whoever was about to', async () => {
+test('of a journal and a copy that was restored in its place, only one may send', async () => {
   const { batch, memory, journal, copy } = await twoOfOne();
   const clock = systemClock;
   await rememberJournal({ journal, memory, clock }, batch);
@@ -65,7 +65,7 @@ test('of a journal and the copy that was put back in its place, only one may sen
   await rememberJournal({ journal, memory, clock }, batch);
 });
 
-test('of the two at the same moment, one is refused', async () => {
+test('of a journal and its copy that send at the same moment, one is refused', async () => {
   const { batch, memory, journal, copy } = await twoOfOne();
   const both = [journal, copy].map((each) => rememberJournal({ journal: each, memory, clock: systemClock }, batch));
   const ends = await Promise.allSettled(both);
@@ -80,7 +80,7 @@ async function adoptAll(journal: Journal, client: Client, file: string): Promise
   await adopt(ports, await reconcile({ ...ports, ...rest }, whole));
 }
 
-test('a payment that was adopted is not made by a batch that was approved before that', async () => {
+test('a payment that was adopted is not made again by a batch that was claimed before', async () => {
   const { client, file, sheet, made } = await paying();
   const journal = await openJournal(file, anna);
   const first = await plan(journal, client, sheet('Credit'));
@@ -90,7 +90,7 @@ test('a payment that was adopted is not made by a batch that was approved before
   const second = await plan(later, client, sheet('Credit for the same'));
   expect((await send(later, client, second.batch)).error).toBeNull();
   await later.close();
-  // Both the journal and the mirror are of the time before the second plan.
+  // The journal is restored as it was before the second plan, and no mirror remembers a newer one.
   copyFileSync(`${file}.copy`, file);
   const back = await open(file);
   expect((await send(back, client, first.batch)).error?.message).toMatch(/which is not in this journal/);
@@ -99,7 +99,7 @@ test('a payment that was adopted is not made by a batch that was approved before
   expect(made()).toBe(1);
 });
 
-test('a reason to send again that was given for the plan is none for what this journal does not know', async () => {
+test('a reason that was given for the plan does not cover payments that this journal does not know', async () => {
   const { client, file, sheet, made } = await paying();
   const journal = await openJournal(file, anna);
   await send(journal, client, (await plan(journal, client, sheet('Bonus of March'))).batch);
@@ -114,14 +114,14 @@ test('a reason to send again that was given for the plan is none for what this j
   const { batch } = await plan(back, client, sheet('April'), meant);
   const { error } = await send(back, client, batch, meant);
   expect([error?.message, made()]).toEqual([expect.stringMatching(/which is not in this journal/), 2]);
-  // Whoever has read that may mean it.
+  // A person who has read that may give a new reason.
   await send(back, client, batch);
   expect(made()).toBe(2);
   expect((await send(back, client, batch, { againReason: 'one was for another' })).error).toBeNull();
   expect(made()).toBe(3);
 });
 
-test('what was adopted counts for the day on which it was made', async () => {
+test('an adopted payment counts towards the bound of the day on which it was made', async () => {
   const { sandbox, client, file, sheet, made } = await paying();
   const journal = await openJournal(file, anna);
   await journal.close();
@@ -141,7 +141,7 @@ test('what was adopted counts for the day on which it was made', async () => {
   expect(made()).toBe(1);
 });
 
-test('a row that a newer journal may have sent since is given its time', async () => {
+test('a row that a newer journal may have sent stays unknown until settle_after has passed since then', async () => {
   const { client, file, sheet, sandbox, user } = await paying();
   const journal = await open(file);
   const { batch } = await plan(journal, client, sheet('Credit'));
@@ -165,10 +165,10 @@ test('a row that a newer journal may have sent since is given its time', async (
   expect(await states()).toEqual(['not_applied']);
 });
 
-test('a clock that has leapt ahead makes no payment look old, neither in the journal nor by its mark', async () => {
+test('a clock that jumps ahead makes no payment look old, in the journal or by its mark', async () => {
   const { sandbox, client, folder, file, user, made } = await paying();
   const journal = await open(file);
-  // Beside the payment stands another one in each, so that no two sheets have the same rows.
+  // Each sheet has another payment, too, so that no two sheets have the same rows.
   const sheet = (more: string) =>
     sheetOf([
       [user, 'add', '5', 'Credit'],
@@ -187,14 +187,14 @@ test('a clock that has leapt ahead makes no payment look old, neither in the jou
   const { error } = await send(lost, ahead, batch, { clock });
   expect(error?.message).toMatch(/the user has the same change already, with the mark/);
   expect(made()).toBe(1);
-  // Once the server's clock says the same, the time has passed.
+  // Once the server's clock agrees, the time has passed.
   sandbox.control.setClock(clock.now());
   await plan(journal, ahead, sheet('5'), { clock });
   expect((await send(journal, ahead, second.batch, { clock })).error).toBeNull();
   expect(made()).toBe(2);
 });
 
-test('a clock that was far behind when something was paid makes it look old to nobody once it is put right', async () => {
+test('a payment that was made while the clock was far behind does not look old once the clock is right', async () => {
   const { sandbox, client, file, user, made } = await paying();
   const clock = { now: () => systemClock.now() - 40 * dayMs };
   const behind = bulkClient(sandbox, 1_000, clock);
@@ -217,7 +217,7 @@ test('a clock that was far behind when something was paid makes it look old to n
     message: expect.stringMatching(/^row 2 was not sent: .* was made later than/),
   });
   expect(made()).toBe(1);
-  // A person may mean it.
+  // With a reason it is sent.
   expect((await send(journal, client, batch, { againReason: 'the bonus of this month' })).error).toBeNull();
   expect(made()).toBe(2);
 });

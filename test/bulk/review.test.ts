@@ -1,4 +1,4 @@
-/** A batch as a person reviews it: row by row, those that deserve a look first. */
+/** A batch as a person reviews it: row by row, those with notes first. */
 import { describe, expect, test } from 'vitest';
 import { notedRows, ownCells, parameterWords, reviewRow, reviewTable, wrongTable } from '../../src/bulk/review.ts';
 import type { Batch, Intent, NewIntent } from '../../src/journal/port.ts';
@@ -23,7 +23,7 @@ describe('a row', () => {
     ['applied', { before: '1.00', after: '7.50' }, ['1.00', '7.50', '6.50']],
     ['sending', { before: null, after: null }, ['0.00', null, null]],
     ['planned', { plannedBefore: 'a title', plannedAfter: 'another' }, ['a title', 'another', null]],
-  ])('that is %s is shown as planned, or as seen once it was sent', (state, fields, shown) => {
+  ])('that is %s is shown as planned, or as seen if it was sent', (state, fields, shown) => {
     const { before, after, change } = reviewRow(intent({ state, ...fields }));
     expect([before, after, change]).toEqual(shown);
   });
@@ -44,14 +44,14 @@ describe('a row', () => {
     });
   });
 
-  test('says in a few words what it does', () => {
+  test('shows its parameters in short', () => {
     expect(parameterWords({ type: 'add', amount: 5, description: null, list: [1] })).toBe('add 5');
     expect(parameterWords({ text: 'two\nlines\t\there' })).toBe('two lines here');
     expect(parameterWords({ text: 'x'.repeat(40) })).toBe('x'.repeat(40));
     expect(parameterWords({ text: 'x'.repeat(41) })).toBe(`${'x'.repeat(39)}…`);
   });
 
-  test('has a cell for each column, also where the file has fewer', () => {
+  test('has a cell for each column, even if the file has fewer or more', () => {
     expect(ownCells(['7', 'add', 'more'], ['user_id', 'type'])).toEqual(['7', 'add']);
     expect(ownCells(['7'], ['user_id', 'type'])).toEqual(['7', null]);
   });
@@ -67,16 +67,16 @@ describe('a plan', () => {
     row(6, { notes }),
   ];
 
-  test('has the largest changes first of the rows that deserve a look, and rows of one size in their order', async () => {
+  test('lists the rows with notes by the size of their change, the largest first, otherwise in order', async () => {
     const { journal } = await batchWith(...rows);
     expect((await notedRows(journal, 'one')).map(({ row: number }) => number)).toEqual([4, 5, 3, 6]);
-    // What moves no money, or nobody knows how much, comes last.
+    // Rows without an amount come last.
     const words = { notes, plannedAfter: 'words' };
     const { journal: other } = await batchWith(row(2, words), row(3, { notes }), row(4, words), row(5, { notes }));
     expect((await notedRows(other, 'one')).map(({ row: number }) => number)).toEqual([3, 5, 2, 4]);
   });
 
-  test('as a sheet has them on top, and the others below', async () => {
+  test('as a sheet has the rows with notes on top, and the others below', async () => {
     const { journal, batch } = await batchWith(...rows);
     const table = reviewTable(journal, batch);
     expect(table.name).toBe('review');
@@ -114,7 +114,7 @@ describe('a plan', () => {
     expect(others.map(([number]) => number)).toEqual([5, 3, 6, 2]);
   });
 
-  test('as a sheet of what is wrong has those rows alone, as the file has them, without an older reason', async () => {
+  test('as a sheet of wrong rows has only those, with the columns of the file but not its older results', async () => {
     const cells = ['9', 'old', 'add', 'an older reason'];
     const { journal, batch } = await batchWith(row(2), row(3, { state: 'invalid', problem: 'no user', cells }));
     const table = wrongTable(journal, batch);

@@ -1,4 +1,4 @@
-/** The run of a batch: who goes first, what it waits for, why it stops, and what is said at its end. */
+/** The run of a batch: the first row, waits, reasons to stop, and the report at the end. */
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   KeyRefused,
@@ -40,7 +40,7 @@ const away = (): Response => {
 
 const invalid = { state: 'invalid', token: null, parameters: null, fingerprint: null, problem: 'it is wrong' } as const;
 
-/** Rows from 2 on in these states, for these users, and a server that makes each write unless it is told otherwise. */
+/** Rows (from 2 on) in these states, for these users, and a server that makes each write unless told otherwise. */
 async function world(users: readonly number[], states: readonly IntentState[] = [], last: IntentFields = {}) {
   let now = sandboxNow;
   const clock = { now: () => now };
@@ -176,7 +176,7 @@ const full = new FileError('the disk is full', { advice: 'Make room.' });
 const problemOf = ({ stop }: { readonly stop: OperatorError | null }): string => stop?.message ?? 'none';
 
 describe('a batch', () => {
-  test('is claimed and sent row by row, says how many there are and what became of each, and is done', async () => {
+  test('is claimed, sent row by row with an event for each, and is done', async () => {
     const { go, events, requests, batch, states, journal } = await world([7, 8, 9]);
     expect(await go()).toEqual({ stop: null });
     expect(events).toEqual([
@@ -190,7 +190,7 @@ describe('a batch', () => {
     expect([(await batch()).state, await journal.lockOwner('one')]).toEqual(['done', undefined]);
   });
 
-  test('that may not go out is as it was, and one that was approved before is stopped', async () => {
+  test('that may not be sent stays as it was, or is stopped if it was approved before', async () => {
     const fresh = await world([7, 8]);
     await expect(fresh.go({ memory: fresh.other })).rejects.toThrow(/this mirror knows another journal/);
     expect([(await fresh.batch()).state, fresh.requests, await fresh.journal.lockOwner('one')]).toEqual([
@@ -203,7 +203,7 @@ describe('a batch', () => {
     expect([(await begun.batch()).state, begun.requests]).toEqual(['stopped', []]);
   });
 
-  test('shows a bug as one, and its lock is free', async () => {
+  test('passes a bug on, and frees its lock', async () => {
     for (const states of [[], ['applied']] as const) {
       const { go, batch, journal, other } = await world([7, 8], states);
       const { state } = await batch();
@@ -218,7 +218,7 @@ describe('a batch', () => {
     }
   });
 
-  test('goes out once a person has taken the journal for the right one', async () => {
+  test('is sent once a person accepts the journal', async () => {
     const { go, other, requests, journal } = await world([7]);
     let known: object = other.recall();
     const memory = { ...other, recall: () => known, remember: (newest: object) => ((known = newest), true) };
@@ -226,7 +226,7 @@ describe('a batch', () => {
     expect([requests, known]).toEqual([[7], expect.objectContaining({ journal: journal.id })]);
   });
 
-  test('that another process is at is left alone', async () => {
+  test('that another process holds the lock of is not sent', async () => {
     const { go, file, clock, requests } = await world([7]);
     const another = await openJournal(file, anna, clock);
     onTestFinished(() => another.close());
@@ -235,14 +235,14 @@ describe('a batch', () => {
     expect(requests).toEqual([]);
   });
 
-  test('that cannot give up its lock has been sent all the same; a bug there is one', async () => {
+  test('ends without an error if its lock cannot be released, but a bug is passed on', async () => {
     const first = await world([7]);
     expect(await first.within({ releaseLock: () => Promise.reject(full) })).toEqual({ stop: null });
     const second = await world([7]);
     await expect(second.within({ releaseLock: () => Promise.reject(bug) })).rejects.toThrow(bug);
   });
 
-  test('is done once nothing of it is open, planned or kept back', async () => {
+  test('is done once no row is open, planned or blocked', async () => {
     const end = async (users: readonly number[], states: readonly IntentState[]) => {
       const { reconcile, batch, leave } = await world(users, states);
       leave();
@@ -256,8 +256,8 @@ describe('a batch', () => {
   });
 });
 
-describe('what was sent before', () => {
-  test('is settled before more goes out, and what waited for it goes, too', async () => {
+describe('a row that was sent by an earlier run', () => {
+  test('is settled before more is sent, and rows that waited for it are sent, too', async () => {
     const { go, make, tokenOf, requests, states } = await world([7, 7, 8], ['unknown', 'blocked']);
     make(7, `Credit ${tokenOf(2)}`);
     expect(await go()).toEqual({ stop: null });
@@ -267,14 +267,14 @@ describe('what was sent before', () => {
     ]);
   });
 
-  test('and was left on its way is looked for, and not sent again', async () => {
+  test('and was left sending is looked for, not sent again', async () => {
     const { go, make, tokenOf, requests, states } = await world([7, 8], ['sending']);
     make(7, `Credit ${tokenOf(2)}`);
     expect(await go()).toEqual({ stop: null });
     expect([requests, await states()]).toEqual([[8], ['applied', 'applied']]);
   });
 
-  test('and cannot be looked at ends it before anything goes out', async () => {
+  test('and cannot be looked for ends the run before anything is sent', async () => {
     const { go, leave, requests, states, batch, events } = await world([7, 8], ['unknown']);
     leave();
     expect(problemOf(await go())).toBe('nobody is there');
@@ -303,7 +303,7 @@ describe('the first row', () => {
     expect([requests, await states()]).toEqual([[7], ['rejected', 'planned', 'planned']]);
   });
 
-  test('leaves it to the next where it does not go out, or where a refusal is about its own user alone', async () => {
+  test('leaves its part to the next if it is not sent, or if a refusal concerns its own user only', async () => {
     const { go, tell, requests, states } = await world([6, 7, 8, 9]);
     tell(6, refused);
     tell(8, refused);
@@ -316,7 +316,7 @@ describe('the first row', () => {
     expect([stop, requests, await states()]).toEqual([null, [6, 8, 9], ['rejected', 'skipped', 'rejected', 'applied']]);
   });
 
-  test('leaves it to the next where a person wanted it sent again and it must not be', async () => {
+  test('leaves its part to the next if a person wanted it sent again and its precondition fails', async () => {
     const { go, journal, requests, states } = await world([7, 8], ['not_applied']);
     await journal.move({ batch: 'one', row: 2, from: 'not_applied', to: 'planned', fields: { evidence: 'person' } });
     const closed = { ...balance, failedPrecondition: ({ user }) => (user === 7 ? 'it is closed' : null) } as Action;
@@ -324,14 +324,14 @@ describe('the first row', () => {
     expect([requests, await states()]).toEqual([[8], ['not_applied', 'applied']]);
   });
 
-  test('that the server accepts and does not make stops the batch', async () => {
+  test('that the server accepts but does not make stops the batch', async () => {
     const { go, tell, requests, states } = await world([7, 8]);
     tell(7, () => fine);
     expect(problemOf(await go({}, { settleAfterMs: 0 }))).toMatch(/^row 2, which was sent alone/);
     expect([requests, await states()]).toEqual([[7], ['not_applied', 'planned']]);
   });
 
-  test('that waits behind a row of another batch leaves it to the next', async () => {
+  test('that is blocked by a row of another batch leaves its part to the next', async () => {
     const { whole, journal, requests, states, batch } = await world([7, 8]);
     await journal.addBatch(newBatch({ batch: 'two', hash: 'h2', fileHash: 'f2', rowsDigest: 'd2' }), [
       newIntent(5, 7, { fingerprint: 'another' }),
@@ -342,7 +342,7 @@ describe('the first row', () => {
     expect([requests, await states(), (await batch()).state]).toEqual([[8], ['blocked', 'applied'], 'stopped']);
   });
 
-  test('whose outcome is open stops the batch, also where a refusal would be about its own user alone', async () => {
+  test('whose outcome is unknown stops the batch, even if a refusal would concern its own user only', async () => {
     const { go, tell, requests, states } = await world([6, 7]);
     tell(6, lost);
     expect(problemOf(await go({}, {}, { ...balance, refusedForItself: true }))).toMatch(
@@ -351,14 +351,14 @@ describe('the first row', () => {
     expect([requests, await states()]).toEqual([[6], ['unknown', 'planned']]);
   });
 
-  test('is none where no row goes out any more', async () => {
+  test('does not exist if no row is sent, and the batch is done', async () => {
     const { go, requests, states, batch } = await world([7, 8]);
     const closed = { ...balance, failedPrecondition: () => 'it is closed' };
     expect(await go({}, {}, closed)).toEqual({ stop: null });
     expect([requests, await states(), (await batch()).state]).toEqual([[], ['skipped', 'skipped'], 'done']);
   });
 
-  test('that was to wait when the run was stopped is no failure', async () => {
+  test('is no failure if the run is stopped while it waits or is looked at', async () => {
     const { go, tell, stop, requests, states, ports, looks } = await world([7, 8]);
     tell(7, busy(5), busy(5));
     const progress = (event: BulkEvent): void => void (event.kind === 'wait' && stop.abort(new Error('stopped')));
@@ -373,7 +373,7 @@ describe('the first row', () => {
     expect([again.requests, looks.length, ports.signal.aborted]).toEqual([[], 1, true]);
   });
 
-  test('goes alone: no other is under way beside it', async () => {
+  test('is sent alone, with no other request under way', async () => {
     const { go, requests } = await world([7, 8, 9]);
     let seen = 0;
     const progress = (event: BulkEvent): void =>
@@ -384,7 +384,7 @@ describe('the first row', () => {
 });
 
 describe('a server that asks to come back later', () => {
-  test('is waited for as long as it says, and the row goes again', async () => {
+  test('is given the time that it asks for, and the row is sent again', async () => {
     const { go, tell, requests, waits, sleeps, events, states } = await world([7, 8]);
     tell(7, busy(0), busy(15 * minuteMs - 1_000));
     expect(await go()).toEqual({ stop: null });
@@ -397,7 +397,7 @@ describe('a server that asks to come back later', () => {
     expect(events).toContainEqual({ kind: 'wait', ms: 0, why: 'come back later' });
   });
 
-  test('and has made the write all the same is not sent it again', async () => {
+  test('but made the write does not get it again', async () => {
     const { go, tell, requests, states } = await world([7, 8]);
     tell(7, (made) => {
       made();
@@ -410,7 +410,7 @@ describe('a server that asks to come back later', () => {
     ]);
   });
 
-  /** Puts the write off; the function that is given makes it later. */
+  /** Asks to come back later. The kept function makes the write afterwards. */
   const putOff =
     (keep: (make: () => unknown) => void): Say =>
     (make) => {
@@ -418,7 +418,7 @@ describe('a server that asks to come back later', () => {
       throw new ServerFailed('come back later', 503, { waitMs: 0 });
     };
 
-  test('and makes a row that was sent twice leaves it unknown until no more can be made of it', async () => {
+  test('but makes one of two requests leaves the row unknown until the other can no longer be made', async () => {
     for (const isMadeTwice of [false, true]) {
       const { whole, tell, requests, states, ports } = await world([7, 8]);
       const end = async () => (await whole()).error;
@@ -442,7 +442,7 @@ describe('a server that asks to come back later', () => {
     }
   });
 
-  test('and makes it all the same is not believed again, in this run and in the next', async () => {
+  test('but makes the write is not believed again, in this run or the next', async () => {
     const { go, tell, requests, states } = await world([7, 8, 9]);
     tell(
       7,
@@ -462,7 +462,7 @@ describe('a server that asks to come back later', () => {
     ]);
   });
 
-  test('and makes it once it was sent again is found out at the end of the run, or by the next one', async () => {
+  test('but makes the write after the row was sent again is found out at the end of the run or by the next one', async () => {
     for (const isLate of [false, true]) {
       const { go, tell, states } = await world([7, 8, 9]);
       let late: () => unknown = () => {};
@@ -482,7 +482,7 @@ describe('a server that asks to come back later', () => {
     }
   });
 
-  test('and does not say when is given twice as long each time, up to a quarter of an hour in all', async () => {
+  test('without a time is given twice as long each time, up to a quarter of an hour in all', async () => {
     const { go, tell, waits, states, requests } = await world([7, 8]);
     tell(7, ...Array.from({ length: 20 }, () => busy()));
     expect(problemOf(await go())).toBe('come back later');
@@ -490,7 +490,7 @@ describe('a server that asks to come back later', () => {
     expect([requests.length, await states()]).toEqual([11, ['planned', 'planned']]);
   });
 
-  test('for too long ends the run, also where it always says at once', async () => {
+  test('for too long ends the run, even if it then always says at once', async () => {
     const long = await world([7]);
     long.tell(7, busy(15 * minuteMs + 1));
     expect([problemOf(await long.go()), long.waits()]).toEqual(['come back later', []]);
@@ -500,7 +500,7 @@ describe('a server that asks to come back later', () => {
     expect(waits()).toEqual([15 * minuteMs - 2_000, 0, 0]);
   });
 
-  test('is tried three times where nobody is there', async () => {
+  test('is tried three times if it cannot be reached', async () => {
     const { go, tell, waits, requests, states } = await world([7, 8]);
     tell(7, away, away, away);
     const { stop } = await go();
@@ -516,7 +516,7 @@ describe('a server that asks to come back later', () => {
     expect([await back.go(), back.waits()]).toEqual([{ stop: null }, [2_000, 3_000, 4_000]]);
   });
 
-  test('is no failure of the run that was stopped meanwhile, and a bug while it is waited for is one', async () => {
+  test('is no failure if the run is stopped during the wait, but a bug during the wait is passed on', async () => {
     const { go, tell, stop, requests } = await world([7, 8]);
     tell(8, busy(5));
     const sleep = () => {
@@ -530,7 +530,7 @@ describe('a server that asks to come back later', () => {
     await expect(other.go({ sleep: () => Promise.reject(bug) })).rejects.toThrow(bug);
   });
 
-  test('and was never there ends with 4, also after rows that did not go out, and with 5 once one did', async () => {
+  test('and cannot be reached ends the run with 4, or with 5 once a row was sent', async () => {
     const skipped = await world([7, 8]);
     skipped.tell(8, away, away, away);
     const closed = {
@@ -555,7 +555,7 @@ describe('a server that asks to come back later', () => {
 });
 
 describe('a run', () => {
-  test('that is asked to stop brings the row under way to its end and begins no other', async () => {
+  test('that is asked to stop finishes the row under way and begins no other', async () => {
     const { go, stop, states } = await world([7, 8, 9, 6]);
     const progress = (event: BulkEvent): void =>
       void (event.kind === 'row' && event.row === 3 && stop.abort(new Error('stopped')));
@@ -563,7 +563,7 @@ describe('a run', () => {
     expect(await states()).toEqual(['applied', 'applied', 'planned', 'planned']);
   });
 
-  test('that is asked to stop says all the same why no other row may go', async () => {
+  test('that is asked to stop still says if the key is refused', async () => {
     const { go, tell, stop } = await world([7, 8, 9]);
     tell(8, () => {
       stop.abort(new Error('stopped'));
@@ -572,7 +572,7 @@ describe('a run', () => {
     expect((await go()).stop).toBeInstanceOf(KeyRefusedError);
   });
 
-  test('sends what another journal seems to have sent for a reason given to go on, and not for one given to the plan', async () => {
+  test('sends what another journal seems to have sent only with a reason given to the resumed run, not to the first', async () => {
     for (const planned of [{}, { reason: 'it is meant' }]) {
       const { go, make, requests } = await world([7]);
       make(7, 'Credit am:zzzzzzzzzzzz');
@@ -583,7 +583,7 @@ describe('a run', () => {
     }
   });
 
-  test('ends after as many rows failed as it may have, whatever became of them', async () => {
+  test('ends once as many rows failed as allowed, in whatever way', async () => {
     const { go, tell, states } = await world([5, 6, 7, 8, 9]);
     tell(6, refused);
     const some = {
@@ -603,7 +603,7 @@ describe('a run', () => {
     expect(await unknown.states()).toEqual(['applied', 'unknown', 'planned']);
   });
 
-  test('stops with the refusal of the key', async () => {
+  test('stops if the key is refused', async () => {
     const { go, tell, requests } = await world([7, 8, 9]);
     tell(8, () => {
       throw new KeyRefused('the key is refused', 401);
@@ -612,7 +612,7 @@ describe('a run', () => {
     expect(requests).toEqual([7, 8]);
   });
 
-  test('stops where the mirror turns out to know another journal, and says whether anything was sent', async () => {
+  test('stops if the mirror comes to know another journal, and says whether anything was sent', async () => {
     const { go, other, requests, states } = await world([7, 8, 9]);
     const memory = { ...other, recall: () => (requests.length === 0 ? null : other.recall()) };
     const { stop } = await go({ memory });
@@ -635,7 +635,7 @@ describe('a run', () => {
     });
   });
 
-  test('stops where the journal cannot record a row, and says whether anything may have been sent', async () => {
+  test('stops if the journal cannot record a row, and says whether anything may have been sent', async () => {
     const { within, journal, requests, states } = await world([7, 8, 9]);
     const failing =
       (row: number, to: IntentState): Journal['move'] =>
@@ -656,7 +656,7 @@ describe('a run', () => {
     expect([requests, await states()]).toEqual([[7], ['sending', 'planned', 'planned']]);
   });
 
-  test('counts a row as sent that the journal cannot show any more, and shows a bug as one', async () => {
+  test('counts a row as sent if the journal can no longer show it, and passes a bug on', async () => {
     const { within, journal, stop } = await world([7, 8]);
     const move: Journal['move'] = (step) => (step.to === 'sending' ? Promise.reject(full) : journal.move(step));
     const end = await within({ move, intent: () => Promise.reject(full) });
@@ -667,7 +667,7 @@ describe('a run', () => {
       'IncompleteError',
     );
     const other = await world([7, 8]);
-    // Once: whatever else reads the row would show the bug as well.
+    // Once only, because any other read of the row would show the bug, too.
     const broken = vi.fn<Journal['intent']>((...row) => other.journal.intent(...row)).mockRejectedValueOnce(bug);
     await expect(
       other.within({
@@ -679,7 +679,7 @@ describe('a run', () => {
     await expect((await world([7])).within({ openRow: () => Promise.reject(bug) })).rejects.toThrow(bug);
   });
 
-  test('that cannot read its rows, or record its end, never ends as if nothing had been sent', async () => {
+  test('that cannot read its rows or record its end never says that nothing was sent if something may have been', async () => {
     const { journal, within } = await world([7, 8]);
     const intents = (): ReturnType<Journal['intents']> => {
       const rows = journal.intents('one', ['planned']);
@@ -708,7 +708,7 @@ describe('a run', () => {
 });
 
 describe('rows side by side', () => {
-  /** Requests of these users stay under way until they are let go. */
+  /** Holds the requests of these users until they are let go. */
   function gates(users: readonly number[]) {
     const open = new Map<number, () => void>();
     const waiting = new Map(users.map((user) => [user, new Promise<void>((resolve) => open.set(user, resolve))]));
@@ -720,7 +720,7 @@ describe('rows side by side', () => {
     };
   }
 
-  test('are as many as may be, and no more', async () => {
+  test('are as many as allowed, and no more', async () => {
     const { go, tell, client, requests, states } = await world([5, 6, 7, 8]);
     const { say, open } = gates([6, 7, 8]);
     for (const user of [6, 7, 8]) tell(user, say(user));
@@ -738,11 +738,11 @@ describe('rows side by side', () => {
     open(6);
     expect(await end).toEqual({ stop: null });
     expect(await states()).toEqual(['applied', 'applied', 'applied', 'applied']);
-    // The third is not even looked at before there is room for it.
+    // The third is not even looked at before it has a place.
     expect(order.indexOf('user 8')).toBeGreaterThan(order.indexOf('end of row 4'));
   });
 
-  test('of one user go in the order of the file, while others go on', async () => {
+  test('of one user are sent in the order of the file, while others go on', async () => {
     const { go, tell, requests, states } = await world([5, 6, 6, 7]);
     const { say, open } = gates([6]);
     tell(6, say(6));
@@ -754,13 +754,13 @@ describe('rows side by side', () => {
       [5, 6, 7, 6],
       ['applied', 'applied', 'applied', 'applied'],
     ]);
-    // However many of them there are: none waits behind an open one as if that were somebody else's.
+    // With many of them, none counts as blocked by an open row of its own batch.
     const many = await world([5, 6, 6, 6, 6, 6]);
     expect(await many.go({}, { concurrency: 3 })).toEqual({ stop: null });
     expect(new Set(await many.states())).toEqual(new Set(['applied']));
   });
 
-  test('that wait for their turn do not begin once the run was asked to stop', async () => {
+  test('that wait for their turn do not begin once the run is asked to stop', async () => {
     const { go, tell, stop, requests, states } = await world([5, 6, 6, 7]);
     const { say, open } = gates([6]);
     tell(6, say(6));
@@ -775,7 +775,7 @@ describe('rows side by side', () => {
     ]);
   });
 
-  test('that meet a bug end with it, once those under way are at their end, and no other begins', async () => {
+  test('that meet a bug end with it once the others under way have ended, and no other begins', async () => {
     const { go, tell, requests, states } = await world([5, 6, 7, 7, 8, 9]);
     const { say, open } = gates([6]);
     tell(6, say(6));
@@ -793,8 +793,8 @@ describe('rows side by side', () => {
   });
 });
 
-describe('what is looked for alone', () => {
-  test('is found and recorded, and nothing is sent', async () => {
+describe('a run that only looks', () => {
+  test('records what it finds, and sends nothing', async () => {
     const { reconcile, make, tokenOf, requests, states, batch, journal } = await world([7, 8], ['unknown', 'applied']);
     await journal.setBehind('one', 'a row was found');
     make(7, `Credit ${tokenOf(2)}`);
@@ -804,7 +804,7 @@ describe('what is looked for alone', () => {
     expect(await journal.lockOwner('one')).toBeUndefined();
   });
 
-  test('keeps what is behind where it did not come to its end', async () => {
+  test('keeps the journal marked as behind if it did not finish', async () => {
     for (const isStopped of [true, false]) {
       const { reconcile, leave, batch, journal, stop } = await world([7], ['unknown']);
       await journal.setBehind('one', 'a row was found');
@@ -816,11 +816,11 @@ describe('what is looked for alone', () => {
     const { reconcile, journal } = await world([7], ['applied']);
     const before = (await journal.steps('one')).length;
     await reconcile();
-    // That nothing was behind is no step.
+    // If nothing was behind, no step is recorded.
     expect((await journal.steps('one')).slice(before).map(({ kind }) => kind)).not.toContain('reconciled');
   });
 
-  test('leaves a batch that nobody has approved as it is', async () => {
+  test('leaves a batch that was not approved as it is', async () => {
     const { reconcile, batch, states, ports } = await world([7, 8]);
     const before = await batch();
     expect(await reconcile({ journal: { ...ports.journal, takeUp: () => Promise.reject(bug) } })).toEqual({
@@ -829,7 +829,7 @@ describe('what is looked for alone', () => {
     expect([await batch(), await states()]).toEqual([before, ['planned', 'planned']]);
   });
 
-  test('takes up what was left on its way', async () => {
+  test('looks for rows that were left sending', async () => {
     const { reconcile, states } = await world([7, 8], ['sending']);
     await reconcile();
     expect((await states())[0]).not.toBe('sending');
@@ -849,7 +849,7 @@ describe('before a total is typed', () => {
       acceptJournal,
     });
 
-  test('nothing speaks against a batch that may go out, and its lock is free', async () => {
+  test('a batch that may be sent passes the check, and its lock is free', async () => {
     const one = await world([7]);
     const acquireLock = () => Promise.reject(bug);
     await expect(check(one, { journal: { ...one.journal, acquireLock } })).resolves.toBeUndefined();
@@ -857,7 +857,7 @@ describe('before a total is typed', () => {
     await expect(check(one, { memory: one.other }, 'it is the right one')).resolves.toBeUndefined();
   });
 
-  test('it is said why a batch may not', async () => {
+  test('the check says why a batch may not be sent', async () => {
     const one = await world([7]);
     await expect(check(one, { memory: one.other })).rejects.toThrow(/knows another journal/);
     await expect(check(one, {}, null, one.file)).rejects.toThrow(/credit.csv has changed since the batch was planned/);
@@ -880,7 +880,7 @@ describe('before a total is typed', () => {
     await expect(discard(await world([7, 8], ['applied']))).rejects.toThrow('batch one was approved before');
   });
 
-  test('who is at it is said, and what a dead process left stops nobody', async () => {
+  test('the check names a process that holds the lock, and a lock left by a dead process stops nobody', async () => {
     const one = await world([7]);
     const another = await openJournal(one.file, anna, one.clock);
     onTestFinished(() => another.close());
@@ -898,8 +898,8 @@ describe('before a total is typed', () => {
   });
 });
 
-describe('what is said at the end', () => {
-  test('is the batch as it is then', async () => {
+describe('the report at the end', () => {
+  test('shows the batch as it is then', async () => {
     const { whole, within, batch } = await world([7]);
     const { report, error } = await whole();
     expect([report, error]).toEqual([expect.objectContaining({ batch: 'one', state: 'done' }), null]);
@@ -909,7 +909,7 @@ describe('what is said at the end', () => {
     expect([gone, found.batch]).toEqual([{ stop: null }, 'one']);
   });
 
-  test('is why the run stopped where the journal cannot be read any more, and never that nothing was sent', async () => {
+  test('says why the run stopped if the journal cannot be read any more, never that nothing was sent', async () => {
     const reading = async (failure: Error, say?: Say): Promise<unknown> => {
       const { journal, within, tell } = await world([7, 8]);
       if (say !== undefined) tell(7, say);
@@ -930,17 +930,17 @@ describe('what is said at the end', () => {
     await expect(reading(bug, refused)).rejects.toBe(bug);
   });
 
-  /** As a command ends that only looks. */
+  /** The error of a run that only looks. */
   const errorOf = async (states: readonly IntentState[], isAway = false, last: IntentFields = {}) => {
     const users = states.map((_, at) => at + 10);
     const { whole, leave, make, tokenOf } = await world(users, states, last);
-    // What was made is found where it was.
+    // Rows that are applied are shown by the server.
     for (const [at, state] of states.entries()) if (state === 'applied') make(at + 10, `Credit ${tokenOf(at + 2)}`);
     if (isAway) leave();
     return (await whole({}, {}, balance, false)).error;
   };
 
-  test('is nothing once every row was applied', async () => {
+  test('has no error if every row was applied', async () => {
     expect(await errorOf(['applied', 'applied'])).toBeNull();
   });
 
@@ -951,13 +951,13 @@ describe('what is said at the end', () => {
     [['applied', 'skipped'], '1 row was not applied'],
     [['applied', 'invalid'], '1 row was not applied'],
     [['planned', 'rejected', 'rejected', 'skipped', 'skipped', 'skipped', 'invalid'], '7 rows were not applied'],
-  ] as const)('is what was not applied: %j', async (states, message) => {
+  ] as const)('says how many rows were not applied: %j', async (states, message) => {
     const error = await errorOf(states);
     expect(error).toMatchObject({ name: 'IncompleteError', message });
     expect(error?.advice).toMatch(/bulk results one/);
   });
 
-  test('is what is not known before anything else', async () => {
+  test('names unknown outcomes before anything else', async () => {
     const error = await errorOf(['unknown', 'unknown', 'planned'], true);
     expect([error?.name, error?.message, error?.cause]).toEqual([
       'OutcomeUnknownError',
@@ -970,7 +970,7 @@ describe('what is said at the end', () => {
     expect(early?.advice).toMatch(/^Do not send it/);
   });
 
-  test('is what stopped the run where that says it already, or where the key was refused', async () => {
+  test('keeps the error that stopped the run if that says it already, or if the key was refused', async () => {
     const own = await world([7, 8]);
     const { stop, error } = await own.whole({
       journal: {
@@ -990,7 +990,7 @@ describe('what is said at the end', () => {
     expect((await planned.whole()).error).toMatchObject({ message: 'nobody is there', exitCode: 4 });
   });
 
-  test('is what the balance contradicts, where all was applied', async () => {
+  test('names rows that the balance contradicts if all were applied', async () => {
     const contradicted = { discrepancy: 'balance' } as const;
     const one = await errorOf(['applied'], false, contradicted);
     expect([one?.name, one?.message]).toEqual(['IncompleteError', 'the balance contradicts 1 row that was applied']);

@@ -1,4 +1,4 @@
-/** What is decided of a row by the look just before it goes out. */
+/** What the look just before a row is sent decides. */
 import { describe, expect, test } from 'vitest';
 import { type BalanceParameters, observationOf } from '../../src/bulk/actions/balance-judge.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
@@ -32,7 +32,7 @@ interface User {
   readonly balance?: number;
   readonly email?: string | null;
   readonly username?: string | null;
-  /** Null where the server shows none. */
+  /** Null if the server shows none. */
   readonly transactions?: readonly object[] | null;
 }
 
@@ -47,23 +47,23 @@ const first = {
   evidence: null,
   seenBefore: null,
 };
-/** It was sent, and was put off by the server, with a balance of 100 before. */
+/** It was sent with a balance of 100 before, and the server asked to come back later. */
 const again = { ...first, attempts: 1, seenBefore: look() };
 
 const decided = (planned: object, seen: ReturnType<typeof look> | User = {}, unknown: string | null = null) =>
   decideSending(balance, planned as Intent, 'found' in seen ? seen : look(seen), unknown);
 
-test('no row begins ten seconds before the end of its lock, or as long before that of a short one as its renewal takes', () => {
+test('no row begins in the last ten seconds of its lock, or in the last part of a short lock', () => {
   expect([45_000, 90_000, 9_000, 900].map(sendMarginOf)).toEqual([10_000, 10_000, 2_000, 200]);
 });
 
 describe('a row that was never sent', () => {
-  test('goes out where nothing speaks against it', () => {
+  test('is sent if nothing speaks against it', () => {
     expect(decided(first)).toEqual({ kind: 'send' });
     expect(decided(first, { balance: 90, transactions: [other] })).toEqual({ kind: 'send' });
   });
 
-  test('shows by its mark that the journal is behind, whatever else stands there', () => {
+  test('shows that the journal is behind if its mark is on the server, whatever else is there', () => {
     const behind = {
       kind: 'behind',
       why: `row 2 stands on the server with its mark ${token}, and was never sent from here`,
@@ -72,11 +72,11 @@ describe('a row that was never sent', () => {
     expect(decided(first, { transactions: [ours] }, 'am:zzzzzzzzzzzz')).toEqual(behind);
   });
 
-  test('stays where the same change stands there with a mark that nobody here knows', () => {
+  test('is not sent if the server shows the same change with an unknown mark', () => {
     expect(decided(first, {}, 'am:zzzzzzzzzzzz')).toEqual({ kind: 'unknown_mark', mark: 'am:zzzzzzzzzzzz' });
   });
 
-  test('is left out where what the plan relied on is not so any more', () => {
+  test('is skipped if the balance that its plan relied on has changed', () => {
     const set: BalanceParameters = { ...parameters, type: 'set' };
     const problem = 'the balance is 99.00, and was 100.00 in the plan';
     expect(decided({ ...first, parameters: set }, { balance: 99 })).toEqual({
@@ -106,11 +106,11 @@ describe('a row that was never sent', () => {
       { username: 'Bert' },
       'the user is called Bert, and was called Anna in the plan',
     ],
-  ])('is left out where the user is found %s', (_, planned, user, note) => {
+  ])('is skipped if the user is found %s', (_, planned, user, note) => {
     expect(decided({ ...first, ...planned }, user)).toMatchObject({ kind: 'move', to: 'skipped', note });
   });
 
-  test('goes out where the names differ in capitals alone, or are not shown', () => {
+  test('is sent if the names differ only in case, or are not shown', () => {
     const named = { ...first, plannedEmail: 'Anna@x.example', plannedUsername: 'Anna' };
     expect(decided(named, { email: 'anna@X.example', username: 'ANNA' })).toEqual({ kind: 'send' });
     expect(decided(named)).toEqual({ kind: 'send' });
@@ -125,28 +125,28 @@ test.each([
   [0, 'person', null, 'skipped'],
   [1, 'person', null, 'not_applied'],
 ] as const)(
-  'a row that went out %i times, that %s wanted again and a server put off with %s, is %s where it must not go',
+  'a row with %i attempts, evidence %s and status %s becomes %s if it must not be sent',
   (attempts, evidence, httpStatus, to) => {
     expect(unsentState({ attempts, evidence, httpStatus })).toBe(to);
   },
 );
 
-test('a row whose user cannot be read, or is another one, is left out, and says why', () => {
+test('a row is skipped with a reason if its user cannot be read or is another one', () => {
   const note = 'the server shows another user in place of this one';
   expect(decided(first, { ...look(), another: true })).toMatchObject({ kind: 'move', to: 'skipped', note });
   const seen = { ...look(), balance: null };
   expect(decided(first, seen)).toMatchObject({ kind: 'move', to: 'skipped', note: 'the balance cannot be read' });
 });
 
-describe('a row that was sent, and shall go again', () => {
-  test('goes where nothing of it is there', () => {
+describe('a row that was sent and is to be sent again', () => {
+  test('is sent if nothing of it is on the server', () => {
     expect(decided(again)).toEqual({ kind: 'send' });
     expect(decided(again, { balance: 98, transactions: [other] })).toEqual({ kind: 'send' });
     expect(decided({ ...again, seenBefore: null })).toEqual({ kind: 'send' });
     expect(decided(again, {}, 'am:zzzzzzzzzzzz')).toMatchObject({ kind: 'unknown_mark' });
   });
 
-  test('is applied where its mark is there, and needs a person where it is there twice', () => {
+  test('is applied if its mark is on the server, and needs a person if it is there twice', () => {
     expect(decided(again, { balance: 105, transactions: [ours] })).toEqual({
       kind: 'move',
       to: 'applied',
@@ -164,7 +164,7 @@ describe('a row that was sent, and shall go again', () => {
     });
   });
 
-  test('needs a person where its mark stands beside another amount, also if a person sends it', () => {
+  test('needs a person if its mark has another amount, even if a person sends it', () => {
     const note = `the transaction with ${token} has another amount or direction`;
     const end = { kind: 'move', to: 'needs_human', fields: { problem: note }, note };
     for (const planned of [again, { ...again, evidence: 'person' }]) {
@@ -172,7 +172,7 @@ describe('a row that was sent, and shall go again', () => {
     }
   });
 
-  test('stays open where something moved that nothing explains, unless a person sends it', () => {
+  test('stays unknown if the balance changed and nothing explains it, unless a person sends it', () => {
     const note =
       'the server said to come back later, and the user is not as before: ' +
       'the balance went from 100.00 to 105.00, as it would by this row; no transaction of it is shown';
@@ -180,11 +180,11 @@ describe('a row that was sent, and shall go again', () => {
     expect(decided({ ...again, evidence: 'person' }, { balance: 105 })).toEqual({ kind: 'send' });
   });
 
-  test('goes where transactions are hidden and the balance is as it was, and stays open where it is not', () => {
+  test('is sent if transactions are hidden and the balance is unchanged, otherwise stays unknown', () => {
     const hidden = { ...again, seenBefore: look({ transactions: null }) };
     expect(decided(hidden, { transactions: null })).toEqual({ kind: 'send' });
     expect(decided(hidden, { balance: 101, transactions: null })).toMatchObject({ to: 'unknown' });
-    // What another action says of a user whose traces are hidden, and who is as before.
+    // Another action may be unsure about a user who is unchanged.
     const unsure = {
       ...balance,
       judge: () => ({ kind: 'unclear', after: null, note: '' }),
@@ -192,7 +192,7 @@ describe('a row that was sent, and shall go again', () => {
     const by = (seen: User) =>
       decideSending(unsure, hidden as unknown as Intent, look({ transactions: null, ...seen }), null);
     expect([by({}), by({ balance: 101 })]).toMatchObject([{ kind: 'send' }, { to: 'unknown' }]);
-    // They are shown: one like it is there, which the balance does not show yet.
+    // Transactions are shown, and one is like it, but the balance has not changed yet.
     const bare = { amount: 5, result: '+', description: 'Credit' };
     expect(decided(again, { transactions: [bare] })).toMatchObject({ to: 'unknown' });
   });
@@ -248,7 +248,7 @@ async function sending(
     return each;
   };
   const go = async (over: object = {}) => sendRow({ ...world, ...over }, await intent());
-  /** With another client, or another journal. */
+  /** With another client. */
   const by = (over: Partial<typeof client>) => go({ client: { ...client, ...over } });
   const within = (over: Partial<Journal>) => go({ journal: { ...journal, ...over } });
   const fails = (thrown: Error, action = balance as unknown as Action) =>
@@ -259,8 +259,8 @@ async function sending(
 
 const problemOf = (end: object): string => ('stop' in end ? ((end.stop as Error | null)?.message ?? 'none') : 'later');
 
-describe('a row that is sent', () => {
-  test('waits behind an open row of the same user', async () => {
+describe('a row on its way', () => {
+  test('is blocked by an open row of the same user', async () => {
     const { journal, go, intent, requests, notes } = await sending();
     await journal.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(5, 7)]);
     await journal.claim('two', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
@@ -270,14 +270,14 @@ describe('a row that is sent', () => {
     expect(await notes()).toContain('row 5 of batch two is open');
   });
 
-  test('waits also where that was opened since it was looked for', async () => {
+  test('is blocked, too, if the other row was opened after the look', async () => {
     const { journal, within, intent, requests } = await sending();
     const move: Journal['move'] = (step) => (step.to === 'sending' ? Promise.resolve(false) : journal.move(step));
     expect(await within({ move })).toEqual({ state: 'blocked', stop: null });
     expect([(await intent()).problem, requests]).toEqual(['another write for the same user is open', []]);
   });
 
-  test('stays where the user cannot be looked at, or its approval holds no longer, and a bug is no reason to stop', async () => {
+  test('stays planned if its user cannot be read or its approval has ended; a bug is passed on', async () => {
     const { by, within, intent } = await sending();
     const [away, bug] = [new Unreachable('nobody is there'), new TypeError('a bug')];
     expect(await by({ getUser: () => Promise.reject(away) })).toEqual({ state: 'planned', stop: away });
@@ -289,7 +289,7 @@ describe('a row that is sent', () => {
     expect((await intent()).state).toBe('planned');
   });
 
-  test('goes back to planned where the mirror does not take note of it, and nothing leaves', async () => {
+  test('goes back to planned if the mirror cannot remember it, and nothing is sent', async () => {
     const { go, intent, requests, notes } = await sending();
     const memory = (error: Error) => ({
       recall: () => {
@@ -305,7 +305,7 @@ describe('a row that is sent', () => {
     expect((await intent()).state).toBe('sending');
   });
 
-  test('may leave with ten seconds of its lock left, and within half of bulk.settle_after, to the millisecond', async () => {
+  test('may be sent with at least ten seconds of its lock left and within half of bulk.settle_after', async () => {
     const { by, journal, go, pass, world } = await sending();
     const may: boolean[] = [];
     const ask =
@@ -325,7 +325,7 @@ describe('a row that is sent', () => {
     expect(may).toEqual([true, false, true, false]);
   });
 
-  test('is planned as before where the server asks to come back later, with what it said', async () => {
+  test('is planned again if the server asks to come back later, with its response on record', async () => {
     const { fails, intent, notes } = await sending();
     const busy = new ServerFailed('too many requests of secret', 429, { waitMs: 5 });
     expect(await fails(busy)).toEqual({ later: { kind: 'later', httpStatus: 429, waitMs: 5, error: busy } });
@@ -335,7 +335,7 @@ describe('a row that is sent', () => {
     expect((await intent()).httpStatus).toBeNull();
   });
 
-  test('is left where its mark stands there already: the journal is behind', async () => {
+  test('stays planned if its mark is on the server already, and the journal is marked as behind', async () => {
     const { journal, go, intent, requests } = await sending({ transactions: [ours] });
     const end = await go();
     expect(problemOf(end)).toMatch(/this journal is older than the server: row 2 stands on the server with its mark/);
@@ -347,7 +347,7 @@ describe('a row that is sent', () => {
     ]);
   });
 
-  test('stops the batch where it turns out to be there twice', async () => {
+  test('stops the batch if it was made twice', async () => {
     const user = { transactions: [] as object[], balance: 100 };
     const { fails, go, intent } = await sending(user);
     await fails(new Unreachable('nobody'));
@@ -370,7 +370,7 @@ describe('a row that is sent', () => {
     });
   });
 
-  test('has what the server said on record, without the key, and what was seen of it', async () => {
+  test('records the response, without the key, and what was seen', async () => {
     const { go, intent } = await sending();
     await go();
     expect(await intent()).toMatchObject({
@@ -382,7 +382,7 @@ describe('a row that is sent', () => {
   });
 });
 
-describe('the same change with a mark of another journal', () => {
+describe('the same change with the mark of another journal', () => {
   const mark = 'am:zzzzzzzzzzzz';
   const at = (ms: number) => timestampOf(sandboxNow - ms);
   const beside = (created?: string) => ({
@@ -395,7 +395,7 @@ describe('the same change with a mark of another journal', () => {
     return problem.includes(`with the mark ${mark}, which is not in this journal`);
   };
 
-  test('holds a row, if it was made since the time that the settings say, or nobody says when', async () => {
+  test('holds a row back if it was made within the time of the settings, or at an unknown time', async () => {
     const { againWithinMs } = defaultOptions;
     expect(await isHeld(beside(at(1)))).toBe(true);
     expect(await isHeld(beside(at(againWithinMs)))).toBe(true);
@@ -403,11 +403,11 @@ describe('the same change with a mark of another journal', () => {
     expect(await isHeld(beside())).toBe(true);
   });
 
-  test('holds none that a person sends again on purpose after that was said, nor where this journal knows the mark', async () => {
+  test('holds no row back if a person accepts unknown marks, or if this journal knows the mark', async () => {
     expect(await isHeld(beside(at(1)), { againReason: 'it is meant' })).toBe(true);
     expect(await isHeld(beside(at(1)), { acceptUnknownMarks: true })).toBe(false);
     const asked: unknown[] = [];
-    // Of another row of the file, both are meant.
+    // Another row of the same file is meant, too.
     for (const known of [
       { batch: 'other', state: 'applied' },
       { batch: 'one', state: 'not_applied' },
@@ -424,7 +424,7 @@ describe('the same change with a mark of another journal', () => {
     ]);
   });
 
-  test('holds a row whose payment this journal has as old, though it was made more than a day later, by the clock of the server', async () => {
+  test('holds a row back if it was made, by the server’s clock, over a day later than the old payment in this journal', async () => {
     const { againWithinMs } = defaultOptions;
     const day = dayMs;
     const held = async (claimed: number, made: number | undefined, batch = 'other', serverAheadMs = 0) => {
@@ -441,12 +441,12 @@ describe('the same change with a mark of another journal', () => {
     expect(await held(againWithinMs + day + 1, undefined)).toBe(false);
     // Another row of the same sheet.
     expect(await held(againWithinMs + day + 1, againWithinMs, 'one')).toBe(false);
-    // The server stamps what it makes with a clock that is ahead.
+    // The server's clock is ahead.
     expect(await held(againWithinMs + 1, againWithinMs - 2 * day, 'other', 3 * day)).toBe(false);
   });
 });
 
-describe('what a response says of a row', () => {
+describe('the response to a row', () => {
   const response = (status: number) => ({ response: { status, body: {}, raw: `HTTP ${status}` } });
   const deleting = {
     ...balance,
@@ -462,7 +462,7 @@ describe('what a response says of a row', () => {
     ['a lost one of a deletion', new WriteOutcomeUnknown('lost'), deleting, 'lost', null],
     ['a refusal', new RefusedInput('no', 422, [], response(422)), balance, 'refused', 'HTTP 422'],
     ['no such user', new NotFound('no user', response(404)), balance, 'refused', 'HTTP 404'],
-  ] as const)('%s', async (_, error, action, answerKind, answer) => {
+  ] as const)('is recorded by its kind: %s', async (_, error, action, answerKind, answer) => {
     const { fails, intent } = await sending();
     const end = await fails(error, action);
     expect(await intent()).toMatchObject({
@@ -473,7 +473,7 @@ describe('what a response says of a row', () => {
     expect(problemOf(end)).toBe('none');
   });
 
-  test('stops the batch where every other row would get the same', async () => {
+  test('stops the batch if every other row would get the same', async () => {
     for (const error of [new KeyRefused('the key is refused', 401, response(401)), new NotTheApi('a web page')]) {
       const { fails, intent } = await sending();
       expect(problemOf(await fails(error))).toBe(error.message);

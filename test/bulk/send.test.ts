@@ -41,7 +41,7 @@ interface Setting {
   readonly behaviour?: Partial<Behaviour>;
   /** Users with a balance of 100. */
   readonly users?: number;
-  /** The rows, made from the users' ids; `add 12.50` to each where it is left out. */
+  /** The rows, made from the users' ids; by default `add 12.50` to each. */
   readonly rows?: (users: readonly number[]) => readonly Cells[];
 }
 
@@ -71,9 +71,9 @@ function failNext(sandbox: Sandbox, user: number | undefined, fault: Fault, time
 
 const writes = (sandbox: Sandbox): number => sandbox.control.ledger().length;
 
-describe('a batch where nothing goes wrong', () => {
+describe('a batch without faults', () => {
   test.each(['shown', 'hidden'] as const)(
-    'is verified on a server that calculates with doubles, where transactions are shown: %s',
+    'is verified on a server that calculates with doubles (transactions: %s)',
     async (transactions) => {
       const rows = (users: readonly number[]): Cells[] => users.map((user) => [user, 'add', '0.2']);
       const { sandbox, journal, client, batch, users } = await planned({ users: 2, rows, behaviour: { transactions } });
@@ -92,7 +92,7 @@ describe('a batch where nothing goes wrong', () => {
     },
   );
 
-  test('is sent row by row, each with its token, and verified by it', async () => {
+  test('is sent row by row and verified by the token of each row', async () => {
     const { sandbox, journal, batch, go, states, balance } = await planned({ users: 3 });
     expect(await go()).toMatchObject({ stop: null, error: null });
     expect(await states()).toEqual(['applied', 'applied', 'applied']);
@@ -111,7 +111,7 @@ describe('a batch where nothing goes wrong', () => {
     }
   });
 
-  test('has no request under way that the journal does not know as sending, with balance and body', async () => {
+  test('records each row as sending, with balance and body, before its request is sent', async () => {
     const { sandbox, journal, client, batch } = await planned({ users: 2 });
     const seen: unknown[] = [];
     const watching: Client = {
@@ -127,7 +127,7 @@ describe('a batch where nothing goes wrong', () => {
     expect(writes(sandbox)).toBe(2);
   });
 
-  test('keeps its lock until the last request under way has ended, though the journal could not be read on', async () => {
+  test('keeps its lock until the last request under way has ended, even if the journal cannot be read on', async () => {
     const { journal, client, batch, users, states } = await planned({ users: 3 });
     const seen: string[] = [];
     const failed = Promise.withResolvers<void>();
@@ -163,7 +163,7 @@ describe('a batch where nothing goes wrong', () => {
     expect(await states()).toEqual(['applied', 'applied', 'planned']);
   });
 
-  test('sends rows of one user in the order of the file, whatever goes on beside them', async () => {
+  test('sends the rows of one user in the order of the file, whatever is sent beside them', async () => {
     const rows = (users: readonly number[]): Cells[] =>
       [1, 2, 3].flatMap((round) => users.map((user) => [user, 'add', round, `Round ${round}`]));
     const { sandbox, journal, batch, users, go } = await planned({ users: 4, rows, behaviour: { latency_jitter: 5 } });
@@ -176,7 +176,7 @@ describe('a batch where nothing goes wrong', () => {
     expect(sandbox.control.requests().mostAtOnce).toBeGreaterThan(1);
   });
 
-  test('sends one at a time where nothing else is set', async () => {
+  test('sends one row at a time by default', async () => {
     const { sandbox, go } = await planned({ users: 3 });
     await go();
     expect(sandbox.control.requests().mostAtOnce).toBe(1);
@@ -184,7 +184,7 @@ describe('a batch where nothing goes wrong', () => {
 });
 
 describe('the first row', () => {
-  test('goes alone: where it is not applied, no other goes', async () => {
+  test('is sent alone, and if it is not applied, no other is sent', async () => {
     const { sandbox, users, go, states } = await planned({ users: 3 });
     failNext(sandbox, users[0], 'commit_reset');
     sandbox.control.setBehaviour({ transactions: 'hidden' });
@@ -194,7 +194,7 @@ describe('the first row', () => {
     expect(writes(sandbox)).toBe(1);
   });
 
-  test('that must not be sent any more leaves it to the next to go alone', async () => {
+  test('that must not be sent any more lets the next one go alone', async () => {
     const rows = (users: readonly number[]): Cells[] => users.map((user) => [user, 'set', '5', 'x']);
     const { sandbox, users, go, states } = await planned({ users: 3, rows });
     sandbox.control.update('users', users[0] ?? 0, { balance: 7 });
@@ -213,7 +213,7 @@ describe('a lost response', () => {
     'commit_hang',
     'commit_empty',
   ];
-  test.each(sample(lost, 2))('%s of a write that was made is found by its token', async (fault) => {
+  test.each(sample(lost, 2))('(%s) of a write that was made is settled by its token', async (fault) => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], fault);
     expect((await go()).error).toBeNull();
@@ -221,7 +221,7 @@ describe('a lost response', () => {
     expect(writes(sandbox)).toBe(1);
   });
 
-  test('commit_refused: that the server says it failed is no proof', async () => {
+  test('(commit_refused) does not count as a failure only because the server says so', async () => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], 'commit_refused');
     expect((await go()).error).toBeNull();
@@ -230,7 +230,7 @@ describe('a lost response', () => {
 
   const nothing: readonly Fault[] = ['reset_before', 'hang', 'error_500', 'error_502', 'html', 'redirect'];
   test.each(sample(nothing, 2))(
-    '%s of a write that was not made stays unknown, then is proven not applied, and never sent again',
+    '(%s) of a write that was not made stays unknown, then becomes not applied, and is never sent again',
     async (fault) => {
       const { sandbox, journal, batch, users, go, states } = await planned();
       failNext(sandbox, users[0], fault);
@@ -250,7 +250,7 @@ describe('a lost response', () => {
     },
   );
 
-  test('of a write that is made late is unknown until it is there, however often it is looked for', async () => {
+  test('of a write that is made late stays unknown until the write is there, however often it is looked for', async () => {
     const { sandbox, users, go, states } = await planned();
     failNext(sandbox, users[0], 'commit_late');
     await go();
@@ -260,7 +260,7 @@ describe('a lost response', () => {
   });
 
   test.each(['commit_refused', 'commit_reset'] as const)(
-    'is not looked for in what a cache kept from before it: after %s it stays unknown, and is not sent again',
+    'is not settled by an older response from a cache: after %s it stays unknown and is not sent again',
     async (fault) => {
       const { sandbox, journal, batch, users, go, states } = await planned();
       sandbox.control.setBehaviour({ cache_seconds: 3_000, cache_obeys: false });
@@ -280,7 +280,7 @@ describe('a lost response', () => {
     },
   );
 
-  test('that says it was refused proves nothing where nobody is found for a while, and is settled after', async () => {
+  test('proves nothing by a refusal while the server finds no users, and is settled later', async () => {
     const { sandbox, users, go, states } = await planned({ behaviour: { transactions: 'hidden' } });
     failNext(sandbox, users[0], 'commit_refused');
     expect((await go()).error?.exitCode).toBe(8);
@@ -291,7 +291,7 @@ describe('a lost response', () => {
     expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
   });
 
-  test('is not sent near the end of the lock of its batch, nor after it, and is as it was', async () => {
+  test('does not occur near or after the end of the lock, because nothing is sent', async () => {
     const { sandbox, journal, client, batch, users, go, states } = await planned();
     for (const left of [9_999, 0]) {
       const short: Journal = { ...journal, lockRemainingMs: () => left };
@@ -301,10 +301,10 @@ describe('a lost response', () => {
     expect([(await go()).error, ...(await states())]).toEqual([null, 'applied']);
   });
 
-  test('that was held up for more than half of bulk.settle_after is none: nothing is sent', async () => {
+  test('does not occur after a delay of more than half of bulk.settle_after, because nothing is sent', async () => {
     const { sandbox, go, states } = await planned();
     let held = 0;
-    // Between the record and the request: as where the machine sleeps.
+    // A delay between the record and the request, as if the machine slept.
     const memory = { recall: () => null, remember: () => ((held += 6 * minuteMs), true), close: () => {} };
     const { error } = await go({ memory, clock: { now: () => Date.now() + held } });
     expect(error?.message).toMatch(/too late; nothing was sent/);
@@ -312,7 +312,7 @@ describe('a lost response', () => {
     expect([(await go()).error, writes(sandbox)]).toEqual([null, 1]);
   });
 
-  test('that waited long for its first byte is not given up as soon as it was sent', async () => {
+  test('of a request that was sent late gets its full time before it counts as not applied', async () => {
     let at = Date.now();
     const clock = { now: () => at };
     const sandbox = await startSandbox({ users: 5, emails: 5, behaviour: { late_commit_ms: 3_600_000 } });
@@ -340,7 +340,7 @@ describe('a lost response', () => {
     expect(await state()).toBe('not_applied');
   });
 
-  test('while the clock of the machine was behind has its time although the clock is put right', async () => {
+  test('gets its full time even if the clock was behind when it was sent and is then corrected', async () => {
     const sandbox = await startSandbox({
       users: 5,
       emails: 5,
@@ -366,11 +366,11 @@ describe('a lost response', () => {
     expect(await stateAfter(4)).toBe('not_applied');
   });
 
-  test('stays unknown while two looks do not agree', async () => {
+  test('stays unknown while two looks disagree', async () => {
     const { sandbox, journal, client, batch, users, go, states } = await planned();
     failNext(sandbox, users[0], 'reset_before');
     await go();
-    // Somebody is at work on the same user, between the one look and the other.
+    // Somebody changes the same user between the two looks.
     const busy: Client = {
       ...client,
       getUser: (...given) =>
@@ -380,7 +380,7 @@ describe('a lost response', () => {
     expect(await states()).toEqual(['unknown']);
   });
 
-  test('keeps the later rows of its user back, in other batches too, until it is settled', async () => {
+  test('blocks the later rows of its user, in other batches, too, until it is settled', async () => {
     const rows = ([a = 0, b = 0]: readonly number[]): Cells[] => [
       [b, 'add', '1', 'first'],
       [a, 'add', '2', 'second'],
@@ -401,7 +401,7 @@ describe('a lost response', () => {
     expect((await send(journal, client, other.batch)).error).toBeNull();
   });
 
-  test('where no transaction is shown needs a person, and is never called applied', async () => {
+  test('needs a person if no transactions are shown, and never counts as applied', async () => {
     const { sandbox, users, go, states } = await planned({ behaviour: { transactions: 'hidden' } });
     failNext(sandbox, users[0], 'commit_reset');
     expect([(await go()).error?.exitCode, ...(await states())]).toEqual([8, 'unknown']);
@@ -410,13 +410,13 @@ describe('a lost response', () => {
 });
 
 describe('success', () => {
-  test('where no transaction is shown is believed where the balance agrees, and labelled so', async () => {
+  test('without shown transactions counts as applied if the balance agrees, with that as evidence', async () => {
     const { journal, batch, go } = await planned({ behaviour: { transactions: 'hidden' } });
     expect((await go()).error).toBeNull();
     expect(await intentsOf(journal, batch)).toMatchObject([{ state: 'applied', evidence: 'balance' }]);
   });
 
-  test('is looked at, too: what a proxy makes twice stops the batch and says how to take it back', async () => {
+  test('is checked, too: a write that a proxy made twice stops the batch, with the command to reverse it', async () => {
     const { sandbox, users, go, states } = await planned({ users: 3 });
     failNext(sandbox, users[1], 'commit_twice');
     const { stop, error } = await go();
@@ -427,7 +427,7 @@ describe('success', () => {
     expect(error?.advice).toContain(`users update-balance ${users[1]} --type remove --amount 12.50 `);
   });
 
-  test('is seen to be twice, too, where the tokens are cut off', async () => {
+  test('is found to be made twice even if the tokens are cut off', async () => {
     const { sandbox, users, go, states } = await planned({ behaviour: { description_max: 6 } });
     failNext(sandbox, users[0], 'commit_twice');
     await go({ settleAfterMs: 0 });
@@ -436,7 +436,7 @@ describe('success', () => {
 });
 
 describe('a refusal', () => {
-  test('of one row is rejected with what the server said, and the others go on', async () => {
+  test('of one row is recorded with the reason of the server, and the others are sent', async () => {
     const rows = (users: readonly number[]): Cells[] =>
       users.map((user, at) => [user, 'remove', at === 1 ? 500 : 5, 'x']);
     const { journal, batch, go, states } = await planned({
@@ -452,7 +452,7 @@ describe('a refusal', () => {
     });
   });
 
-  test('of the key stops the batch, and resume goes on with the rest', async () => {
+  test('of the key stops the batch, and resume sends the rest', async () => {
     const { sandbox, journal, batch, go, states } = await planned({
       users: 3,
       behaviour: { forbidden: 'users.update-balance' },
@@ -463,7 +463,7 @@ describe('a refusal', () => {
     expect((await journal.batch(batch))?.state).toBe('stopped');
     sandbox.control.setBehaviour({ forbidden: '' });
     expect((await go()).error?.exitCode).toBe(5);
-    // What was refused goes out again only by a person's word.
+    // Only a person can have a refused row sent again.
     expect(await states()).toEqual(['rejected', 'applied', 'applied']);
   });
 
@@ -478,13 +478,13 @@ describe('a refusal', () => {
   });
 });
 
-describe('a list that lags behind the user alone, and has the transactions that the user alone lacks', () => {
+describe('a list that lags and shows transactions that a single user does not', () => {
   test.each([
     ['commit_429', 'needs_human'],
     ['commit_refused', 'needs_human'],
     ['commit_reset', 'needs_human'],
     [null, 'applied'],
-  ] as const)('makes nothing that was made look as if it had not been: %s', async (fault, end) => {
+  ] as const)('never makes a row that was made count as not applied: %s', async (fault, end) => {
     const { sandbox, journal, client: direct, batch, users, states } = await planned();
     sandbox.control.setBehaviour({ retry_after_seconds: 0 });
     const kept = new Map<string, string>();
@@ -506,7 +506,7 @@ describe('a list that lags behind the user alone, and has the transactions that 
 });
 
 describe('a server that asks to come back later', () => {
-  test.each(['too_many', 'error_503'] as const)('%s is waited for, and the row sent again', async (fault) => {
+  test.each(['too_many', 'error_503'] as const)('(%s) is given its time, and the row is sent again', async (fault) => {
     const { sandbox, journal, batch, users, go, states } = await planned({ users: 2 });
     sandbox.control.setBehaviour({ retry_after_seconds: 0 });
     failNext(sandbox, users[0], fault, 2);
@@ -518,7 +518,7 @@ describe('a server that asks to come back later', () => {
     expect(writes(sandbox)).toBe(2);
   });
 
-  test('in the page of a proxy, which may have given up waiting for it, is not believed: the write may be made yet', async () => {
+  test('only in the page of a proxy is not believed, because the write may still be made', async () => {
     const { sandbox, journal, client: direct, batch, users, states } = await planned({ users: 1 });
     const isWrite = (path: string): boolean => path.endsWith('/update-balance');
     const page = { status: 503, headers: { 'retry-after': '0', 'content-type': 'text/html' } };
@@ -533,7 +533,7 @@ describe('a server that asks to come back later', () => {
     expect(await states()).toEqual(['unknown']);
     const [row] = await intentsOf(journal, batch);
     expect(row).toMatchObject({ attempts: 1, httpStatus: 503 });
-    // The server was at it still.
+    // The server makes the write later.
     const headers = { authorization: `Bearer ${sandbox.key}`, 'content-type': 'application/json' };
     const path = `/api/v1/users/${users[0]}/update-balance`;
     await fetch(`${sandbox.url}${path}`, { method: 'PUT', headers, body: row?.body ?? '' });
@@ -541,7 +541,7 @@ describe('a server that asks to come back later', () => {
     expect([await states(), writes(sandbox)]).toEqual([['applied'], 1]);
   });
 
-  test('for too long ends the run with 4, and nothing is lost', async () => {
+  test('for too long ends the run with 4, and the row stays planned', async () => {
     const { sandbox, users, go, states } = await planned();
     sandbox.control.setBehaviour({ retry_after_seconds: 3_600 });
     failNext(sandbox, users[0], 'error_503');
@@ -559,7 +559,7 @@ describe('a server that is gone', () => {
     expect(await states()).toEqual(['applied', 'planned']);
   });
 
-  test('ends the run with 4, and the rows are as they were', async () => {
+  test('ends the run with 4, and the rows stay as they were', async () => {
     const { sandbox, journal, client, batch, states } = await planned({ users: 2 });
     await sandbox.close();
     const { error } = await send(journal, client, batch);
@@ -600,7 +600,7 @@ describe('a row is not sent any more', () => {
     expect(writes(sandbox)).toBe(0);
   });
 
-  test('whose address belongs to somebody else now', async () => {
+  test('whose user has another email now', async () => {
     const sandbox = await startSandbox({ users: 5, emails: 5 });
     const { journal } = await newJournal();
     const client = bulkClient(sandbox);
@@ -621,7 +621,7 @@ describe('a row is not sent any more', () => {
 });
 
 describe('a run that is asked to stop', () => {
-  test('brings the row under way to its end and begins no other', async () => {
+  test('finishes the row under way and begins no other', async () => {
     const { journal, batch, go, states } = await planned({ users: 3 });
     const stop = new AbortController();
     await go({ signal: stop.signal, onEvent: (event) => event.kind === 'row' && stop.abort(new Error('stopped')) });
@@ -630,7 +630,7 @@ describe('a run that is asked to stop', () => {
     expect((await go()).error).toBeNull();
   });
 
-  test('while it waits goes at once', async () => {
+  test('while it waits stops at once', async () => {
     const { sandbox, users, go, states } = await planned({ users: 2 });
     sandbox.control.setBehaviour({ retry_after_seconds: 0 });
     failNext(sandbox, users[0], 'too_many', 5);
@@ -639,7 +639,7 @@ describe('a run that is asked to stop', () => {
     expect(await states()).toEqual(['planned', 'planned']);
   });
 
-  test('by too many errors goes on with resume', async () => {
+  test('by too many errors ends with 5', async () => {
     const rows = (users: readonly number[]): Cells[] =>
       users.map((user, at) => [user, 'remove', at === 0 ? 5 : 500, 'x']);
     const { go, states } = await planned({ users: 5, rows, behaviour: { negative_balance: 'refused' } });
@@ -649,7 +649,7 @@ describe('a run that is asked to stop', () => {
   });
 });
 
-test('a process that finds a batch in the hands of another leaves it alone', async () => {
+test('a batch that is locked is not sent', async () => {
   const { sandbox, journal, batch, go } = await planned();
   await journal.acquireLock(batch);
   await expect(go()).rejects.toThrow(/in other hands: process/);
@@ -668,13 +668,13 @@ describe('a balance that others change at any step', () => {
     faults.map((fault) => ({ behaviour, fault, name: JSON.stringify(behaviour) })),
   );
 
-  test.each(sample(all, 3))('is accounted for: $name, $fault', async ({ behaviour, fault }) => {
+  test.each(sample(all, 3))('is always accounted for: $name, $fault', async ({ behaviour, fault }) => {
     const sandbox = await startSandbox({ users: 5, emails: 5, behaviour });
     const client = bulkClient(sandbox);
     onTestFinished(() => client.close());
-    // Each step of the journal, and the moments just before and after each request.
+    // The change comes at each step of the journal and just before and after each request.
     for (let step = 1; step <= 12; step += 1) {
-      // Of its own: what was made twice in one batch stops all the others.
+      // A new journal each time, because a row that was made twice stops all other batches.
       const { journal } = await newJournal({ now: () => Date.now() });
       const user = newUser(sandbox, 100);
       let moment = 0;
@@ -720,10 +720,10 @@ describe('a balance that others change at any step', () => {
   });
 });
 
-describe('a journal that goes away while a batch is sent', () => {
+describe('a journal that becomes unavailable while a batch is sent', () => {
   const away = new FileError('the shared store is away');
 
-  /** Every step of the journal fails from then on; its lock gives way, as that of a process that ended. */
+  /** Every step of the journal fails from then on, except its lock. */
   function lost(journal: Journal, isAway: () => boolean): Journal {
     return new Proxy(journal, {
       get: (target, name: keyof Journal) => {
@@ -743,7 +743,7 @@ describe('a journal that goes away while a batch is sent', () => {
     return rows;
   };
 
-  test.each([1, 2])('after %i of three rows never ends as if nothing had been sent', async (made) => {
+  test.each([1, 2])('after %i of three rows makes the run say that rows may have been sent', async (made) => {
     const { sandbox, journal, client, batch, go, states } = await planned({ users: 3 });
     const broken = lost(journal, () => sandbox.control.ledger().length >= made);
     const end = {
@@ -756,7 +756,7 @@ describe('a journal that goes away while a batch is sent', () => {
     expect([await states(), sandbox.control.ledger().length]).toEqual([['applied', 'applied', 'applied'], 3]);
   });
 
-  test('after its last row says that rows went out', async () => {
+  test('after the last row ends the run with 8', async () => {
     const { journal, client, batch } = await planned();
     let ends = false;
     const broken = lost(journal, () => ends);

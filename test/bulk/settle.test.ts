@@ -1,4 +1,4 @@
-/** What becomes of a row once it was sent: looks, a person's word, and what a sync brings later. */
+/** How a row that was sent is settled: by looks, by a person, and later by a sync. */
 import { describe, expect, test } from 'vitest';
 import { NotFound, Unreachable } from '../../src/api/errors.ts';
 import type { Counters } from '../../src/api/request.ts';
@@ -28,10 +28,10 @@ const parameters = { type: 'add', amount: '5.00', description: 'Credit', expecte
 const tokenOf = (row: number) => newIntent(row, row).token ?? '';
 const made = (row: number, amount = 5) => ({ id: row, amount, result: '+', description: `Credit ${tokenOf(row)}` });
 
-/** Another one that carries the token of the row. */
+/** Another transaction with the token of the row. */
 const again = (row: number) => ({ ...made(row), id: row + 1_000 });
 
-/** A batch with a row in each of these states, of users 2, 3 and so on, and a server that shows what it is told. */
+/** A batch with a row in each of these states, for users 2, 3 and so on, and a server that shows what `show` says. */
 async function world(states: readonly IntentState[], fields: IntentFields = {}, isClaimed = true, sameUser = false) {
   let now = sandboxNow;
   const clock = { now: () => now };
@@ -115,7 +115,7 @@ async function world(states: readonly IntentState[], fields: IntentFields = {}, 
 }
 
 describe('an open row', () => {
-  test('that is seen to be made is applied, with the transaction and without a problem', async () => {
+  test('that was made is applied, with its transaction and without a problem', async () => {
     const { show, settle, intent, waits } = await world(['unknown'], { problem: 'the response was lost' });
     show(2, 105, made(2));
     expect(await settle()).toEqual({ state: 'applied', stop: null });
@@ -129,7 +129,7 @@ describe('an open row', () => {
     expect(waits).toEqual([]);
   });
 
-  test('that the balance contradicts keeps both reasons', async () => {
+  test('that the balance contradicts keeps its old problem and the new one', async () => {
     const { show, settle, intent } = await world(['unknown'], { problem: 'the response was lost' });
     show(2, 101, made(2));
     await settle();
@@ -140,7 +140,7 @@ describe('an open row', () => {
     });
   });
 
-  test('that nothing shows waits for half a look, and is not applied after two that agree', async () => {
+  test('that is not found stays unknown until settle_after, and is not applied after two looks that agree', async () => {
     const { show, settle, intent, waits, looks, pass } = await world(['unknown']);
     show(2, 100);
     pass(defaultOptions.settleAfterMs - 1);
@@ -155,7 +155,7 @@ describe('an open row', () => {
     });
   });
 
-  test('is given its time from when its request was out, not from when it was recorded that it would be sent', async () => {
+  test('gets its time from when its request was sent, not from when it was recorded', async () => {
     const { journal, show, settle, pass } = await world(['sending']);
     pass(5 * minuteMs);
     await journal.move({ batch: 'one', row: 2, from: 'sending', to: 'unknown' });
@@ -166,7 +166,7 @@ describe('an open row', () => {
     expect(await settle()).toMatchObject({ state: 'not_applied' });
   });
 
-  test('is given all of its time where the clock was set forward by more than a minute since, as the server shows', async () => {
+  test('gets its full time if the clock was set forward by over a minute since, as the server’s clock shows', async () => {
     const { intent: sent } = await world(['unknown']);
     const seenBefore = { ...((await sent()).seenBefore as object), serverAheadMs: 5_000 };
     for (const [ahead, left] of [
@@ -174,7 +174,7 @@ describe('an open row', () => {
       [5_001 - minuteMs, 0],
       [4_000 - minuteMs, 1_000],
       [5_000 - 30 * minuteMs, 29 * minuteMs],
-      // Set back, time has not passed twice.
+      // A clock that was set back adds no wait.
       [5_000 + 30 * minuteMs, 0],
       [undefined, 0],
     ] as const) {
@@ -188,7 +188,7 @@ describe('an open row', () => {
     }
   });
 
-  test('stays open where two looks differ, and goes by the second', async () => {
+  test('stays unknown if two looks differ, and is applied if the second one finds it', async () => {
     const { show, settle, pass, sending } = await world(['unknown']);
     show(2, 100);
     pass(defaultOptions.settleAfterMs);
@@ -208,7 +208,7 @@ describe('an open row', () => {
     expect(await intent()).toMatchObject({ discrepancy: 'over_applied', recordId: null });
   });
 
-  test('stays as it is where nobody responds; a bug is none of that, and neither is a row that is not open', async () => {
+  test('stays as it is if the server does not respond; a bug, or a row that is not open, is an error', async () => {
     const { settle, intent, sending } = await world(['unknown']);
     expect(await settle()).toEqual({ state: 'unknown', stop: expect.any(Unreachable) });
     const bug = { getUser: () => Promise.reject(new TypeError('a bug')) };
@@ -218,7 +218,7 @@ describe('an open row', () => {
     );
   });
 
-  test('at whose place the server shows another user says nothing, and is left to a person in the end', async () => {
+  test('is left to a person in the end if the server shows another user in place of its own', async () => {
     const { settle, pass, intent } = await world(['unknown']);
     const another = { id: 99, balance: 105, balance_transactions: [made(2)] };
     const client = { getUser: () => Promise.resolve({ body: another }) };
@@ -229,7 +229,7 @@ describe('an open row', () => {
   });
 
   describe('whose user is not found', () => {
-    /** A server that finds these users alone, and what it was asked for. */
+    /** A server that finds only these users, and the requests to it. */
     const finding = (...found: readonly number[]) => {
       const requests: string[] = [];
       const client = {
@@ -247,7 +247,7 @@ describe('an open row', () => {
       return { client, requests };
     };
 
-    test('is refused, by the word of the server, only where another user is found', async () => {
+    test('is rejected after a refusal only if another user is found', async () => {
       const { settle, pass, intent } = await world(['unknown'], { answerKind: 'refused' });
       const nobody = finding();
       expect(await settle({ client: nobody.client })).toEqual({ state: 'unknown', stop: null });
@@ -258,11 +258,11 @@ describe('an open row', () => {
       const another = finding(9);
       const { settle: settleAnother } = await world(['unknown'], { answerKind: 'refused' });
       expect(await settleAnother({ client: another.client })).toEqual({ state: 'rejected', stop: null });
-      // It may have come back between the two.
+      // The last look is there because the user may have come back meanwhile.
       expect(another.requests.slice(0, 4)).toEqual(['user 2', 'list', 'user 9', 'user 2']);
     });
 
-    test('is judged as ever where it is a new one', async () => {
+    test('is judged as usual if the row creates a user', async () => {
       const { sending, intent } = await world(['unknown'], { answerKind: 'refused' });
       const list = () => Promise.resolve({ records: [], total: 0 });
       const made = { user: null, parameters: { email: 'new@example.com', username: 'new' } };
@@ -276,7 +276,7 @@ describe('an open row', () => {
       expect(state).toBe('rejected');
     });
 
-    test('is judged as ever where the response was lost, or the user is found', async () => {
+    test('is judged as usual if the response was lost or the user is found', async () => {
       const lost = finding();
       await (await world(['unknown'])).settle({ client: lost.client });
       const found = finding(2);
@@ -285,7 +285,7 @@ describe('an open row', () => {
     });
   });
 
-  test('of which a newer journal may have sent a request is given its time, and no response is believed', async () => {
+  test('that a newer journal may have sent gets its time from then, and no response is believed', async () => {
     const { show, settle, pass, sending } = await world(['unknown'], { answerKind: 'refused' });
     show(2, 100);
     pass(30 * minuteMs);
@@ -299,15 +299,15 @@ describe('an open row', () => {
     const refused = await world(['unknown'], { answerKind: 'refused' });
     refused.show(2, 100);
     expect(await refused.settle()).toMatchObject({ state: 'rejected' });
-    // An older request of the other journal takes nothing from the time of this one.
+    // An older request of the other journal does not shorten the time.
     const soon = await world(['unknown']);
     soon.show(2, 100);
     expect(await soon.settle({ memory: sentAt(20 * minuteMs) })).toMatchObject({ state: 'unknown' });
   });
 });
 
-describe('all rows of a batch', () => {
-  test('are looked at one after the other, and what becomes of them is told', async () => {
+describe('the rows of a batch', () => {
+  test('are looked at one after the other, with an event for each', async () => {
     const { show, sending, events, states, looks } = await world(['unknown', 'acknowledged', 'applied', 'needs_human']);
     show(2, 105, made(2));
     show(3, 100);
@@ -326,7 +326,7 @@ describe('all rows of a batch', () => {
     expect(events).toHaveLength(3);
   });
 
-  test('are left where the first gives an error, or a person stops it', async () => {
+  test('are left if the first look fails or the run is stopped', async () => {
     const { sending, looks, stop } = await world(['unknown', 'unknown']);
     expect(await settleOpen(sending)).toBeInstanceOf(Unreachable);
     expect(looks).toEqual([2]);
@@ -335,7 +335,7 @@ describe('all rows of a batch', () => {
     expect(looks).toEqual([2]);
   });
 
-  test('that count as not made are looked at again, and nothing else', async () => {
+  test('that count as not applied are looked at again, and no others', async () => {
     const { show, sending, states, looks } = await world([
       'not_applied',
       'rejected',
@@ -358,7 +358,7 @@ describe('all rows of a batch', () => {
     await expect(reviewNotMade({ ...away.sending, client: bug as never })).rejects.toThrow(/a bug/);
   });
 
-  test('are looked at to the last one where one was made twice, those that count as not applied among them', async () => {
+  test('are all looked at even if one was made twice, but not after an error', async () => {
     const { show, sending, states } = await world(['needs_human', 'unknown', 'not_applied', 'not_applied']);
     show(2, 110, made(2), again(2));
     show(3, 105, made(3));
@@ -372,7 +372,7 @@ describe('all rows of a batch', () => {
     expect(away.looks).toEqual([2]);
   });
 
-  test('are all looked for by reconcile, and one that nobody sent from here counts from now on', async () => {
+  test('are all looked for by reconcile, and one that was not sent from here counts as claimed now', async () => {
     const { show, sending, states, intent } = await world(['planned'], {}, false);
     show(2, 105, made(2));
     expect(await reconcileRows(sending)).toBeNull();
@@ -386,7 +386,7 @@ describe('all rows of a batch', () => {
     expect(await claimed.intent()).toMatchObject({ state: 'applied', claimedAt: before });
   });
 
-  test('go on past a row that was made twice, and say so, and not past an error', async () => {
+  test('are reconciled past a row that was made twice, but not past an error', async () => {
     const { show, sending, states, looks } = await world(['unknown', 'not_applied']);
     show(2, 110, made(2), again(2));
     show(3, 105, made(3));
@@ -404,7 +404,7 @@ describe('all rows of a batch', () => {
     expect((await reconcileRows(twice.sending))?.message).toMatch(/row 2 was over-applied/);
   });
 
-  test('that were made twice keep the balance that was seen where it is shown no more', async () => {
+  test('that were made twice keep the balance that was seen before if it is no longer shown', async () => {
     const { sending, show, settle, intent } = await world(['unknown']);
     show(2, 105, made(2));
     await settle();
@@ -413,7 +413,7 @@ describe('all rows of a batch', () => {
     expect(await intent()).toMatchObject({ state: 'needs_human', after: '105.00' });
   });
 
-  test('leave out what a person has decided of a row that was made twice', async () => {
+  test('are not looked at if they were made twice and a person decided about them', async () => {
     const { show, sending, looks, journal, batch } = await world(['unknown']);
     show(2, 110, made(2), again(2));
     await settleOpen(sending);
@@ -425,7 +425,7 @@ describe('all rows of a batch', () => {
 });
 
 describe('a row of another batch', () => {
-  test('is looked at again, and stops what goes on where it was made twice', async () => {
+  test('is looked at again, and gives an error if it was made twice', async () => {
     const { sending, show, states, journal } = await world(['not_applied', 'not_applied']);
     await journal.releaseLock('one');
     show(2, 105, made(2));
@@ -436,7 +436,7 @@ describe('a row of another batch', () => {
     expect([await states(), await journal.lockOwner('one')]).toEqual([['applied', 'needs_human'], undefined]);
   });
 
-  test('is left alone where it is open by now, or gone, and where another process is at its batch', async () => {
+  test('is left alone if it is open by now or gone, or if its batch is locked', async () => {
     const { sending, show, states, journal, looks } = await world(['unknown', 'not_applied']);
     show(2, 105, made(2));
     show(3, 105, made(3));
@@ -453,7 +453,7 @@ describe('a row of another batch', () => {
   });
 });
 
-describe('the word of a person', () => {
+describe('the decision of a person', () => {
   const resolve = async (state: IntentState, over: object = {}) => {
     const { journal, batch, intent } = await world([state]);
     await journal.releaseLock('one');
@@ -500,11 +500,11 @@ describe('the word of a person', () => {
     ['unknown', { reason: ' ' }, /a reason is needed/],
     ['unknown', { resend: true }, /what was applied must not be sent again/],
     ['unknown', { row: 9 }, /batch one has no row 9/],
-  ] as const)('is refused of a row that is %s: %j', async (state, over, words) => {
+  ] as const)('is refused for a row that is %s: %j', async (state, over, words) => {
     expect((await resolve(state, over)).end).toMatch(words);
   });
 
-  test('lets the next row of the user go on, and a lock that stands is respected', async () => {
+  test('lets the next row of the user be sent, and respects the lock', async () => {
     const { journal, batch } = await world(['unknown', 'blocked'], {}, true, true);
     await expect(
       resolveRow(journal, batch, { row: 2, outcome: 'applied', resend: false, reason: 'x' }),
@@ -518,7 +518,7 @@ describe('the word of a person', () => {
     expect(await journal.lockOwner('one')).toBeUndefined();
   });
 
-  test('takes one step, and two where a response of success was not looked at yet', async () => {
+  test('takes one step, or two if the row was only acknowledged', async () => {
     const stepsFrom = async (state: IntentState) => {
       const { journal, batch } = await world([state]);
       await journal.releaseLock('one');
@@ -538,7 +538,7 @@ describe('the word of a person', () => {
     expect(await stepsFrom('acknowledged')).toEqual(['acknowledged to unknown', 'unknown to applied']);
   });
 
-  test('is refused where another batch has taken the row back', async () => {
+  test('is refused if another batch has reversed the row', async () => {
     const { journal, batch } = await world(['unknown']);
     await journal.releaseLock('one');
     const taken: Journal = { ...journal, move: () => Promise.resolve(false) };
@@ -552,13 +552,13 @@ describe('the word of a person', () => {
     [['applied', 'blocked'], true],
     [['applied', 'unknown'], true],
     [['needs_human'], true],
-  ] as const)('there is more to do with rows that are %j: %s', async (states, rest) => {
+  ] as const)('leaves something to do if the rows are %j: %s', async (states, rest) => {
     const { journal } = await world(states);
     expect(await isUnfinished(journal, 'one')).toBe(rest);
   });
 });
 
-describe('a batch that a person ends', () => {
+describe('a batch that a person discards', () => {
   const discard = async (states: readonly IntentState[], reason = ' Kim pays it ', isClaimed = true) => {
     const { journal, batch, intent } = await world(states, {}, isClaimed);
     await journal.releaseLock('one');
@@ -573,7 +573,7 @@ describe('a batch that a person ends', () => {
     [['applied', 'planned'], true],
     [['applied', 'blocked'], true],
     [['planned', 'blocked'], true],
-  ] as const)('has its rows left out, with the reason, where they are %s', async (states, isClaimed) => {
+  ] as const)('has its rows skipped, with the reason, if they are %s', async (states, isClaimed) => {
     const end = await discard(states, ' Kim pays it ', isClaimed);
     expect(end).toEqual({
       problem: undefined,
@@ -583,14 +583,14 @@ describe('a batch that a person ends', () => {
     });
   });
 
-  test('needs a reason, and a row that is still to be sent, unless nothing of it was ever sent', async () => {
+  test('needs a reason, and a row that is still to be sent unless it was never claimed', async () => {
     expect(await discard(['planned'], ' ')).toMatchObject({ problem: 'a reason is needed', discarded: false });
     expect(await discard(['applied'])).toMatchObject({
       problem: 'batch one has no row that is still to be sent',
       discarded: false,
       owner: undefined,
     });
-    // A sheet of invalid rows alone makes such a plan.
+    // A sheet with only invalid rows makes such a plan.
     const { journal, batch } = await world([], {}, false);
     await journal.releaseLock('one');
     await discardBatch(journal, batch, 'the wrong sheet');
@@ -598,11 +598,11 @@ describe('a batch that a person ends', () => {
   });
 });
 
-describe('what a sync brings', () => {
+describe('a transaction that a sync brings', () => {
   const directory = (known: Readonly<Record<number, readonly object[]>>) =>
     ({ transactions: (user: number) => known[user] }) as unknown as UserDirectory;
 
-  test('of rows that count as not applied is recorded, and of no others', async () => {
+  test('is recorded for rows that count as not applied, and for no others', async () => {
     const { journal, intent, states } = await world([
       'not_applied',
       'not_applied',
@@ -631,7 +631,7 @@ describe('what a sync brings', () => {
     expect(await journal.lockOwner('one')).toBeUndefined();
   });
 
-  test('is left to whoever is at the batch, and of other actions and other batches nothing is looked for', async () => {
+  test('is not recorded if the batch is locked, of another action, or has no row that counts as not applied', async () => {
     const { journal } = await world(['not_applied']);
     const known = directory({ 2: [made(2)] });
     expect(await recordLate({ journal, directory: known, clock: systemClock })).toEqual([]);

@@ -1,4 +1,4 @@
-/** Every state of a row with everything that a server can show: the way in which `resume` and `reconcile` go on. */
+/** Every state of a row with everything that a server can show, continued by `reconcile` and `resume`. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { intentStates, isOpen } from '../../src/bulk/intent.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';
@@ -15,7 +15,7 @@ import { traceProblems } from '../support/trace.ts';
 
 interface Seen {
   readonly name: string;
-  /** Shows the user so: the balance was 100, and the row adds 5. */
+  /** Makes the server show this. The balance was 100, and the row adds 5. */
   readonly show: (sandbox: Sandbox, user: number, token: string) => void;
 }
 
@@ -80,7 +80,7 @@ async function rowIn(sandbox: Sandbox, journal: Journal, state: IntentState, ans
 const stateOf = async (journal: Journal, batch: string): Promise<IntentState> =>
   (await journal.intent(batch, 2))?.state ?? 'invalid';
 
-/** The error as which it ended, however it did; null where all is well. */
+/** The error with which it ended, returned or thrown; null if it succeeded. */
 async function ended(work: Promise<SendingEnd>): Promise<OperatorError | null> {
   try {
     return (await work).error;
@@ -97,7 +97,7 @@ async function resolvedAs(journal: Journal, batch: string): Promise<IntentState 
 
 describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that is %s', (state) => {
   test.each(sample(observations, 1))(
-    'and shows $name goes on as the table of states allows, and is no dead end',
+    'and shows $name follows the table of states, and is no dead end',
     async ({ show }) => {
       const sandbox = await startSandbox({ users: 5, emails: 5 });
       const wrong: string[] = [];
@@ -116,7 +116,7 @@ describe.each(intentStates.filter((state) => state !== 'invalid'))('a row that i
         if (isOpen(await stateOf(journal, batch)) && (await resolvedAs(journal, batch)) !== 'not_applied')
           wrong.push('a dead end');
         wrong.push(...(await traceProblems(journal)));
-        // Whatever was seen, no more than one request came of it, and none where it was sent already.
+        // Whatever was seen, at most one request is sent, and none if the row was sent before.
         const most = state === 'planned' || state === 'blocked' ? 1 : 0;
         if (sandbox.control.ledger().length - before > most) wrong.push(`${answer}: sent again`);
         sandbox.control.clearFaults();

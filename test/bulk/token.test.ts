@@ -3,16 +3,16 @@ import { mayHaveLost, newToken, tokenAtEnd, tokenLength, tokenLike, withToken } 
 
 const token = 'am:abcdefghijkl';
 
-test('a token is 12 letters, each as likely as another, and never comes twice', () => {
+test('a token has 12 random letters and is unique', () => {
   const tokens = Array.from({ length: 5_000 }, newToken);
   for (const each of tokens) expect(each).toMatch(/^am:[a-z2-7]{12}$/);
   expect(new Set(tokens).size).toBe(tokens.length);
-  // Of 60,000 letters each of the 32 comes some 1,900 times; 1,500 is nine standard deviations away.
+  // Each of the 32 letters occurs about 1,900 times in 60,000; 1,500 is nine standard deviations away.
   const times = Array.from('abcdefghijklmnopqrstuvwxyz234567', (letter) => tokens.join('').split(letter).length);
   expect(Math.min(...times)).toBeGreaterThan(1_500);
 });
 
-test('a token stands at the end of a text, or alone, and takes no more room than is kept for it', () => {
+test('a token is added at the end of a text, or alone, and takes exactly the reserved length', () => {
   expect(withToken('Bonus', token)).toBe(`Bonus ${token}`);
   expect(withToken('', token)).toBe(token);
   expect(withToken(null, token)).toBe(token);
@@ -51,10 +51,10 @@ test.each([
   ['Bonus am:abd', false],
   ['about am:xyz of May', true],
   ['Team:xyz', true],
-  // A whole token is what a text ends with, and not what a cut left of another one.
+  // A complete token at the end is not the rest of another one.
   [`Bonus ${token}`, false],
   ['Bonus am:zzzzzzzzzzzz', false],
-])('that %j was cut before the end of the token: %s', (text, may) => {
+])('%j may have lost the end of the token: %s', (text, may) => {
   expect(mayHaveLost(text, token)).toBe(may);
 });
 
@@ -67,6 +67,6 @@ test.each([
   ['9 am: breakfast', undefined],
   ['am:1', undefined],
   ['Bonus', undefined],
-])('what could be taken for a token in %j is %s', (text, like) => {
+])('the part of %j that looks like a token is %s', (text, like) => {
   expect(tokenLike(text)).toBe(like);
 });

@@ -23,34 +23,44 @@ const final: Circumstances = { ...early, waited: true, agreed: true };
 
 describe('a row', () => {
   const cases: readonly (readonly [string, Judgement, Circumstances, string])[] = [
-    ['that is seen to be made is applied', applied, early, 'applied'],
-    ['that is nowhere stays unknown: it may still be made', absent, early, 'unknown'],
-    ['that is nowhere long enough but once stays unknown', absent, { ...final, agreed: false }, 'unknown'],
-    ['that is nowhere twice but too early stays unknown', absent, { ...final, waited: false }, 'unknown'],
-    ['that is nowhere long enough and twice is not applied', absent, final, 'not_applied'],
+    ['that was made is applied', applied, early, 'applied'],
+    ['that is not found stays unknown, because it may still be made', absent, early, 'unknown'],
     [
-      'that was refused and is nowhere twice is rejected',
+      'that is not found late enough, but by one look only, stays unknown',
+      absent,
+      { ...final, agreed: false },
+      'unknown',
+    ],
+    ['that is not found by two looks, but too early, stays unknown', absent, { ...final, waited: false }, 'unknown'],
+    ['that is not found late enough and by two looks is not applied', absent, final, 'not_applied'],
+    [
+      'that was refused and is not found by two looks is rejected',
       absent,
       { ...early, response: 'refused', agreed: true },
       'rejected',
     ],
-    ['that was refused and is nowhere, but once, stays unknown', absent, { ...early, response: 'refused' }, 'unknown'],
-    ['that was accepted and is nowhere is unknown', absent, { ...early, state: 'acknowledged' }, 'unknown'],
-    ['that fits nothing is unknown first', unclear, early, 'unknown'],
-    ['that was refused and fits nothing is unknown first', unclear, { ...early, response: 'refused' }, 'unknown'],
-    ['that fits nothing for long needs a person', unclear, final, 'needs_human'],
+    [
+      'that was refused and is not found by one look stays unknown',
+      absent,
+      { ...early, response: 'refused' },
+      'unknown',
+    ],
+    ['that was accepted and is not found is unknown', absent, { ...early, state: 'acknowledged' }, 'unknown'],
+    ['that is unclear is unknown at first', unclear, early, 'unknown'],
+    ['that was refused and is unclear is unknown at first', unclear, { ...early, response: 'refused' }, 'unknown'],
+    ['that stays unclear needs a person', unclear, final, 'needs_human'],
     ['that was made twice needs a person at once', twice, early, 'needs_human'],
     ['that was made stays unknown while it may be made again', applied, { ...early, mayRepeat: true }, 'unknown'],
-    ['that was made is applied once no more can be made of it', applied, { ...final, mayRepeat: true }, 'applied'],
-    ['that needs a person is settled by its token', applied, { ...early, state: 'needs_human' }, 'applied'],
-    ['that needs a person is not settled by a balance', byBalance, { ...early, state: 'needs_human' }, 'needs_human'],
+    ['that was made is applied once it can no longer be made again', applied, { ...final, mayRepeat: true }, 'applied'],
+    ['that needs a person is applied if its token is found', applied, { ...early, state: 'needs_human' }, 'applied'],
+    ['that needs a person is not settled by its balance', byBalance, { ...early, state: 'needs_human' }, 'needs_human'],
     ['that needs a person is not settled by absence', absent, { ...final, state: 'needs_human' }, 'needs_human'],
   ];
   test.each(cases)('%s', (_, judgement, now, state) => {
     expect(verdictOf(judgement, now).to).toBe(state);
   });
 
-  test('was looked at twice with the same result only where the kind and the balance are the same', () => {
+  test('has two looks that agree only if the kind and the balance are the same', () => {
     expect(agree(absent, { ...absent })).toBe(true);
     expect(agree(absent, { ...absent, after: '1.00' })).toBe(false);
     expect(agree(absent, { ...unclear, after: absent.after })).toBe(false);
@@ -66,18 +76,18 @@ describe('the verdict of a row', () => {
   const seen = 'it is there';
   const none = { evidence: null, discrepancy: null };
 
-  test('that was made says how that is known, and what contradicts it', () => {
+  test('that was made names its evidence, and what contradicts it', () => {
     const made = { ...applied, note: seen };
     expect(verdictOf(made, early)).toEqual({ to: 'applied', evidence: 'token', note: seen, discrepancy: null });
     const contradicted = { ...made, contradiction: 'it was cut off' };
     const words = `${seen}, but it was cut off`;
     const verdict = { to: 'applied', evidence: 'token', note: words, discrepancy: 'balance' };
     expect(verdictOf(contradicted, early)).toEqual(verdict);
-    // Of a row that nobody waits for, the balance has had time to change.
+    // In a later look, the balance has had time to change.
     expect(laterVerdictOf(contradicted, 'not_applied')).toEqual({ ...verdict, discrepancy: null });
   });
 
-  test('that was made twice says how to take it back, now and later', () => {
+  test('that was made twice says how to reverse it, now and later', () => {
     const verdict = {
       to: 'needs_human',
       evidence: 'token',
@@ -89,7 +99,7 @@ describe('the verdict of a row', () => {
     for (const state of watchedStates) expect(laterVerdictOf(judgement, state)).toEqual(verdict);
   });
 
-  test('that was not made names its evidence, and one that is open has none', () => {
+  test('that was not made names its evidence; an open one has none', () => {
     const nothing = { ...absent, note: 'nothing is there' };
     expect(verdictOf(nothing, final)).toEqual({
       to: 'not_applied',
@@ -107,20 +117,20 @@ describe('the verdict of a row', () => {
     expect(verdictOf({ ...unclear, note: seen }, final)).toEqual({ ...none, to: 'needs_human', note: seen });
   });
 
-  test('of a later look is new only where the row is proven to be made', () => {
+  test('by a later look changes only if the row is proven to be made', () => {
     const byRecord: Judgement = { ...applied, evidence: 'record' };
     const later = (judgement: Judgement) => watchedStates.filter((state) => laterVerdictOf(judgement, state) !== null);
     expect(later(applied)).toEqual(['planned', 'rejected', 'not_applied', 'skipped']);
     expect(later(byRecord)).toEqual(['planned']);
     expect([...later(byBalance), ...later(absent), ...later(unclear)]).toEqual([]);
-    // It was made, whatever it did.
+    // Its mark is there, so it was made, whatever it did.
     const other: Judgement = { ...unclear, isMarked: true };
     expect(later(other)).toEqual(['rejected', 'not_applied']);
     expect(laterVerdictOf({ ...other, note: seen }, 'rejected')).toEqual({ ...none, to: 'needs_human', note: seen });
     expect(laterVerdictOf(other, 'not_applied', 'person')).toBeNull();
   });
 
-  test('wants a second look where that could end it', () => {
+  test('needs a second look if that could settle it', () => {
     const lost = { state: 'unknown', response: 'lost', waited: true } as const;
     const soon = { ...lost, waited: false };
     expect([absent, unclear, applied, twice].map((each) => needsSecondLook(each, lost))).toEqual([
@@ -138,7 +148,7 @@ describe('the verdict of a row', () => {
   });
 });
 
-describe('whatever is seen of a row in whatever state', () => {
+describe('any judgement of a row in any state', () => {
   const evidences = ['token', 'record', 'balance', 'answer'] as const;
   const everyJudgement: readonly Judgement[] = [
     ...evidences.flatMap((evidence): Judgement[] => [
@@ -153,7 +163,7 @@ describe('whatever is seen of a row in whatever state', () => {
   const answers = ['accepted', 'refused', 'lost', null] as const;
   const yesNo = [true, false];
 
-  test('leads to a state that may follow, in every combination', () => {
+  test('leads to a state that may follow', () => {
     let combinations = 0;
     for (const judgement of everyJudgement) {
       for (const state of open) {
@@ -180,16 +190,16 @@ describe('whatever is seen of a row in whatever state', () => {
     expect(combinations).toBe(17 * (3 * 4 * 8 + 5));
   });
 
-  test('leaves an open row a way to an end, by what is seen or by a person', () => {
+  test('leaves an open row a way to a final state', () => {
     for (const state of intentStates.filter(isOpen)) {
-      // A person decides about a row that is unknown or needs one; what is open otherwise becomes unknown.
+      // A person decides about rows that are unknown or need a person; other open rows become unknown.
       const from = state === 'needs_human' ? state : 'unknown';
       expect(state === from || mayFollow(state, 'unknown')).toBe(true);
       for (const to of ['applied', 'not_applied', 'planned'] as const) expect(mayFollow(from, to)).toBe(true);
     }
   });
 
-  test('a row that counts as not applied is called applied by its token alone', () => {
+  test('turns a row from not applied to applied only by its token', () => {
     for (const judgement of everyJudgement) {
       if (judgement.kind !== 'applied') continue;
       expect(laterVerdictOf(judgement, 'not_applied')?.to).toBe(judgement.evidence === 'token' ? 'applied' : undefined);

@@ -1,4 +1,4 @@
-/** What every journal does about approvals, whatever database holds it. */
+/** What every journal does about approvals, in any database. */
 import { describe, expect, test } from 'vitest';
 import type { IntentState, Journal, JournalRules } from '../../src/journal/port.ts';
 import type { Actor } from '../../src/model/actor.ts';
@@ -15,7 +15,7 @@ interface Opened {
   readonly again: (rules: JournalRules) => Promise<Journal>;
   readonly people: People;
   readonly tamper: (statement: string) => Promise<void>;
-  /** Moves the clock of all of them on. */
+  /** Moves the clock of all connections forward. */
   readonly pass: (ms: number) => void;
 }
 export type OpenApprovals = (rules: JournalRules) => Promise<Opened>;
@@ -40,9 +40,9 @@ async function approve(journal: Journal, account: string, batch = 'one'): Promis
   await journal.by(as(account)).approve(batch, await hashOf(journal, batch));
 }
 
-/** @param open a journal of the kind that is tested, and the accounts in it */
+/** @param open opens a journal of the tested kind, and its accounts */
 export function approvalContract(open: OpenApprovals): void {
-  /** A batch of two rows that anna planned and handed over, and the approvers bert, carla, and ann, who is anna. */
+  /** A batch of two rows that anna planned and submitted, and the approvers bert, carla, and ann, who is anna. */
   async function submitted(rules = always): Promise<Opened> {
     const opened = await open(rules);
     const { journal, people } = opened;
@@ -60,7 +60,7 @@ export function approvalContract(open: OpenApprovals): void {
   }
 
   describe('a batch that needs approval', () => {
-    test('is neither claimed nor sent without it, whatever the program thinks, and is with it', async () => {
+    test('is claimed and sent only with it, whatever the program asks', async () => {
       const { journal } = await submitted();
       await expect(claim(journal)).rejects.toThrow(/waits for 1 approval \(bert, carla can approve\)/);
       await expect(sendRow(journal)).rejects.toThrow(/claimed/);
@@ -77,7 +77,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual([]);
     });
 
-    test('needs as many people as the policy says; nobody counts twice', async () => {
+    test('needs as many approvers as the policy says, and nobody counts twice', async () => {
       const { journal } = await submitted(rulesOf({ balance: policyOf({ approvers: 2 }) }));
       await approve(journal, 'bert');
       await expect(approve(journal, 'bert')).rejects.toThrow(/bert has approved batch one already/);
@@ -90,14 +90,14 @@ export function approvalContract(open: OpenApprovals): void {
     test.each([
       ['who made it on the command line', 'ann', /ann made, changed or submitted batch one/],
       ['who is no approver', 'max', /max is not an active approver/],
-      ['whom nobody knows', 'zoe', /zoe is not an active approver/],
+      ['without an account', 'zoe', /zoe is not an active approver/],
     ])('is not approved by somebody %s', async (_, account, problem) => {
       const { journal } = await submitted();
       await expect(approve(journal, account)).rejects.toThrow(problem);
       await expect(claim(journal)).rejects.toThrow(/waits for 1 approval/);
     });
 
-    test('is approved by nobody who handed it over, or gave the reason to send it again', async () => {
+    test('is not approved by an account that submitted it', async () => {
       const { journal, pass } = await submitted();
       await approve(journal, 'bert');
       pass(73 * hourMs);
@@ -107,7 +107,7 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(journal);
     });
 
-    test('is not approved as something else than was looked at', async () => {
+    test('is not approved under another hash than its own', async () => {
       const { journal } = await submitted();
       await expect(journal.by(as('bert')).approve('one', 'h1')).rejects.toThrow(/has changed since you looked at it/);
     });
@@ -117,14 +117,14 @@ export function approvalContract(open: OpenApprovals): void {
       ['was denied', async ({ journal }: Opened) => journal.by(as('carla')).deny('one', 'too much')],
       ['is of an account that was disabled', async ({ people }: Opened) => people.setState('bert', 'disabled')],
       [
-        'is of an account that is no approver any more',
+        'is of an account that is no longer an approver',
         async ({ people }: Opened) => people.changeRoles('bert', { add: [], remove: ['approver'] }),
       ],
       [
-        'turns out to be of the person who made it',
+        'turns out to be by the person who made it',
         async ({ people }: Opened) => people.setOsUsers('bert', ['bert', 'anna']),
       ],
-    ])('goes out neither by a claim nor row by row once its approval %s', async (_, happens) => {
+    ])('is not claimed, and no row of it is sent, once its approval %s', async (_, happens) => {
       const opened = await submitted();
       const { journal } = opened;
       await approve(journal, 'bert');
@@ -137,7 +137,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.intent('one', 3))?.state).toBe('planned');
     });
 
-    test('needs none that holds once nothing of it is left to be sent', async () => {
+    test('needs no valid approval to be claimed once all its rows were sent', async () => {
       const { journal, pass } = await submitted();
       await approve(journal, 'bert');
       await claim(journal);
@@ -152,7 +152,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
     });
 
-    test('is denied until it is handed over again', async () => {
+    test('is denied until it is submitted again', async () => {
       const { journal } = await submitted();
       await journal.by(as('carla')).deny('one', 'too much');
       expect(await journal.approval('one')).toMatchObject({ state: 'denied', denied: { reason: 'too much' } });
@@ -162,7 +162,7 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(journal);
     });
 
-    test('is denied whatever bound it was denied under', async () => {
+    test('stays denied under other bounds', async () => {
       const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await approve(journal, 'bert');
       const raised = await again(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 11 }));
@@ -192,10 +192,10 @@ export function approvalContract(open: OpenApprovals): void {
       await claim(opened.journal);
     });
 
-    test('needs another approval once its journal was taken for the right one, however it is planned again', async () => {
+    test('needs another approval after its journal was accepted, even if it is planned again', async () => {
       const { journal } = await submitted();
       await approve(journal, 'bert');
-      // Of an older journal nobody knows what the approvals in it were used for.
+      // Nobody knows what the approvals in an older journal were used for.
       await journal.by(as('carla')).accept('the newest is lost', { step: 9_000, hash: 'h9' });
       await expect(claim(journal)).rejects.toThrow(/must be approved by another person/);
       await expect(sendRow(journal)).rejects.toThrow(/claimed/);
@@ -213,7 +213,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual([]);
     });
 
-    test('and takes rows back keeps its approval whatever bound is raised', async () => {
+    test('and reverses rows keeps its approval if a bound is raised', async () => {
       const { journal, again, people } = await open(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await addAccounts(people);
       await journal.addBatch(newBatch({ undoOf: 'before' }), [newIntent(2, 7)]);
@@ -223,14 +223,14 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.batch('one'))?.state).toBe('applying');
     });
 
-    test('keeps its approval where a bound is lowered', async () => {
+    test('keeps its approval if a bound is lowered', async () => {
       const { journal, again } = await submitted(rulesOf({ balance: policyOf() }, { ...noCaps, maxRows: 10 }));
       await approve(journal, 'bert');
       await claim(await again(rulesOf({}, { ...noCaps, maxRows: 9, maxDay: '50' as never })));
       expect((await journal.batch('one'))?.state).toBe('applying');
     });
 
-    test('is handed over once it is not approved, and not once it is done; nobody approves what there is not', async () => {
+    test('is submitted again once its approval has expired, but not while it is approved or once it is done', async () => {
       const { journal, pass } = await submitted();
       await approve(journal, 'bert');
       await expect(journal.submit('one', words)).rejects.toThrow(/batch one is approved already, until 20/);
@@ -242,14 +242,14 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(journal.submit('one', words)).rejects.toThrow(/batch one is done/);
     });
 
-    test('is denied only once it was handed over', async () => {
+    test('is denied only after it was submitted', async () => {
       const { journal, people } = await open(always);
       await addAccounts(people);
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       await expect(journal.by(as('bert')).deny('one', 'no')).rejects.toThrow(/was not submitted for approval/);
     });
 
-    test('goes out without where the policy lets it, until rows that go again make it more', async () => {
+    test('is sent without one if the policy allows it, until rows to be sent again take its total over the limit', async () => {
       const { journal } = await open(rulesOf({ balance: policyOf({ gross: '12' as never }) }));
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
       await claim(journal);
@@ -275,7 +275,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual([]);
     });
 
-    test('keeps no approval that was written past the program unseen', async () => {
+    test('is refused if its record was altered outside the program', async () => {
       const { journal, tamper } = await submitted();
       await approve(journal, 'bert');
       await tamper("UPDATE journal_batches SET approval = NULL WHERE batch = 'one'");
@@ -285,7 +285,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual(['batch one was altered']);
     });
 
-    test('counts no approval of an account that was altered past the program, in the claim and before each row', async () => {
+    test('counts no approval of an account that was altered outside the program, in the claim and before each row', async () => {
       const alter = `UPDATE people_accounts SET os_users = '["nobody"]' WHERE name = `;
       const { journal, tamper } = await submitted();
       await tamper(`UPDATE people_accounts SET roles = '["approver"]' WHERE name = 'max'`);
@@ -303,7 +303,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(sendRow(journal, 3)).rejects.toThrow(/waits for 1 approval/);
     });
 
-    test('sends no row that was altered past the program, and no later step hides that', async () => {
+    test('sends no row that was altered outside the program, and no later step hides that', async () => {
       const { journal, tamper } = await submitted();
       await approve(journal, 'bert');
       await claim(journal);
@@ -318,7 +318,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual(problems);
     });
 
-    test('does not hide a write by hand that was altered past the program before its end', async () => {
+    test('does not hide a write by hand that was altered outside the program before its end', async () => {
       const { journal, tamper } = await submitted();
       const body = '{"first_name":"Zoe"}';
       const write = await journal.beginWrite({ operation: 'users.update', user: 7, body, fingerprint: null });
@@ -328,14 +328,14 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
-  describe('the identical plan, planned again', () => {
+  describe('the same plan, planned again', () => {
     async function twice(rules = always): Promise<Opened> {
       const opened = await submitted(rules);
       await opened.journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 8)]);
       return opened;
     }
 
-    test('keeps the approval while it is good, once: what was sent by it is used up', async () => {
+    test('keeps the approval once: it is used up by the first batch that is claimed with it', async () => {
       const { journal } = await twice();
       await approve(journal, 'bert');
       await claim(journal, 'two');
@@ -344,14 +344,14 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.approval('one'))?.given[0]?.problem).toMatch(/another batch with the same plan/);
     });
 
-    test('is denied with it', async () => {
+    test('is denied with the other batch', async () => {
       const { journal } = await twice();
       await approve(journal, 'bert');
       await journal.by(as('carla')).deny('two', 'no');
       await expect(claim(journal)).rejects.toThrow(/was denied by carla/);
     });
 
-    test('is approved by nobody who planned it', async () => {
+    test('is not approved by an account that planned it', async () => {
       const { journal } = await submitted();
       await journal.by(as('bert')).addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7), newIntent(3, 8)]);
       await approve(journal, 'bert');
@@ -360,10 +360,10 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
-  describe('what one person sends alone', () => {
+  describe('the total that one person sends alone', () => {
     const alone = rulesOf({ balance: policyOf({ alonePerDay: '10.00' as never }) });
 
-    test('is counted over claims and writes by hand of a day, by person', async () => {
+    test('is counted by person, over the claims and writes by hand of a day', async () => {
       const { journal, pass } = await submitted(alone);
       await claim(journal);
       const write = {
@@ -386,14 +386,14 @@ export function approvalContract(open: OpenApprovals): void {
     });
   });
 
-  describe('what one person sends alone is', () => {
+  describe('the total that one person sends alone counts', () => {
     const alone = rulesOf({ balance: policyOf({ alonePerDay: '10.00' as never }) });
     const change = (journal: Journal, amount: number) => {
       const body = JSON.stringify({ type: 'add', amount });
       return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
     };
 
-    test('also what was changed by hand, and nothing of another kind', async () => {
+    test('changes by hand, but no writes of another kind', async () => {
       const { journal } = await open(alone);
       await change(journal, 6);
       await journal.beginWrite({ operation: 'users.update', user: 9, body: '{"first_name":"Zoe"}', fingerprint: null });
@@ -402,7 +402,7 @@ export function approvalContract(open: OpenApprovals): void {
       await change(journal.by(bob), 10);
     });
 
-    test('also what was sent before there was a policy, and what nobody is known to have done', async () => {
+    test('what was sent before there was a policy, and writes without an actor', async () => {
       const { journal, again, tamper } = await open(rulesOf({}));
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       await claim(journal);
@@ -413,7 +413,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(change(under, 0.01)).rejects.toThrow(/sent 11.01 in all alone/);
     });
 
-    test('of whoever made the batch, where nobody says who would send it', async () => {
+    test('for the person who made the batch, if the sender is not given', async () => {
       const { journal } = await open(alone);
       await change(journal, 6);
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
@@ -421,7 +421,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.by(bob).approval('one', { reason: null }))?.state).toBe('not_needed');
     });
 
-    test('rows where no money moves', async () => {
+    test('rows if no money moves', async () => {
       const { journal } = await open(rulesOf({ delete: policyOf({ alonePerDay: '2' as never }) }));
       const remove = (user: number) =>
         journal.beginWrite({ operation: 'users.delete', user, body: '{}', fingerprint: null });
@@ -431,7 +431,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(remove(3)).rejects.toThrow(/would have sent 3 rows alone/);
     });
 
-    test('not what another person has approved, nor the batch itself', async () => {
+    test('no batch that another person approved, and not the batch itself', async () => {
       const { journal, people, pass } = await open(alone);
       await addAccounts(people);
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8), newIntent(4, 9)]);
@@ -445,13 +445,13 @@ export function approvalContract(open: OpenApprovals): void {
       pass(hourMs);
       await claim(journal, 'two');
       await expect(change(journal, 0.01)).rejects.toThrow(/would have sent 10.01 in all alone/);
-      // Its rows go out by the approval that it was claimed with, though alone none of them needs one.
+      // Its rows need the approval that it was claimed with, although none of them would need one alone.
       expect(await sendRow(journal, 2)).toBe(true);
       await journal.by(as('carla')).deny('one', 'no');
       await expect(sendRow(journal, 3)).rejects.toThrow(/was denied by carla/);
     });
 
-    test('the rows that go from the mirror', async () => {
+    test('the rows that are removed from the mirror', async () => {
       const { journal } = await open(rulesOf({ deletions: policyOf({ alonePerDay: '100' as never }) }));
       const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
       const first = await journal.requestDeletions({ server, resource: 'coupons', rows: 60, hash: 'abcdefghijkl' });
@@ -465,7 +465,7 @@ export function approvalContract(open: OpenApprovals): void {
     const told = async (journal: Journal): Promise<(string | null)[]> =>
       (await Array.fromAsync(journal.audit({}))).filter(({ kind }) => kind === 'policy').map(({ note }) => note);
 
-    test('is told to the chain when it changes, and touches later batches only', async () => {
+    test('is recorded in the chain when it changes, and applies to later batches only', async () => {
       const { journal, again } = await submitted();
       const free = await again(rulesOf({}));
       await free.addBatch(newBatch({ batch: 'two', hash: 'h2' }), [newIntent(2, 9)]);
@@ -481,7 +481,7 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(claim(free, 'four')).rejects.toThrow(/must be approved/);
     });
 
-    test('that is none leaves no step', async () => {
+    test('that is empty records no step', async () => {
       const { journal } = await open(rulesOf({}));
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       expect(await told(journal)).toEqual([]);
@@ -516,7 +516,7 @@ export function approvalContract(open: OpenApprovals): void {
       return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
     };
 
-    test('holds for a write by hand, whatever it does to the balance, and for no other write', async () => {
+    test('applies to every balance change by hand, and to no other write', async () => {
       const { journal } = await open(rulesOf({}, { ...noCaps, maxRow: '5' as never }));
       for (const type of ['add', 'remove', 'set']) {
         await expect(byHand(journal, type, 5.01)).rejects.toThrow(
@@ -528,7 +528,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect(await journal.writes(9)).toHaveLength(4);
     });
 
-    test('of a day counts what was sent by hand, and what a batch has claimed, sent or not', async () => {
+    test('for a day counts changes by hand and claimed rows, sent or not', async () => {
       const { journal, pass } = await open(rulesOf({}, { ...noCaps, maxDay: '15' as never }));
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
       await byHand(journal, 'add', 1);
@@ -546,8 +546,8 @@ export function approvalContract(open: OpenApprovals): void {
 
   test.each([
     ['is disabled', async ({ people }: Opened) => people.setState('bert', 'disabled')],
-    ['is no maker any more', async ({ people }: Opened) => people.changeRoles('bert', { add: [], remove: ['maker'] })],
-  ])('an account that %s while it sends sends no further row, without any policy too', async (_, change) => {
+    ['is no longer a maker', async ({ people }: Opened) => people.changeRoles('bert', { add: [], remove: ['maker'] })],
+  ])('an account that %s while it sends cannot send another row, even without a policy', async (_, change) => {
     const opened = await open(rulesOf({}));
     const { journal, people } = opened;
     await addAccounts(people);
@@ -561,12 +561,12 @@ export function approvalContract(open: OpenApprovals): void {
     expect(await sendRow(journal.by(as('carla')), 3)).toBe(true);
   });
 
-  describe('rows that the brake of the mirror holds', () => {
+  describe('rows that the brake of the mirror holds back', () => {
     const under = rulesOf({ deletions: policyOf({ rows: 100 }) });
     const server = { address: 'http://127.0.0.1:1', keyMark: 'abcd', owner: '1' };
     const request = { server, resource: 'coupons', rows: 101, hash: 'abcdefghijkl' };
 
-    test('go once another person has approved the request for just these, and once', async () => {
+    test('are removed once, after another person approved the request for exactly these', async () => {
       const { journal, people } = await open(under);
       await addAccounts(people);
       const first = await journal.requestDeletions(request);
@@ -584,7 +584,7 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.verifyChain()).problems).toEqual([]);
     });
 
-    test('go without where they are no more than the policy lets go', async () => {
+    test('are removed without approval if the policy allows that many', async () => {
       const { journal } = await open(under);
       const found = await journal.requestDeletions({ ...request, rows: 100 });
       expect(found?.approval.state).toBe('not_needed');

@@ -5,7 +5,7 @@ import { newPeople } from '../support/people.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { approvalContract } from './approval-contract.ts';
 
-describe('approval, in an SQLite file', () => {
+describe('approval in an SQLite file', () => {
   approvalContract(async (rules) => {
     let now = sandboxNow;
     const clock = { now: () => now };

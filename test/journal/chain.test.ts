@@ -1,4 +1,4 @@
-/** The chain of steps: what a hash, a seal and a digest are made of, and that a record altered past the program is told. */
+/** The chain of steps: its hashes, seals and digests, and how a record that was altered outside the program is found. */
 import { createHash } from 'node:crypto';
 import SqliteDatabase from 'better-sqlite3';
 import type { Kysely } from 'kysely';
@@ -42,7 +42,7 @@ async function connectionTo(file: string): Promise<Kysely<JournalTables>> {
   return db;
 }
 
-/** A journal, another connection to it, and somebody who writes past the program. */
+/** A journal, another connection to it, and `tamper`, which writes outside the program. */
 async function openChain(...batches: readonly string[]) {
   const { journal, file } = await newJournal();
   for (const batch of batches) await journal.addBatch(newBatch({ batch, hash: batch }), [newIntent(2, 7)]);
@@ -55,7 +55,7 @@ function newStep(fields: Partial<NewStep> = {}): NewStep {
   return { at, actor: anna, batch: null, row: null, kind: 'viewed', data: {}, note: null, ...fields };
 }
 
-describe('one text for one value', () => {
+describe('the canonical text of', () => {
   test.each([
     [null, 'null'],
     [true, 'true'],
@@ -74,13 +74,13 @@ describe('one text for one value', () => {
   });
 });
 
-test('digests are SHA-256: of a text, of a text with its salt, of the journal that a chain belongs to', () => {
+test('digests are SHA-256 of a text, of a text with its salt, or of the id of the journal', () => {
   expect(sha256('ä')).toBe(digestOf('ä'));
   expect(saltedDigest('s', 'a\nb')).toBe(digestOf('s\na\nb'));
   expect(genesisOf('x')).toBe(digestOf('{"journal":"x"}'));
 });
 
-test('the hash of a step is that of all that it says, with its keys in order', () => {
+test('the hash of a step covers all its fields, with sorted keys', () => {
   const step = {
     at,
     actor: '{"name":"anna"}',
@@ -109,7 +109,7 @@ test('the hash of a step is that of all that it says, with its keys in order', (
   );
 });
 
-test('salts are 16 random bytes each, however many are made at once', () => {
+test('salts have 16 random bytes each, even if many are made at once', () => {
   const salts = [...newSalts(100), newSalt(), newSalt()];
   for (const each of salts) expect(each).toMatch(salt);
   expect(new Set(salts).size).toBe(102);
@@ -117,7 +117,7 @@ test('salts are 16 random bytes each, however many are made at once', () => {
 });
 
 describe('a seal', () => {
-  test('is of the columns that have a value, in order, without those that hold it and the time of the claim', () => {
+  test('covers the columns with a value, in order, except salt, digest and the time of the claim', () => {
     const row = { user: 7, batch: 'one', salt: 's', digest: 'd', claimed_at: at, problem: null, behind: undefined };
     expect(sealOf('s', row)).toBe(digestOf('s\n{"batch":"one","user":7}'));
     const turned = Object.fromEntries(Object.entries(row).toReversed());
@@ -125,17 +125,17 @@ describe('a seal', () => {
     expect(sealOf('other', row)).not.toBe(sealOf('s', row));
     expect(sealOf('s', { ...row, user: 0, batch: '' })).toBe(digestOf('s\n{"batch":"","user":0}'));
     expect(sealOf('s', {})).toBe(digestOf('s\n{}'));
-    // By the names of the database, and in their order.
+    // By the column names of the database, sorted.
     const named = { plannedBefore: '0.00', fileHash: 'f', planned: 1 };
     expect(sealOf('s', named)).toBe(digestOf('s\n{"file_hash":"f","planned":1,"planned_before":"0.00"}'));
   });
 
-  test('stays as it was when a column is added later', () => {
+  test('does not change if a column is added later', () => {
     expect(sealOf('s', { a: 1, later: null })).toBe(sealOf('s', { a: 1 }));
     expect(sealOf('s', { a: 1, later: 2 })).not.toBe(sealOf('s', { a: 1 }));
   });
 
-  test('of many rows is of all of them in their order', () => {
+  test('of many rows covers all of them, in order', () => {
     const rows = new RowsSeal();
     expect(new RowsSeal().end()).toEqual({ rows: 0, seal: digestOf('') });
     rows.add(0, 'd0');
@@ -148,7 +148,7 @@ describe('a seal', () => {
 describe('a step', () => {
   const head = { step: 7, hash: 'h7' };
 
-  test('follows the newest one, and is hashed as it stands', () => {
+  test('follows the newest one, and its hash covers it as stored', () => {
     const data = { to: 'b', from: 'a' };
     const row = stepRow(newStep({ batch: 'one', row: 2, kind: 'sending', data, digest: 'd' }), head);
     const { hash, note, salt, ...hashed } = row;
@@ -159,7 +159,7 @@ describe('a step', () => {
     expect(stepRow(newStep(), head).digest).toBeNull();
   });
 
-  test('has the words of a person as a salted digest, so that they can be taken out later', () => {
+  test('has its note hashed as a salted digest, so that the note can be removed later', () => {
     const row = stepRow(newStep({ note: 'for Zoe\0' }), head);
     const { hash, note, salt: own, ...hashed } = row;
     expect(note).toBe('for Zoe\u{FFFD}');
@@ -170,7 +170,7 @@ describe('a step', () => {
     expect(stepRow(newStep({ note: '' }), head)).toMatchObject({ note: '', salt: expect.stringMatching(salt) });
   });
 
-  test('is appended after the newest, the first one after the id of the journal', async () => {
+  test('is appended after the newest step, or after the id of the journal if it is the first', async () => {
     const { journal, connection, tamper } = await openChain();
     expect(await identityOf(connection)).toBe(journal.id);
     tamper('DELETE FROM journal_steps');
@@ -196,7 +196,7 @@ describe('a step', () => {
 });
 
 describe('the newest seal', () => {
-  test('is of the batch, of the row, or of what is done by hand, and of no other', async () => {
+  test('is found for a batch, a row or a write by hand, and is never that of another', async () => {
     const { connection, tamper } = await openChain('one', 'two');
     tamper('DELETE FROM journal_steps');
     const about = [
@@ -230,7 +230,7 @@ describe('the newest seal', () => {
     }
   });
 
-  test('tells whether a record is as it was left', async () => {
+  test('tells whether a record is unchanged', async () => {
     const { connection } = await openChain('one');
     const record = { salt: 's', user: 7 };
     const seal = sealOf('s', record);
@@ -246,7 +246,7 @@ describe('the newest seal', () => {
 });
 
 describe('a batch', () => {
-  test('is sealed anew by each change, with a salt of its own', async () => {
+  test('gets a new seal and a new salt with each change', async () => {
     const { connection } = await openChain('one', 'two');
     const batches = connection.selectFrom('journal_batches').selectAll();
     const before = await batches.where('batch', '=', 'one').executeTakeFirstOrThrow();
@@ -260,7 +260,7 @@ describe('a batch', () => {
     await expect(updateBatch(connection, 'three', { behind: null })).rejects.toThrow(/no result/);
   });
 
-  test('that was altered past the program is not sealed anew, and the chain goes on showing it', async () => {
+  test('that was altered outside the program gets no new seal, and the chain still shows it', async () => {
     const { journal, tamper } = await openChain('one');
     tamper("UPDATE journal_batches SET net = '500.00'");
     await journal.setBatchState('one', 'stopped');
@@ -269,7 +269,7 @@ describe('a batch', () => {
 });
 
 describe('accounts', () => {
-  test('are read by their names, each as its newest step left it', async () => {
+  test('are read by name, each as its newest step left it', async () => {
     const { people, file } = await newPeople();
     const connection = await connectionTo(file);
     expect(await accountRecords(connection)).toEqual([]);
@@ -280,7 +280,7 @@ describe('accounts', () => {
     expect(await states()).toEqual(['ann active', 'anna disabled', 'zoe active']);
     expect(await states('ann')).toEqual(['ann active']);
     expect(await states('an')).toEqual([]);
-    // A newer step that changes nothing of the account has no seal.
+    // A sign-in is no change of the account, so its step is not the seal.
     await appendSteps(connection, [newStep({ kind: 'signed-in', data: { account: 'ann' }, digest: 'another' })]);
     expect(await states('ann')).toEqual(['ann active']);
     const [found] = await accountRecords(connection, 'ann');
@@ -288,14 +288,14 @@ describe('accounts', () => {
     expect(found?.row).toEqual(row);
   });
 
-  test('that were altered past the program are told from the others, and nothing is done with them', async () => {
+  test('that were altered outside the program are marked as altered and cannot be changed', async () => {
     const { people, file } = await newPeople();
     const connection = await connectionTo(file);
     for (const name of ['ann', 'anna']) await people.add(newAccount(name));
     await connection.updateTable('people_accounts').set({ roles: '["admin"]' }).where('name', '=', 'ann').execute();
     const accounts = (await accountRecords(connection)).map(({ account: { name, state } }) => `${name} ${state}`);
     expect(accounts).toEqual(['ann altered', 'anna active']);
-    // What it says may not even be readable.
+    // Its columns may not even be readable.
     await connection
       .updateTable('people_accounts')
       .set({ roles: 'admin', osUsers: '5', createdBy: '', changedBy: '' })

@@ -1,17 +1,17 @@
-/** What every journal does, whatever database holds it. */
+/** What every journal does, in any database. */
 import { describe, expect, test } from 'vitest';
 import type { ClaimView, IntentState, Journal } from '../../src/journal/port.ts';
 import { timestampOf } from '../../src/model/time.ts';
 import { anna, newBatch, newIntent } from '../support/journal.ts';
 
-/** A journal that nothing was ever written to. The test that opened it need not close it. */
+/** A new journal. The test that opened it need not close it. */
 export interface Opened {
   readonly journal: Journal;
-  /** Another connection to the same journal, as another process has one. */
+  /** Another connection to the same journal, like that of another process. */
   readonly again: () => Promise<Journal>;
-  /** Runs the statement as somebody does who can write the database, past the program. */
+  /** Runs the statement outside the program, like somebody who can write the database. */
   readonly tamper: (statement: string) => Promise<void>;
-  /** Which of the texts stand anywhere in what the database keeps on the disk. */
+  /** Which of the texts are anywhere in the database's files. */
   readonly bytesOf: (texts: readonly string[]) => Promise<string[]>;
 }
 
@@ -21,7 +21,7 @@ function statesOf(journal: Journal, batch = 'one'): Promise<IntentState[]> {
   return Array.fromAsync(journal.intents(batch), ({ state }) => state);
 }
 
-/** Somebody consents to the batch, whatever the journal knows. */
+/** Claims the batch, whatever the journal knows. */
 async function claim(journal: Journal, batch = 'one'): Promise<void> {
   await journal.claim(batch, always, () => []);
 }
@@ -31,10 +31,10 @@ async function send(journal: Journal, row: number, batch = 'one'): Promise<boole
   return journal.move({ batch, row, from: 'planned', to: 'sending' });
 }
 
-/** @param open a new journal of the kind that is tested */
+/** @param open opens a new journal of the tested kind */
 export function journalContract(open: () => Promise<Opened>): void {
   describe('a row', () => {
-    test('is open for its user once, whatever the batch', async () => {
+    test('is the only open row of its user, in all batches', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8)]);
       await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 7)]);
@@ -50,7 +50,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await send(journal, 2, 'two')).toBe(true);
     });
 
-    test('is sent only once somebody has consented to it, whatever the program thinks', async () => {
+    test('is sent only once it was claimed, whatever the program asks', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       const sending = { batch: 'one', row: 2, from: 'planned', to: 'sending' } as const;
@@ -64,7 +64,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.move(sending)).toBe(true);
     });
 
-    test('goes on only from the state that it is in', async () => {
+    test('moves only from the state that it is in', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       await expect(journal.move({ batch: 'one', row: 2, from: 'sending', to: 'applied' })).rejects.toThrow(
@@ -73,7 +73,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await statesOf(journal)).toEqual(['planned']);
     });
 
-    test('that was left sending is unknown, and what waited for a user who is free is planned again', async () => {
+    test('that was left sending becomes unknown, and a blocked row is planned again if its user is free', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7), newIntent(4, 8)]);
       await send(journal, 2);
@@ -86,7 +86,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ]);
     });
 
-    test('that is discarded is never sent, one that a person wanted sent again is watched, and the batch is done unless one is open', async () => {
+    test('that is discarded is skipped, or not applied if it was sent before, and its batch is done unless a row is open', async () => {
       const { journal } = await open();
       await journal.addBatch(
         newBatch(),
@@ -109,7 +109,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
     });
 
-    test('keeps what each step brings, and every step with its time', async () => {
+    test('keeps the fields of each step, and all steps', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       await claim(journal);
@@ -137,7 +137,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ]);
     });
 
-    test('is taken back once, and again only where that did not happen', async () => {
+    test('is reversed once, and again only if the first reversal was not sent', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       const undo = { undoOfRow: 2 };
@@ -152,7 +152,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     });
   });
 
-  test('texts that not every database can hold are kept without what it cannot', async () => {
+  test('texts with characters that a database cannot hold are kept without these', async () => {
     const { journal } = await open();
     const awkward = 'a\0b\ud800c';
     const whole = (text: string | null | undefined) => text?.replaceAll(/[\0\u{FFFD}\ud800]/gu, '?');
@@ -187,7 +187,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.batches()).toEqual([]);
     });
 
-    test('is found again by its file or its rows once somebody consented to it', async () => {
+    test('is found by its file or its rows once it was claimed', async () => {
       const { journal } = await open();
       await journal.addBatch(newBatch(), [newIntent(2, 7)]);
       const view = async (fileHash: string, rowsDigest: string) =>
@@ -203,7 +203,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect((await view('other', 'other')).repeats).toMatchObject([{ fingerprint: 'print-2', batch: 'one', row: 2 }]);
     });
 
-    test('is in the hands of one process', async () => {
+    test('is locked by one process at a time', async () => {
       const { journal, again } = await open();
       await journal.acquireLock('one');
       const other = await again();
@@ -215,7 +215,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     });
   });
 
-  test('a person is taken out, and no byte is left, while amounts, outcomes and tokens stay', async () => {
+  test('a forgotten person leaves no byte, while amounts, outcomes and tokens stay', async () => {
     const { journal, bytesOf } = await open();
     const cells = ['zq@quill.example', 'add', '5.00', 'For Zephyrine'];
     const parameters = { type: 'add', amount: '5.00', description: 'For Zephyrine' };
@@ -258,11 +258,11 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.intent('one', 2))?.parameters).toMatchObject({ type: 'add', amount: '5.00' });
     expect((await journal.intent('one', 2))?.body).toContain(token);
     expect(await journal.intent('one', 2)).toMatchObject({ plannedBefore: '0.00', plannedAfter: '5.00' });
-    // What was approved of the person can no longer go out as it was approved.
+    // Planned rows of the person can no longer be sent as approved.
     expect(await statesOf(journal)).toEqual(['unknown', 'skipped', 'planned']);
   });
 
-  test('of a person who was forgotten, no fingerprint confirms a guess of what was sent; what was paid is known as before', async () => {
+  test('a forgotten person leaves no fingerprint of texts, but fingerprints of payments stay', async () => {
     const { journal, bytesOf } = await open();
     const [paid, said, byHand, stranger] = [
       'balance user:7 add 5.00',
@@ -282,7 +282,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.verifyChain()).problems).toEqual([]);
   });
 
-  test('what is recorded of a person who was forgotten meanwhile does not bring the person back', async () => {
+  test('a response that is recorded after a person was forgotten does not bring the person back', async () => {
     const { journal, bytesOf } = await open();
     await journal.addBatch(newBatch({ action: 'update' }), [newIntent(2, 7, { plannedEmail: 'zq@quill.example' })]);
     await claim(journal);
@@ -304,7 +304,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.writes(1))[0]).toMatchObject({ state: 'unknown', httpStatus: 500 });
     expect(await journal.intent('one', 2)).toMatchObject({ state: 'needs_human', problem: fields.problem });
     expect((await journal.verifyChain()).problems).toEqual([]);
-    // A write that is begun afterwards is a new one.
+    // A write that begins afterwards is recorded in full.
     const next = await journal.beginWrite({ operation: 'users.update', user: 7, body, fingerprint: null });
     await journal.endWrite(next, { state: 'done', httpStatus: 200, answer: said.answer, problem: null });
     expect(await bytesOf(texts)).toEqual(['Zephyrine']);
@@ -315,7 +315,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       throw new Error('no');
     };
 
-    test('keep out of the transactions of each other', async () => {
+    test('do not get into each other’s transactions', async () => {
       const { journal } = await open();
       const rows = Array.from({ length: 20 }, (_, at) => at + 2);
       await journal.addBatch(
@@ -325,7 +325,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       await journal.addBatch(newBatch({ batch: 'two' }), [newIntent(2, 99)]);
       await claim(journal);
       const before = (await journal.head())?.step ?? 0;
-      // Each row is sent while a claim that comes to nothing is under way.
+      // Each row is sent while a claim that will be refused is under way.
       const sent = await Promise.all(
         rows.map(async (row) => {
           const refused = journal.claim('two', always, no).catch(String);
@@ -339,7 +339,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect((await journal.claimable('two')).map(({ claimedAt }) => claimedAt)).toEqual([null]);
     });
 
-    test('open one row of a subject, whichever comes first', async () => {
+    test('open one row of a subject, the first one', async () => {
       const { journal, again } = await open();
       const rows = [2, 3, 4, 5];
       await journal.addBatch(
@@ -357,7 +357,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect((await statesOf(journal)).filter((state) => state === 'sending')).toHaveLength(1);
     });
 
-    test('of several people let one of them claim what all of them want to send', async () => {
+    test('of several people let only one of them claim the same rows', async () => {
       const { journal, again } = await open();
       const names = ['one', 'two', 'three', 'four'];
       const people = [journal, await again(), journal, await again()];
@@ -372,7 +372,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     });
   });
 
-  test('rows come whole and in order, however many there are, while steps are taken', async () => {
+  test('many rows are read completely and in order while steps are taken', async () => {
     const { journal } = await open();
     const rows = Array.from({ length: 2_500 }, (_, at) => at + 2);
     await journal.addBatch(
@@ -396,7 +396,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.counts('one')).toEqual({ planned: rows.length - 5, sending: 5 });
   });
 
-  test('rows are counted by state, with those that their balance contradicts, and whoever added them is known, without a look at each', async () => {
+  test('rows are counted by state and discrepancy, and the person who planned them is known', async () => {
     const { journal } = await open();
     await journal.addBatch(
       newBatch(),
@@ -411,7 +411,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.plannedBy('one')).toEqual([anna]);
   });
 
-  test('batches with rows that count as not made are known by name', async () => {
+  test('batches with rows that count as not applied are found', async () => {
     const { journal } = await open();
     for (const batch of ['one', 'two', 'three'])
       await journal.addBatch(newBatch({ batch }), [newIntent(2, 7), newIntent(3, 8)]);
@@ -425,7 +425,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.batchesNotMade()).map(({ batch }) => batch)).toEqual(['three']);
   });
 
-  test('what was sent by hand is on record with its end, and is found by whoever would do the same', async () => {
+  test('a write by hand is recorded with its end, and found by a row that does the same', async () => {
     const { journal } = await open();
     const write = { operation: 'users.update-balance', user: 7, body: '{}', fingerprint: 'print-2' };
     const first = await journal.beginWrite(write);
@@ -442,7 +442,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(repeats).toMatchObject([{ fingerprint: 'print-2', batch: null, row: null, state: 'sending' }]);
   });
 
-  test('what does the same again is later than it by the record, though the clock stands still or was set back', async () => {
+  test('a repetition has a later time on record, even if the clock stands still', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
     await claim(journal);
@@ -458,7 +458,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.verifyChain()).problems).toEqual([]);
   });
 
-  test('a journal that is older than the server says so of the batch until it is reconciled', async () => {
+  test('a batch whose journal is older than the server is marked as behind until it is reconciled', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7)]);
     const view = async () => (await journal.claimView(newBatch({ batch: 'two' }), [], always)).behind?.behind;
@@ -470,7 +470,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect((await journal.steps('one')).map(({ kind }) => kind)).toEqual(['added', 'behind', 'reconciled']);
   });
 
-  test('a person is not taken out while a batch with a row of theirs is being sent', async () => {
+  test('a person is not forgotten while a batch with a row of theirs is being sent', async () => {
     const { journal } = await open();
     await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
     await journal.acquireLock('one');
@@ -496,7 +496,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await journal.rowOfToken('print-3', 'am:abcdefghijkl')).toBeUndefined();
   });
 
-  test('rows that are adopted are applied, and known to whoever would do the same', async () => {
+  test('adopted rows are applied, and found by rows that do the same', async () => {
     const { journal } = await open();
     const at = timestampOf(Date.UTC(2026, 2, 10));
     const fields = { evidence: 'token', recordId: '78', sentAt: at, claimedAt: at } as const;
@@ -509,7 +509,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(repeats).toMatchObject([{ batch: 'found', row: 2, at, state: 'applied', found: true }]);
   });
 
-  test('a write by hand counts for the day where it changes a balance, and no other does', async () => {
+  test('a write by hand counts for the day only if it changes a balance', async () => {
     const { journal } = await open();
     const write = { user: 8, fingerprint: null };
     await journal.beginWrite({ ...write, operation: 'users.update', body: '{"first_name":"Zephyrine"}' });
@@ -519,7 +519,7 @@ export function journalContract(open: () => Promise<Opened>): void {
     expect(await today()).toHaveLength(1);
   });
 
-  test('a step is known by its hash, and a gap is found until a person accepts the journal', async () => {
+  test('a step is found by its hash, and a gap is reported until a person accepts the journal', async () => {
     const { journal, tamper, bytesOf } = await open();
     expect(await journal.gap()).toBeNull();
     for (const batch of ['one', 'two', 'three']) await journal.addBatch(newBatch({ batch }), []);
@@ -545,7 +545,7 @@ export function journalContract(open: () => Promise<Opened>): void {
   describe('the chain', () => {
     const carla = { ...anna, name: 'carla', account: 'carla' };
 
-    /** Something of every kind: sent, refused, taken up, reconciled, written by hand, and forgotten. */
+    /** A journal with steps of many kinds: claims, rows sent, blocked and applied, writes by hand, adoptions. */
     async function usedJournal(): Promise<Opened> {
       const opened = await open();
       const { journal } = opened;
@@ -578,7 +578,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       return opened;
     }
 
-    test('names who took each step, and for whom one open journal works', async () => {
+    test('names the actor of each step, also if one open journal works for several', async () => {
       const { journal } = await usedJournal();
       const actors = (await journal.steps('one')).map(({ actor }) => actor);
       expect(new Set(actors.map((each) => JSON.stringify(each))).size).toBe(1);
@@ -587,7 +587,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect((await journal.steps('one')).at(-1)).toMatchObject({ kind: 'done', actor: carla });
     });
 
-    test('is whole after steps of every kind, and its head grows with each', async () => {
+    test('is whole after steps of every kind, and its head is the newest step', async () => {
       const { journal, again } = await usedJournal();
       const { status, steps, head, problems } = await journal.verifyChain();
       expect({ status, problems }).toEqual({ status: 'whole', problems: [] });
@@ -597,7 +597,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await journal.verifyChain(head?.hash)).toMatchObject({ status: 'whole', steps: steps + 1 });
     });
 
-    test('stays whole when a person is forgotten, and confirms no guess of what was taken out', async () => {
+    test('stays whole when a person is forgotten, and keeps no text or salt that confirms a guess', async () => {
       const { journal, bytesOf } = await usedJournal();
       const before = await journal.head();
       await journal.by(carla).addBatch(newBatch({ batch: 'three' }), [newIntent(2, 8, { cells: ['Zephyrine'] })]);
@@ -632,7 +632,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ['a step', 'DELETE FROM journal_steps WHERE step = 4', /step 5 does not follow/],
       ['the first', 'DELETE FROM journal_steps WHERE step = 1', /step 2 does not follow/],
       ['the journal', "UPDATE journal_identity SET id = 'other'", /step 1 does not follow/],
-    ])('shows that %s was altered past the program', async (_, statement, problem) => {
+    ])('shows that %s was altered outside the program', async (_, statement, problem) => {
       const { journal, tamper } = await usedJournal();
       await tamper(statement);
       const { status, problems } = await journal.verifyChain();
@@ -650,7 +650,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       ['a plan', "UPDATE journal_batches SET file = 'Zephyrine 2' WHERE batch = 'three'", /batch three was altered/],
       ['a write', `UPDATE journal_writes SET body = '"Zephyrine 2"'`, /write \d by hand was altered/],
       ['a reason', "UPDATE journal_steps SET note = 'Zephyrine 2' WHERE note = 'Zephyrine 1'", /its note was changed/],
-    ])('shows that %s was altered although a person was taken out of it since', async (_, statement, problem) => {
+    ])('shows that %s was altered even if a person was forgotten since', async (_, statement, problem) => {
       const { journal, tamper } = await usedJournal();
       const rows = [
         newIntent(2, 8, { cells: ['Zephyrine 1'] }),
@@ -663,7 +663,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect((await journal.verifyChain()).problems.join('\n')).toMatch(problem);
     });
 
-    test('shows by the head that the newest steps were removed', async () => {
+    test('shows by a known head that the newest steps were removed', async () => {
       const { journal, tamper } = await usedJournal();
       const head = await journal.head();
       await journal.addBatch(newBatch({ batch: 'three' }), []);
@@ -681,7 +681,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       return Array.fromAsync(journal.audit(filter));
     }
 
-    test('says who did what with a user, who consented to it and what proves it', async () => {
+    test('says who did what for a user, who consented, and what proves it', async () => {
       const { journal } = await open();
       const bob = { ...anna, name: 'bob' };
       await journal.addBatch(newBatch(), [newIntent(2, 42), newIntent(3, 7)]);
@@ -716,7 +716,7 @@ export function journalContract(open: () => Promise<Opened>): void {
       expect(await entries(journal, { batch: 'two' })).toHaveLength(1);
     });
 
-    test('has writes by hand, and keeps to the times that are asked for', async () => {
+    test('has writes by hand, and can be limited to a time and a user', async () => {
       const { journal } = await open();
       const body = '{"type":"add","amount":12.5}';
       const write = { operation: 'users.update-balance', user: 42, body, fingerprint: null };

@@ -29,7 +29,7 @@ describe('a journal in PostgreSQL', () => {
   });
 });
 
-describe('approval, in PostgreSQL', () => {
+describe('approval in PostgreSQL', () => {
   approvalContract(async (rules) => {
     let now = sandboxNow;
     const clock = { now: () => now };

@@ -29,7 +29,7 @@ async function openedAt(file: string): Promise<Opened> {
   };
 }
 
-/** As the first version of this program made it. */
+/** A file as the first version of this program made it. */
 function fileOfFirstVersion(): string {
   const file = `${temporaryFolder()}/journal.db`;
   const database = new SqliteDatabase(file);
@@ -58,7 +58,7 @@ function shapeOf(file: string): unknown {
 }
 
 describe('a journal of the first version', () => {
-  test('has the tables of a new one once it was opened, and says when it came to each version', async () => {
+  test('has the tables of a new one once it is opened, and records each migration', async () => {
     const [older, newer] = [fileOfFirstVersion(), `${temporaryFolder()}/journal.db`];
     for (const file of [older, newer]) await (await openJournal(file, anna)).close();
     expect(shapeOf(older)).toEqual(shapeOf(newer));
@@ -71,8 +71,8 @@ describe('a journal of the first version', () => {
   journalContract(() => openedAt(fileOfFirstVersion()));
 });
 
-describe('a journal that is looked at', () => {
-  test('is read as it is at one moment, whatever others do meanwhile', async () => {
+describe('a journal that is open for reading', () => {
+  test('is read as it was at one moment, whatever others do meanwhile', async () => {
     const { journal, file } = await newJournal();
     await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 8)]);
     const reading = await openJournalForReading(file);
@@ -104,7 +104,7 @@ describe('a new journal', () => {
       .all();
     database.close();
     const schema = `${statements.join(';\n\n')};\n`;
-    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 writes the file anew.
+    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 writes the file again.
     if (process.env['UPDATE_DOCS'] === '1') writeFileSync(golden, schema);
     expect(schema).toBe(readFileSync(golden, 'utf8'));
   });
@@ -121,7 +121,7 @@ describe('a new journal', () => {
     database.close();
   });
 
-  test('brings each step to the disk before it goes on', async () => {
+  test('writes each step to the disk before it continues', async () => {
     const pragma = vi.spyOn(SqliteDatabase.prototype, 'pragma');
     onTestFinished(() => pragma.mockRestore());
     await newJournal();
@@ -129,7 +129,7 @@ describe('a new journal', () => {
     expect(pragma.mock.calls.map(([words]) => words)).not.toContain('synchronous = NORMAL');
   });
 
-  test('is refused and left as it is where a newer version, or the mirror, made the file', async () => {
+  test('is refused and left unchanged if a newer version, or the mirror, made the file', async () => {
     const file = `${temporaryFolder()}/journal.db`;
     openMirrorFile(file).close();
     const before = readFileSync(file);
@@ -145,14 +145,14 @@ describe('a new journal', () => {
     );
   });
 
-  test('is not made by looking for one', async () => {
+  test('is not created by opening for reading', async () => {
     const file = `${temporaryFolder()}/journal.db`;
     await expect(openJournalForReading(file)).rejects.toThrow(/there is no journal/);
     expect(() => statSync(file)).toThrow(/ENOENT/);
   });
 });
 
-test('a file that was put in the place of the journal takes no step, and neither does one that is gone', async () => {
+test('a journal whose file was removed or replaced records no step', async () => {
   const { journal, file } = await newJournal();
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
   renameSync(file, `${file}.away`);
@@ -162,7 +162,7 @@ test('a file that was put in the place of the journal takes no step, and neither
   renameSync(`${file}.away`, file);
 });
 
-test('a file that goes away between the checks of a step is what the error names, not the lock in it', async () => {
+test('the error names the removed file, not its lock, if the file goes away between the checks of a step', async () => {
   const file = `${temporaryFolder()}/journal.db`;
   const backend = openBackend(file, systemClock);
   let beforeGuard = () => {};
@@ -179,7 +179,7 @@ test('a file that goes away between the checks of a step is what the error names
   renameSync(`${file}.away`, file);
 });
 
-test('a step waits for the transaction of another process, and keeps nothing else waiting', async () => {
+test('a step waits for the transaction of another process without blocking the thread', async () => {
   const { journal, file } = await newJournal();
   await journal.addBatch(newBatch(), []);
   const other = new SqliteDatabase(file);
@@ -189,7 +189,7 @@ test('a step waits for the transaction of another process, and keeps nothing els
   const step = journal.setBatchState('one', 'stopped').finally(() => {
     ended = true;
   });
-  // Were the thread held, nothing could end what it waits for.
+  // If the thread were blocked, this line would not be reached.
   await new Promise((resolve) => setImmediate(resolve));
   expect(ended).toBe(false);
   other.exec('COMMIT');
@@ -197,8 +197,8 @@ test('a step waits for the transaction of another process, and keeps nothing els
   expect((await journal.batch('one'))?.state).toBe('stopped');
 });
 
-describe('a journal of before there was a chain', () => {
-  /** As version 4 made it, with a batch that was stopped, a write by hand and the steps of both. */
+describe('a journal from before the chain', () => {
+  /** A file as version 4 made it, with a stopped batch, a write by hand, and steps. */
   function olderFile(): string {
     const file = fileOfFirstVersion();
     const database = new SqliteDatabase(file);
@@ -226,7 +226,7 @@ describe('a journal of before there was a chain', () => {
     return file;
   }
 
-  test('is chained when it is opened: its steps keep their numbers, and what it holds is sealed', async () => {
+  test('is chained when it is opened: its steps keep their numbers, and its records are sealed', async () => {
     const { journal, tamper } = await openedAt(olderFile());
     const steps = await Array.fromAsync(journal.audit({}));
     expect(steps.map(({ step, kind, actor }) => [step, kind, actor.name])).toEqual([
@@ -252,7 +252,7 @@ describe('a journal of before there was a chain', () => {
     ["UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 2", /the consent to row 2/],
     ["UPDATE journal_steps SET note = 'x' WHERE step = 1", /step 1 was altered/],
     ['DELETE FROM journal_writes', /write 1 by hand was removed/],
-  ])('shows afterwards that it was altered: %s', async (statement, problem) => {
+  ])('shows that it was altered after that: %s', async (statement, problem) => {
     const { journal, tamper } = await openedAt(olderFile());
     await tamper(statement);
     expect((await journal.verifyChain()).problems.join()).toMatch(problem);

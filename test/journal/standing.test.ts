@@ -1,4 +1,4 @@
-/** How it stands with a batch's approval, decided from the steps about it, the accounts and the time alone. */
+/** The standing of a batch's approval, decided from its steps, the accounts and the time alone. */
 import { describe, expect, test } from 'vitest';
 import {
   approvalMissing,
@@ -24,7 +24,7 @@ function accountOf(name: string, fields: Partial<Account> = {}): Account {
 
 type Step = readonly [kind: string, actor: Actor, more?: Partial<ApprovalStep>];
 
-/** One after the other, an hour apart unless told. */
+/** Steps one after the other, an hour apart by default. */
 function stepsOf(...steps: readonly Step[]): ApprovalStep[] {
   return steps.map(([kind, actor, more], index): ApprovalStep => {
     const until = kind === 'approved' ? { until: at(index + 72) } : {};
@@ -53,31 +53,27 @@ const submitted = ['submitted', anna] as const;
 
 describe('a batch is', () => {
   const cases: readonly (readonly [state: string, what: string, each: Case])[] = [
-    ['not_needed', 'where nobody must approve it', { steps: stepsOf(added), needed: 0 }],
-    ['not_submitted', 'before it was handed over', { steps: stepsOf(added) }],
-    ['waiting', 'once it was handed over', { steps: stepsOf(added, submitted) }],
+    ['not_needed', 'if nobody must approve it', { steps: stepsOf(added), needed: 0 }],
+    ['not_submitted', 'before it was submitted', { steps: stepsOf(added) }],
+    ['waiting', 'once it was submitted', { steps: stepsOf(added, submitted) }],
     ['waiting', 'with too few approvals', { steps: stepsOf(added, submitted, ['approved', as('bert')]), needed: 2 }],
     ['approved', 'with enough', { steps: stepsOf(added, submitted, ['approved', as('bert')]) }],
     ['denied', 'after a denial', { steps: stepsOf(added, submitted, ['denied', as('bert')]) }],
-    ['denied', 'by a denial before anybody handed it over', { steps: stepsOf(added, ['denied', as('bert')]) }],
+    ['denied', 'by a denial before it was submitted', { steps: stepsOf(added, ['denied', as('bert')]) }],
     [
       'denied',
       'though it had been approved',
       { steps: stepsOf(added, submitted, ['approved', as('bert')], ['denied', as('carla')]) },
     ],
-    [
-      'waiting',
-      'once it was handed over again',
-      { steps: stepsOf(added, submitted, ['denied', as('bert')], submitted) },
-    ],
+    ['waiting', 'once it was submitted again', { steps: stepsOf(added, submitted, ['denied', as('bert')], submitted) }],
     [
       'approved',
-      'once it was handed over and approved again',
+      'once it was submitted and approved again',
       { steps: stepsOf(added, ['denied', as('bert')], submitted, ['approved', as('bert')]) },
     ],
     [
       'approved',
-      'though another batch, of another plan, was denied',
+      'even if another batch with another plan was denied',
       {
         steps: stepsOf(
           added,
@@ -87,18 +83,22 @@ describe('a batch is', () => {
         ),
       },
     ],
-    ['waiting', 'until just before its time', { steps: stepsOf(added, submitted), now: 72.999 }],
-    ['expired', 'from then on', { steps: stepsOf(added, submitted), now: 73 }],
-    ['approved', 'until just before', { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 73.999 }],
+    ['waiting', 'until just before the submission expires', { steps: stepsOf(added, submitted), now: 72.999 }],
+    ['expired', 'from when the submission expires', { steps: stepsOf(added, submitted), now: 73 }],
+    [
+      'approved',
+      'until just before its approval ends',
+      { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 73.999 },
+    ],
     ['expired', 'from when its approval ends', { steps: stepsOf(added, submitted, ['approved', as('bert')]), now: 74 }],
     [
       'expired',
-      'also of another batch that was handed over',
+      'also if the submission was of another batch',
       { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert')]), now: 73 },
     ],
     [
       'expired',
-      'where it was denied before it was handed over again',
+      'if it was denied before it was submitted again',
       { steps: stepsOf(added, ['denied', as('bert')], submitted), now: 80 },
     ],
     [
@@ -106,10 +106,10 @@ describe('a batch is', () => {
       'by the approval of the same plan in another batch',
       { steps: stepsOf(['submitted', anna, { batch: 'two' }], ['approved', as('bert'), { batch: 'two' }]) },
     ],
-    ['not_submitted', 'where another batch was', { steps: stepsOf(added, ['submitted', anna, { batch: 'two' }]) }],
+    ['not_submitted', 'if only another batch was', { steps: stepsOf(added, ['submitted', anna, { batch: 'two' }]) }],
     [
       'not_submitted',
-      'where it was something else then',
+      'if it had another hash then',
       {
         steps: stepsOf(
           added,
@@ -130,11 +130,11 @@ describe('an approval', () => {
   const own = 'the same person made, changed or submitted the batch';
   const noApprover = 'the account is not an active approver any more';
 
-  test('counts where nothing speaks against it', () => {
+  test('counts if nothing speaks against it', () => {
     expect(problems(['approved', as('bert')])).toEqual([null]);
   });
 
-  test('does not count of whoever made, handed over, or changed the batch', () => {
+  test('does not count if its account made, submitted or changed the batch', () => {
     for (const kind of ['added', 'submitted', 'again', 'resend']) {
       expect(problems([kind, as('bert')], ['approved', as('bert')])).toEqual([own]);
       expect(problems([kind, as('bert'), { batch: 'two' }], ['approved', as('bert')])).toEqual([null]);
@@ -142,14 +142,14 @@ describe('an approval', () => {
     expect(problems(['claimed', as('bert')], ['approved', as('bert')])).toEqual([null]);
   });
 
-  test('does not count of an account that is none, or no approver', () => {
+  test('does not count if its account does not exist, is not an approver or is disabled', () => {
     const steps = stepsOf(added, submitted, ['approved', as('zoe')], ['approved', as('max')], ['approved', as('bert')]);
     const accounts = [accountOf('max', { roles: ['maker'] }), accountOf('bert', { state: 'disabled' })];
     const { given, missing } = standing({ steps, accounts, needed: 2 });
     expect([given.map(({ problem }) => problem), missing]).toEqual([[noApprover, noApprover, noApprover], 2]);
   });
 
-  test('does not count without an account or a time, nor from before a denial', () => {
+  test('does not count without an account or an end, or from before a denial', () => {
     expect(problems(['approved', anna])).toEqual([]);
     const [, , , timeless] = stepsOf(added, submitted, ['approved', as('bert')], ['approved', as('bert')]);
     const steps = [...stepsOf(added, submitted), { ...(timeless as ApprovalStep), data: { hash: 'h' } }];
@@ -157,7 +157,7 @@ describe('an approval', () => {
     expect(problems(['approved', as('bert')], ['denied', as('carla')], ['approved', as('dora')])).toEqual([null]);
   });
 
-  test('that another batch with the same plan was sent by is used up', () => {
+  test('is used up if another batch with the same plan was claimed with it', () => {
     const used = 'it was used to send another batch with the same plan';
     const claimed = (batch: string, approvals?: readonly number[]) =>
       ['claimed', anna, { batch, data: approvals === undefined ? {} : { approvals } }] as const;
@@ -169,7 +169,7 @@ describe('an approval', () => {
     expect(problems(['approved', as('bert')], added2)).toEqual([null]);
   });
 
-  test('of one account counts once, by the last of them', () => {
+  test('counts once for each account, the last one', () => {
     const steps = stepsOf(
       added,
       submitted,
@@ -183,7 +183,7 @@ describe('an approval', () => {
       [5, 'carla', at(4), at(76)],
     ]);
     expect([found.missing, countingSteps(found)]).toEqual([1, [4, 5]]);
-    // What does not count is none of them, and the first to end decides until when.
+    // Approvals that have expired do not count.
     const late = standing({ steps, needed: 3, now: 75.5 });
     expect([late.given.map(({ problem }) => problem), countingSteps(late)]).toEqual([['it has expired', null], [5]]);
     const twice = stepsOf(
@@ -197,11 +197,11 @@ describe('an approval', () => {
   });
 });
 
-describe('what is said of it', () => {
+describe('the report of an approval', () => {
   const approved = (needed: number, ...names: readonly string[]) =>
     standing({ steps: stepsOf(added, submitted, ...names.map((name) => ['approved', as(name)] as const)), needed });
 
-  test('is until when it waits, or until too many approvals have ended', () => {
+  test('says until when it waits, or when too few approvals are left', () => {
     expect(standing({ steps: stepsOf(added) }).until).toBeNull();
     expect(standing({ steps: stepsOf(added, submitted) }).until).toBe(at(73));
     expect(standing({ steps: stepsOf(added, submitted), now: 73 }).until).toBeNull();
@@ -212,11 +212,11 @@ describe('what is said of it', () => {
     expect(standing({ steps: stepsOf(added), needed: 0 }).until).toBeNull();
   });
 
-  test('is how many are missing, and never fewer than none', () => {
+  test('says how many are missing, never fewer than none', () => {
     expect([approved(2).missing, approved(2, 'bert').missing, approved(1, 'bert', 'carla').missing]).toEqual([2, 1, 0]);
   });
 
-  test('is who can approve it now: approvers who can sign in, did not make it, and have not', () => {
+  test('lists who can approve it now: approvers with a password who did not make it or approve it yet', () => {
     const accounts = [
       ...three,
       accountOf('max', { roles: ['maker'] }),
@@ -227,7 +227,7 @@ describe('what is said of it', () => {
     expect(standing({ steps, accounts, needed: 2 }).approvers).toEqual(['carla', 'dora']);
   });
 
-  test('is who handed it over and who denied it, when, and why', () => {
+  test('says who submitted it and who denied it, when, and why', () => {
     const steps = stepsOf(added, ['submitted', anna, { note: 'of March' }], ['denied', as('bert'), { note: 'no' }]);
     const found = standing({ steps });
     expect(found).toMatchObject({ needed: 1, reasons: ['it is much'], hash: 'h' });
@@ -237,7 +237,7 @@ describe('what is said of it', () => {
   });
 });
 
-describe('why it must not go out', () => {
+describe('the reason why it must not be sent', () => {
   const batch = { batch: 'one', action: 'balance', state: 'planned' } as const;
   const words = (each: Case, of: object = batch) => {
     const { message, advice } = approvalMissing(of as Batch, standing(each));
@@ -263,7 +263,7 @@ describe('why it must not go out', () => {
     expect(words({ steps, accounts: [] })).toMatch(/\(nobody can give it now\)/);
   });
 
-  test('names who denied it, and why, and that it has expired', () => {
+  test('names who denied it and why, or that it has expired', () => {
     const denied = stepsOf(added, submitted, ['denied', as('bert'), { note: 'too much' }]);
     expect(words({ steps: denied })).toMatch(/batch one was denied by bert: too much; nothing was sent \| Correct it/);
     expect(words({ steps: stepsOf(added, submitted), now: 80 })).toMatch(
@@ -278,7 +278,7 @@ describe('why it must not go out', () => {
     expect(approvalMissing(batch as unknown as Batch, without).message).toMatch(/by another person; nothing was sent$/);
   });
 
-  test('is told to an approver where there is nothing to approve', () => {
+  test('is given to an approver if there is nothing to approve', () => {
     const open = (each: Case | null) => {
       try {
         checkOpen({ ...batch } as unknown as Batch, each === null ? null : standing(each));

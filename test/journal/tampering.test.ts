@@ -1,4 +1,4 @@
-/** Whoever alters the journal past the program, wherever and however, is found. */
+/** Any change to the journal outside the program is found. */
 import SqliteDatabase, { type Database } from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import type { IntentState, Journal } from '../../src/journal/port.ts';
@@ -8,7 +8,7 @@ import { isSoak } from '../support/part.ts';
 
 const always = { repeatsSince: timestampOf(0), daySince: timestampOf(0) };
 
-/** The same numbers from the same seed, below 1. */
+/** Pseudo-random numbers below 1; the same seed gives the same numbers. */
 function numbersFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -19,7 +19,7 @@ function numbersFrom(seed: number): () => number {
   };
 }
 
-/** A journal with at least so many steps, of every kind. */
+/** A journal with at least this many steps, of many kinds. */
 async function usedJournal(steps: number): Promise<{ readonly journal: Journal; readonly file: string }> {
   const { journal, file } = await newJournal();
   const rowsOf = Math.max(5, Math.min(400, steps >> 3));
@@ -64,13 +64,13 @@ const tables = {
 } as const;
 type Table = keyof typeof tables;
 
-/** Alters the file by chance; gives what was done, and what undoes it. Undefined where it could not be done. */
+/** Makes a random change to the file. Returns what was changed and how to undo it, or undefined if it failed. */
 function tamper(
   database: Database,
   random: () => number,
 ): { readonly what: string; readonly undo: () => void } | undefined {
   const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
-  // Most of what counts is in the two large tables.
+  // Most of the data is in the two large tables.
   const table = pick<Table>([
     ...Array<Table>(4).fill('journal_steps'),
     ...Array<Table>(4).fill('journal_intents'),
@@ -100,7 +100,7 @@ function tamper(
       })();
       return true;
     } catch {
-      // An index that allows one of a kind has refused it.
+      // A unique index refused it.
       return false;
     }
   };
@@ -154,7 +154,7 @@ function changed(value: Value, column: string, random: () => number): Value {
   return value.slice(0, at) + other + value.slice(at + 1);
 }
 
-/** What was altered and not found, in so many tries. */
+/** The changes that were not found, of this many. */
 async function missedOf(steps: number, tries: number): Promise<string[]> {
   const { journal, file } = await usedJournal(steps);
   const sound = await journal.verifyChain();
@@ -166,7 +166,7 @@ async function missedOf(steps: number, tries: number): Promise<string[]> {
   const random = numbersFrom(20_260_311);
   const missed: string[] = [];
   for (let at = 0; at < tries;) {
-    // One in ten takes the newest steps away, which a head that was noted before shows.
+    // One change in ten removes the newest steps, which only a head noted before can show.
     if (at % 10 === 9) {
       const newest = database
         .prepare('SELECT * FROM journal_steps ORDER BY step DESC LIMIT ?')
@@ -191,12 +191,12 @@ async function missedOf(steps: number, tries: number): Promise<string[]> {
   return missed;
 }
 
-test('of some changes to a small journal, each is found', async () => {
+test('each of some random changes to a small journal is found', async () => {
   expect(await missedOf(120, 60)).toEqual([]);
 });
 
-/** In the soak 1,000 changes to a journal of 10,000 steps. */
+/** In the soak: 1,000 changes to a journal of 10,000 steps. */
 const [steps, changes] = isSoak ? [10_000, 1_000] : [2_000, 200];
-test('of many changes to a long journal, each is found', { tags: ['full'], timeout: 600_000 }, async () => {
+test('each of many random changes to a long journal is found', { tags: ['full'], timeout: 600_000 }, async () => {
   expect(await missedOf(steps, changes)).toEqual([]);
 });

@@ -9,7 +9,7 @@ function planOf(file: string, sql = 'SELECT * FROM emails WHERE user_id = 5'): s
   return plan.map(({ detail }) => detail).join();
 }
 
-test('the emails of a user are found by an index once emails have been read whole, and not before', async () => {
+test('the emails of a user are found by an index only once all emails were read', async () => {
   const sandbox = await startSandbox({ emails: 40 });
   const file = `${temporaryFolder()}/mirror.db`;
   sandbox.control.setBehaviour({ forbidden: 'emails' });
@@ -18,11 +18,11 @@ test('the emails of a user are found by an index once emails have been read whol
   sandbox.control.setBehaviour({ forbidden: '' });
   await sync(sandbox, file);
   expect(planOf(file)).toBe('SEARCH emails USING INDEX emails_user_id (user_id=?)');
-  // Of users nothing was in the way from the beginning.
+  // Users were readable from the beginning.
   expect(planOf(file, 'SELECT * FROM users ORDER BY balance DESC LIMIT 5')).toBe(
     'SCAN users USING INDEX users_balance',
   );
-  // It is there once.
+  // Another run does not add it again.
   await sync(sandbox, file);
   expect(rowsOf(file, "SELECT name FROM sqlite_schema WHERE name = 'emails_user_id'")).toHaveLength(1);
 });

@@ -1,7 +1,7 @@
 // @module-tag full
 /**
  * A server may follow any of the rules that the API's reference leaves open, in any combination, and may change them
- * between two runs. A wrong idea of them may cost requests, never records.
+ * between two runs. A wrong guess about them may cost requests, never records.
  */
 import { copyFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ import { isSoak, matrix, pairwise, sample } from '../support/part.ts';
 
 type Rules = Partial<Behaviour>;
 
-/** Every rule of each list with every one of the others in the soak; else every pair. */
+/** In the soak: each rule combined with each of the other lists. Otherwise: every pair of rules. */
 function product(...lists: readonly (readonly Rules[])[]): Rules[] {
   const all = matrix(...lists);
   return (isSoak ? all : pairwise(all)).map((rules) => Object.assign({}, ...rules) as Rules);
@@ -27,13 +27,13 @@ const pages: readonly Rules[] = [
   { page_max: 7, page_over: 'refuse' },
   { page_over: 'ignore' },
 ];
-/** Ties say nothing where sorts are ignored. */
+/** Ties do not matter if sorts are ignored. */
 const orders: readonly Rules[] = [{ sort_ties: 'stable' }, { sort_ties: 'random' }, { sorts: 'ignored' }];
-/** What takes both is read like `iso`, which is asked for first. */
+/** A server that takes both is read as `iso`, which is tried first. */
 const formats: readonly Rules[] = [{ date_format: 'iso' }, { date_format: 'dmy' }];
 const ends: readonly Rules[] = [{ date_end: 'midnight' }, { date_end: 'exclusive' }, { date_end: 'day' }];
 const zones: readonly Rules[] = [{ timezone_minutes: 0 }, { timezone_minutes: 330 }, { timezone_minutes: -480 }];
-/** Format, end and zone say nothing where ranges do not work. */
+/** Format, end and zone do not matter if ranges do not work. */
 const rangeless: readonly Rules[] = [{ date_ranges: 'ignored' }, { date_ranges: 'error' }];
 const unreadable: readonly Rules[] = [
   { date_unreadable: 'error' },
@@ -47,7 +47,7 @@ function nameOf(rules: Rules): string {
     .join(' ');
 }
 
-/** Created where the rules differ: around the midnights of several zones, on one second, long ago and just now. */
+/** Creation times at which the rules differ: around midnights of several zones, in one second, long ago and just now. */
 function edges(): string[] {
   const midnights = ['2025-07-04', '2026-01-01', '2026-03-01', '2026-03-10'].map((day) =>
     Date.parse(`${day}T00:00:00Z`),
@@ -65,10 +65,10 @@ async function edgedSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   return sandbox;
 }
 
-/** Small pages and windows, so that even few records lie in several of them. */
+/** Small pages and windows, so that even few records fill several of them. */
 const shape = { resources: ['users'], pageSize: 12, windowPages: 2 } as const;
 
-/** Why the mirror is not equal to the server after a run, or does not say so; undefined where it is and does. */
+/** Why the run is not complete or the mirror not equal to the server; undefined if all is well. */
 async function failureOf(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<string | undefined> {
   try {
     const { report } = await sync(sandbox, file, { ...shape, ...tried });
@@ -114,15 +114,15 @@ describe('a first sync is complete and equal', () => {
     );
   });
 
-  test('where days are read in either format', { tags: 'full' }, async () => {
+  test('if days are read in both formats', { tags: 'full' }, async () => {
     expect(await failuresOf(product([{ date_format: 'both' }], ends, zones))).toEqual([]);
   });
 
-  test('whatever the server makes of days that it cannot read', async () => {
+  test('whatever the server does with days that it cannot read', async () => {
     expect(await failuresOf(product(formats, unreadable, ends, zones))).toEqual([]);
   });
 
-  test('with another order on every request, where a page or a few passes show everything', async () => {
+  test('with another order on every request, if one page or a few passes show everything', async () => {
     expect(
       await failuresOf(product([{ sorts: 'random' }], [{ page_max: 0 }, { page_max: 7 }], [...ends, ...rangeless])),
     ).toEqual([]);
@@ -131,7 +131,7 @@ describe('a first sync is complete and equal', () => {
 
 type Changes = 'of every kind' | 'that add' | 'that remove';
 
-/** What people do to a server between two runs; gives what undoes it. */
+/** Changes the server between two runs. Returns a function that undoes it. */
 function change(sandbox: Sandbox, changes: Changes): () => void {
   const { control } = sandbox;
   const users = control.dump('users');
@@ -159,7 +159,7 @@ function change(sandbox: Sandbox, changes: Changes): () => void {
 
 type Manner = readonly [mode: 'default' | 'quick' | 'full', changes: Changes];
 
-/** A quick run looks for old records only where the server's count tells that some came or went. */
+/** A quick run looks for old records only if the server's count shows that some came or went. */
 const manners: readonly Manner[] = [
   ['default', 'of every kind'],
   ['quick', 'that add'],
@@ -167,7 +167,7 @@ const manners: readonly Manner[] = [
   ['full', 'of every kind'],
 ];
 
-/** For some manners a part of all changes of rules will do. */
+/** For some manners, one in so many changes of rules is tried. */
 const part = 4;
 
 const rangeRules: readonly Rules[] = [
@@ -189,7 +189,7 @@ const otherRules: readonly Rules[] = [
   { sorts: 'ignored' },
 ];
 
-describe('a server that follows other rules than at the run before', () => {
+describe('a server that changes its rules between two runs', () => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     sandbox = await edgedSandbox();
@@ -218,7 +218,7 @@ describe('a server that follows other rules than at the run before', () => {
     return failures;
   }
 
-  describe.each(manners)('is mirrored whole by a %s run after changes %s', (...manner: Manner) => {
+  describe.each(manners)('is mirrored completely by a %s run after changes %s', (...manner: Manner) => {
     const [mode] = manner;
     const thorough = mode === 'default';
 

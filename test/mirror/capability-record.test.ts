@@ -18,15 +18,15 @@ const exact: Rules = { ranges: 'iso', rangeEnd: 'exclusive', dayShiftMinutes: 0 
 const wide: Rules = { ranges: 'iso', rangeEnd: 'unknown', dayShiftMinutes: 'unknown' };
 
 test.each([
-  ['stays read where the rules are the same', exact, exact, false],
-  ['stays read where it was read widely enough for the new rules', wide, exact, false],
-  ['stays read where a whole day more was read', exact, { ...exact, rangeEnd: 'inclusive' }, false],
-  ['stays read where days were taken as shifted, in whichever way', { ...exact, dayShiftMinutes: 60 }, exact, false],
-  ['is to be read again where the last day may be lacking', { ...exact, rangeEnd: 'inclusive' }, exact, true],
-  ['is to be read again where that is not known any more', { ...exact, rangeEnd: 'inclusive' }, wide, true],
-  ['is to be read again where days are shifted after all', exact, { ...exact, dayShiftMinutes: 60 }, true],
-  ['is to be read again where days are written otherwise', exact, { ...exact, ranges: 'dmy' }, true],
-  ['is to be read again where ranges do not work at all', exact, { ...exact, ranges: 'none' }, true],
+  ['stays read if the rules are the same', exact, exact, false],
+  ['stays read if it was read widely enough for the new rules', wide, exact, false],
+  ['stays read if its old ranges reached a day further', exact, { ...exact, rangeEnd: 'inclusive' }, false],
+  ['stays read if days had counted as shifted', { ...exact, dayShiftMinutes: 60 }, exact, false],
+  ['must be read again if the last day may be missing', { ...exact, rangeEnd: 'inclusive' }, exact, true],
+  ['must be read again if the end of a range is no longer known', { ...exact, rangeEnd: 'inclusive' }, wide, true],
+  ['must be read again if days are shifted after all', exact, { ...exact, dayShiftMinutes: 60 }, true],
+  ['must be read again if days are written in another format', exact, { ...exact, ranges: 'dmy' }, true],
+  ['must be read again if ranges do not work', exact, { ...exact, ranges: 'none' }, true],
 ] as const)('a resource %s', (_, before, now, again) => {
   const store = openMirrorStore(`${temporaryFolder()}/mirror.db`);
   onTestFinished(() => store.close());
@@ -43,7 +43,7 @@ test.each([
   ['a format of days', { date_format: 'dmy', date_unreadable: 'error' }, { date_format: 'iso' }],
   ['a size of pages', {}, { page_max: 30, page_over: 'refuse' }],
 ] as const)(
-  '%s that the server refuses is believed no longer, though the list is empty by now',
+  '%s that the server comes to refuse is measured again, even if the list is empty by now',
   async (_, before, after) => {
     const sandbox = await startSandbox({ users: 3, behaviour: before });
     const file = `${temporaryFolder()}/mirror.db`;

@@ -7,7 +7,7 @@ import { expectMirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-// The sandbox answers with its clock in `Date`, which is right here.
+// The sandbox sends its clock in `Date`, which is right here.
 test.each([
   { wrongBy: 400 * dayMs, told: "this machine's clock is 576000 min ahead of the server's", heldBy: 400 * dayMs },
   { wrongBy: 3 * minuteMs, told: '3 min ahead of', heldBy: 3 * minuteMs },
@@ -33,7 +33,7 @@ test.each([
   expect(events === '').toBe(told === '');
 });
 
-test('a clock that was ahead and is put right makes nothing be read again, and the freshness was true all along', async () => {
+test('a clock that was ahead and is corrected causes no alarm, and fresh_as_of was never too late', async () => {
   const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;
   const ahead = { now: () => systemClock.now() + 400 * dayMs };
@@ -45,7 +45,7 @@ test('a clock that was ahead and is put right makes nothing be read again, and t
   store.close();
 });
 
-test('a machine whose clock is behind goes on with what another one has read, and reads nothing again for that', async () => {
+test('a machine whose clock is behind continues from what another one read, and reads nothing again for that', async () => {
   const sandbox = await startSandbox({ users: 300, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;
   const tried = { resources: ['users'], pageSize: 10, requestsPerRun: 0 } as const;
@@ -60,7 +60,7 @@ test('a machine whose clock is behind goes on with what another one has read, an
   expect(sandbox.control.requests().total - before).toBeLessThan(15);
 });
 
-test('an age of a cache that makes no sense puts no clock wrong', async () => {
+test('an impossible age from a cache does not count as a clock difference', async () => {
   const sandbox = await startSandbox({ users: 30, now: () => systemClock.now() });
   const file = `${temporaryFolder()}/mirror.db`;
   const cached = await behindProxy(sandbox, () => ({ headers: { age: '1000000000000' } }));
@@ -70,7 +70,7 @@ test('an age of a cache that makes no sense puts no clock wrong', async () => {
   store.close();
 });
 
-test('a clock that was set back keeps no record from an id that is used again', async () => {
+test('a clock that was set back hides no new record under a reused id', async () => {
   const sandbox = await startSandbox({ users: 12 });
   const file = `${temporaryFolder()}/mirror.db`;
   let setBackMs = 0;
@@ -84,7 +84,7 @@ test('a clock that was set back keeps no record from an id that is used again', 
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('a clock that is set back makes no old evidence young: the record that seems gone is requested again', async () => {
+test('a clock that is set back makes no old evidence fresh: the record that seems deleted is requested again', async () => {
   const sandbox = await startSandbox({ users: 12 });
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, { resources: ['users'] });

@@ -1,4 +1,4 @@
-/** The change cursor: which changes are numbered, which cursors are refused, and how an old mirror gets its numbers. */
+/** The change cursor: which changes get a number, and which cursors are refused. */
 import { copyFileSync, rmSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -16,7 +16,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const small = { users: 12, packages: 3, emails: 6, coupons: 4 } as const;
 const includes = { users: ['orders'] };
 
-/** By table: ids that came, and that went, after the cursor. */
+/** By table: the rows that came or changed, and those that went, after the cursor. */
 function changesSince(file: string, cursor: string): Record<string, { rows: number[]; gone: string[] }> {
   return withSnapshot(file, (snapshot) => {
     const after = snapshot.seqOf(cursor);
@@ -35,14 +35,14 @@ function change(file: string, sql: string): void {
   database.close();
 }
 
-/** What somebody does who puts a copy of the file in its place. */
+/** Replaces the file with a copy, as a restore does. */
 function restore(from: string, to: string): void {
   for (const end of ['-wal', '-shm']) rmSync(`${to}${end}`, { force: true });
   copyFileSync(from, to);
 }
 
-describe('a change has a number', () => {
-  test('if a record came, changed or went, and none if it came again as it was', async () => {
+describe('a change gets a number', () => {
+  test('if a record came, changed or went, but not if it is read again unchanged', async () => {
     const { sandbox, file } = await mirrored(small);
     const before = cursorOf(file);
     await sync(sandbox, file, { mode: 'full' });
@@ -74,13 +74,13 @@ describe('a change has a number', () => {
        INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (900, '', ''), (901, '', '')`,
     );
     expect(changesSince(file, before)).toMatchObject({ users: { rows: [4, 900, 901], gone: ['5'] } });
-    // What knows nothing of this program's connections: the next run numbers its rows.
+    // Rows of a program without this program's functions are numbered by the next run.
     const shell = new SqliteDatabase(file);
     shell.exec("INSERT INTO users (id, _first_seen_at, _changed_at) VALUES (902, '', ''), (903, '', '')");
     shell.exec('DELETE FROM users WHERE id = 6');
     shell.close();
     await sync(sandbox, file, { mode: 'full' });
-    // And it removes the rows that the server does not have.
+    // That run also removes the rows that the server does not have.
     const { users, users_history: history } = changesSince(file, before);
     expect(users?.rows.toSorted((a, b) => a - b)).toEqual([4, 5, 6]);
     expect(users?.gone.toSorted()).toEqual(['900', '901', '902', '903']);
@@ -107,7 +107,7 @@ describe('a change has a number', () => {
     expect(changes?.gone.toSorted()).toEqual([`${first.user_id},${first.id}`, ...gone].toSorted());
   });
 
-  test('if somebody was forgotten, of whom the tombstones hold ids alone, and again if that was taken back', async () => {
+  test('if a person is forgotten, with tombstones of ids only, and again if that is undone', async () => {
     const { sandbox, file } = await mirrored(small, { includes });
     sandbox.control.update('users', 5, { first_name: 'Zephyrine' });
     await sync(sandbox, file, { includes });
@@ -138,7 +138,7 @@ describe('a change has a number', () => {
 });
 
 describe('a cursor', () => {
-  test('is refused by a mirror that was built anew', async () => {
+  test('is refused by a mirror that was rebuilt', async () => {
     const { sandbox, file } = await mirrored(small);
     const before = cursorOf(file);
     for (const end of ['', '-wal', '-shm']) rmSync(`${file}${end}`);
@@ -148,7 +148,7 @@ describe('a cursor', () => {
     expect(refusalOf(file, 'yesterday')).toBe('malformed');
   });
 
-  test('is refused by an older copy in the mirror’s place if it is from after the copy, however far that goes on', async () => {
+  test('is refused by a restored older copy if it is newer than the copy, however many runs follow', async () => {
     const { sandbox, file } = await mirrored(small);
     const copy = `${temporaryFolder()}/copy.db`;
     const atCopy = cursorOf(file);
@@ -169,7 +169,7 @@ describe('a cursor', () => {
     expect(refusalOf(file, atCopy)).toBeUndefined();
     expect(refusalOf(file, after)).toBe('other copy');
     expect(refusalOf(file, second)).toBeUndefined();
-    // The same copy once more.
+    // The same copy is restored once more.
     restore(copy, file);
     await again(8);
     await again(9);
@@ -177,7 +177,7 @@ describe('a cursor', () => {
     expect(refusalOf(file, second)).toBe('other copy');
   });
 
-  test('is refused by a copy in the place of a mirror that a run was writing to', async () => {
+  test('is refused by a copy that was made during a run', async () => {
     const { sandbox, file } = await mirrored(small);
     const copy = `${temporaryFolder()}/copy.db`;
     let during = '';
@@ -224,16 +224,16 @@ describe('a cursor', () => {
     expect(buried()).toBe(0);
     expect([first, second, third, last].map((cursor) => refusalOf(file, cursor))).toEqual([
       'too old',
-      // All that was deleted behind it is known.
+      // All deletions after this one are still kept.
       undefined,
       undefined,
       undefined,
     ]);
-    // Versions that went because of their age leave nothing behind.
+    // Versions that were pruned by age leave no tombstone.
     expect(rowsOf(file, "SELECT * FROM mirror_deletions WHERE table_name = 'users_history'")).toEqual([]);
   });
 
-  test('holds on where a machine whose clock is far behind wrote in between', async () => {
+  test('stays valid if a machine whose clock is far behind wrote in between', async () => {
     const { sandbox, file } = await mirrored(small);
     const synced = async (ms: number): Promise<string> => {
       const clock = { now: () => sandbox.control.clock().now + ms };

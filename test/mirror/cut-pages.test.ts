@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * Servers whose pages leave out records that they count, which looks like a total that counts what no page shows. Nothing is called
- * fresh that was not seen, and nothing is removed.
+ * Servers whose pages leave out records that they count, which looks like totals that are too large. Nothing counts as fresh that
+ * was not seen, and nothing is removed.
  */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -15,10 +15,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 type Records = readonly { readonly id: number }[];
 
-/** What a page of that size shows of its records. */
+/** The records that a page of this size shows. */
 type CutPage = (records: Records, size: number) => Records;
 
-/** A server whose pages of users are cut from when `cut` is there. */
+/** A server whose pages of users are cut once `cut` is set. */
 async function cutting(behaviour: Partial<Behaviour> = {}) {
   const sandbox = await startSandbox({ users: 700, emails: 20, packages: 5, coupons: 5, behaviour });
   const by: { cut?: CutPage } = {};
@@ -32,7 +32,7 @@ async function cutting(behaviour: Partial<Behaviour> = {}) {
 
 const tried = { resources: ['users'], pageSize: 50, windowPages: 6 } as const;
 
-/** A run an hour later, of a server with new records and a changed one; gives what it says, and whether it has seen everything. */
+/** A run an hour later, after some changes. Returns its report, and whether it has seen everything. */
 async function night(proxy: Sandbox, file: string, number: number, more: SyncTry = {}) {
   const { control } = proxy;
   control.advanceClock(hourMs);
@@ -52,7 +52,7 @@ async function night(proxy: Sandbox, file: string, number: number, more: SyncTry
   };
 }
 
-/** Numbers between 0 and 1, the same ones each time. */
+/** Pseudo-random numbers from 0 to 1, the same each time. */
 function chances(seed: number): () => number {
   let state = seed;
   return () => {
@@ -91,7 +91,7 @@ function rowsIn(file: string, sql: string): string[] {
 
 const eventsIn = (file: string) => rowsIn(file, "SELECT resource FROM mirror_events WHERE kind = 'pages_cut'");
 
-/** @param most requests of a night; what is right takes some 20 */
+/** `most`: requests of a night; an honest server takes about 20. */
 type Liar = readonly [name: string, cut: () => CutPage, behaviour: Partial<Behaviour>, most: number];
 
 const liars: readonly Liar[] = [
@@ -115,7 +115,7 @@ const liars: readonly Liar[] = [
 
 describe('a server that', () => {
   test.each(sample(liars, 2))(
-    '%s makes nothing fresh that was not seen: by other sizes of page everything is, from the first sync on or later',
+    '%s is read completely with other page sizes, whether it did so from the first sync on or later',
     async (_, cut, behaviour, most) => {
       for (const before of [0, 1]) {
         const { sandbox, proxy, by, file } = await cutting(behaviour);
@@ -130,7 +130,7 @@ describe('a server that', () => {
     },
   );
 
-  test('leaves out the second of every page makes nothing fresh, and the run says so', async () => {
+  test('leaves out the second record of every page makes nothing fresh, and the run says so', async () => {
     const { proxy, by, file } = await cutting();
     by.cut = dropsSecond;
     const first = await night(proxy, file, 0, { requestsPerRun: 50 });
@@ -140,7 +140,7 @@ describe('a server that', () => {
     expect(first.advice).toMatch(/^What was read is kept\. .+ raise sync\.requests_per_run above 50\.$/);
   });
 
-  test('counts one too many in some windows is not believed to do so in another, whose page leaves one out', async () => {
+  test('counts one too many in some windows does not hide a record that a page leaves out in another window', async () => {
     const { sandbox, proxy, by, file } = await cutting({ deletes: 'counted' });
     const { control } = sandbox;
     await night(proxy, file, 0);
@@ -156,7 +156,7 @@ describe('a server that', () => {
     expectMirrored(sandbox, file, ['users']);
   });
 
-  test('has trashed users is not said to cut its pages, and costs no more than before once that is known', async () => {
+  test('counts trashed users does not count as cutting pages, and costs no extra requests once that is known', async () => {
     const { sandbox, proxy, file } = await cutting({ deletes: 'counted' });
     const quiet = await night(proxy, file, 0).then(() => night(proxy, file, 1));
     for (const id of [50, 51, 52, 300, 600]) sandbox.control.remove('users', id);

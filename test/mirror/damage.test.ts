@@ -14,7 +14,7 @@ import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
-/** Only what is open, and what must be read. */
+/** Reads only open windows and those that must be read. */
 const nothingStale = { ...shape, requestsPerRun: 0 } as const;
 
 /** A mirror of 600 users in windows of a few pages, read often enough that its pages are remembered. */
@@ -28,14 +28,14 @@ async function mirrored() {
   return { sandbox, file };
 }
 
-/** Changes rows behind the back of the program; gives their ids. A fixed seed, so that a failure can be repeated. */
+/** Changes rows outside the program and returns their ids. The seed is fixed, so that a failure can be repeated. */
 function damage(file: string, count: number): number[] {
   let seed = 7;
   const below = (bound: number): number => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
     return Math.floor((seed / 2 ** 31) * bound);
   };
-  // A byte on the disk that flips asks no column for its type.
+  // A flipped byte on the disk does not keep to column types.
   const typed = declareUsers(file, (sql) => sql.replace('STRICT', '').replace('"username" TEXT', '"username"'));
   const database = new SqliteDatabase(file);
   const sql = [
@@ -57,7 +57,7 @@ function damage(file: string, count: number): number[] {
   return [...hit];
 }
 
-/** Writes the declaration of the table anew and leaves what stands in it; gives the one of before. */
+/** Replaces the declaration of the table without touching its rows. Returns the old one. */
 function declareUsers(file: string, declared: (sql: string) => string): string {
   const database = new SqliteDatabase(file);
   database.unsafeMode();
@@ -68,14 +68,14 @@ function declareUsers(file: string, declared: (sql: string) => string): string {
   return sql;
 }
 
-/** Puts on record what a comparison has found, as the command does. */
+/** Records the differences that a comparison found, as the command does. */
 function note(file: string, differing: readonly Window[]): void {
   const store = openMirrorStore(file);
   recordDifferences(store, 'a-run', differing);
   store.close();
 }
 
-/** Ids of rows that are not as the server has them. */
+/** The ids of rows that differ from the server. */
 async function wrongIn(file: string, sandbox: Parameters<typeof verifyMirror>[0]) {
   const { report, differing } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
   const { missing = [], different = [], extra = [] } = report.resources.users ?? {};
@@ -83,8 +83,8 @@ async function wrongIn(file: string, sandbox: Parameters<typeof verifyMirror>[0]
   return { ids, differing };
 }
 
-describe('100 damages that no sync made', () => {
-  test('are each found by `verify --deep`, and healed by the next sync, which is not complete before', async () => {
+describe('100 rows that were damaged outside the program', () => {
+  test('are all found by `verify --deep` and repaired by the next sync', async () => {
     const { sandbox, file } = await mirrored();
     const hit = damage(file, 100);
     const { ids, differing } = await wrongIn(file, sandbox);
@@ -97,7 +97,7 @@ describe('100 damages that no sync made', () => {
   });
 
   test.each(sample(['default', 'quick', 'full'] as const, 1))(
-    'are healed by a %s sync that nobody told of them',
+    'are repaired by a %s sync without a comparison',
     async (mode) => {
       const { sandbox, file } = await mirrored();
       damage(file, 100);
@@ -111,7 +111,7 @@ describe('100 damages that no sync made', () => {
   );
 });
 
-/** A mirror of which one row is wrong and nothing shows it: what is remembered of the pages fits. */
+/** A mirror with one wrong row that nothing shows: the remembered pages match it. */
 async function wrongUnseen() {
   const { sandbox, file } = await mirrored();
   const store = openMirrorStore(file);
@@ -130,14 +130,14 @@ async function wrongUnseen() {
   return { sandbox, file };
 }
 
-test('a full sync compares every row, also where what is remembered of the pages fits a wrong one', async () => {
+test('a full sync compares every row, even if the remembered pages match a wrong one', async () => {
   const { sandbox, file } = await wrongUnseen();
   const { report } = await sync(sandbox, file, { ...shape, mode: 'full' });
   expect(report.resources.users?.updated).toBe(1);
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('pages that another version remembered are compared: it may have made other rows of them', async () => {
+test('pages that another version remembered are compared again, because it may have made other rows of them', async () => {
   const { sandbox, file } = await wrongUnseen();
   const database = new SqliteDatabase(file);
   const update = database.prepare<[string, string]>('UPDATE mirror_pages SET page = replace(page, ?, ?)');
@@ -149,7 +149,7 @@ test('pages that another version remembered are compared: it may have made other
 });
 
 test.each(['nothing', 'a record of another page'])(
-  'a row that is changed by hand while a sync that finds %s changed goes on is put right by the next one',
+  'a row that is changed by hand during a sync that finds %s changed is repaired by the next one',
   async (what) => {
     const { sandbox, file } = await mirrored();
     const other = new SqliteDatabase(file);
@@ -174,7 +174,7 @@ test.each(['nothing', 'a record of another page'])(
   },
 );
 
-test('a window that a comparison found to differ is read by the next sync, though nothing of it is remembered', async () => {
+test('a window that a comparison found to differ is read by the next sync, even if none of its pages is remembered', async () => {
   const sandbox = await startSandbox({ users: 600 });
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, shape);

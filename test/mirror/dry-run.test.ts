@@ -6,7 +6,7 @@ import { sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('a dry run says each step, its reason and its requests, and sends nothing', async () => {
+test('a dry run shows each step with its reason and its requests, and sends nothing', async () => {
   const sandbox = await startSandbox({ users: 200 });
   const folder = temporaryFolder();
   const file = `${folder}/mirror.db`;
@@ -24,25 +24,25 @@ test('a dry run says each step, its reason and its requests, and sends nothing',
   expect(sandbox.control.requests().total).toBe(0);
 });
 
-test('a quick run over sealed windows asks for no more than its plan says', async () => {
+test('a quick run over sealed windows makes only the requests of its plan', async () => {
   const sandbox = await startSandbox({ users: 200 });
   sandbox.control.advanceClock(10 * dayMs);
   const file = `${temporaryFolder()}/mirror.db`;
   await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
   const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3, mode: 'quick' });
   const { users, emails } = report.resources;
-  // The empty open window and the count, of each.
+  // One for the empty open window and one for the count, for each resource.
   expect([users?.requests, emails?.requests]).toEqual([2, 2]);
 });
 
-test('without a mirror there is nothing to plan from', async () => {
+test('a dry run is refused without a mirror', async () => {
   const folder = temporaryFolder();
   const { code, stderr } = await runCli(['sync', '--dry-run', '--db', 'none.db'], { folder });
   expect(code).toBe(2);
   expect(stderr).toContain('there is no mirror');
 });
 
-test('of days takes every day that can be written, and says which of them there are not', async () => {
+test('a dry run with days takes every day of the era and refuses a range outside of it', async () => {
   const [sandbox, folder] = [await startSandbox({ users: 3 }), temporaryFolder()];
   await sync(sandbox, `${folder}/mirror.db`);
   const run = (...flags: string[]) => runCli(['sync', 'users', '--dry-run', '--db', 'mirror.db', ...flags], { folder });

@@ -1,4 +1,4 @@
-/** What becomes of a mirror on a full disk, in a folder that cannot be written, under two processes or a wrong clock. */
+/** A mirror on a full disk, in a read-only folder, under two processes, or with a wrong clock. */
 import { spawn } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
@@ -24,12 +24,12 @@ function environmentOf(sandbox: Sandbox, file: string): Record<string, string> {
   };
 }
 
-/** Lines of standard error that are for the operator. */
+/** The error lines of standard error. */
 function errorsIn({ stderr }: CliResult): string[] {
   return stderr.split('\n').filter((line) => line.startsWith('error:'));
 }
 
-/** A sync that may make no file larger than so many blocks of the shell, as on a disk with no more room. */
+/** A sync that may make no file larger than this many blocks of the shell, as on a full disk. */
 function syncWithin(blocks: number, folder: string, environment: Record<string, string>): Promise<CliResult> {
   const script = `ulimit -f ${blocks} && exec "$0" "$1" sync --quiet`;
   const { PATH = '', HOME = '' } = process.env;
@@ -46,39 +46,35 @@ async function countOf(folder: string, environment: Record<string, string>): Pro
   return Number((JSON.parse(stdout) as { records: number }[])[0]?.records);
 }
 
-test(
-  'a disk that is full during a sync is reported once, and the next run goes on where it ended',
-  { tags: 'full' },
-  async () => {
-    const sandbox = await startSandbox({ users: 3_000, packages: 10, emails: 1_500, coupons: 5 });
-    const folder = temporaryFolder();
-    const file = `${folder}/mirror.db`;
-    const environment = environmentOf(sandbox, file);
-    for (const blocks of [1_500, 2_000]) {
-      const full = await syncWithin(blocks, folder, environment);
-      expect(full.code).toBe(2);
-      expect(errorsIn(full)).toEqual([expect.stringMatching(/could not write to the mirror .*mirror\.db: the disk/)]);
-      expect(full.stderr).not.toContain('bug');
-    }
-    const kept = await countOf(folder, environment);
-    expect(kept).toBeGreaterThan(0);
-    expect(kept).toBeLessThan(4_500);
-    const status = await runCli(['status', '--json'], { folder, environment });
-    // Not all of it was read, so there is no time since which all of it is known.
-    expect(JSON.parse(status.stdout)).toMatchObject({ fresh_as_of: null, running: null });
+test('a disk that is full during a sync is reported once, and the next run continues', { tags: 'full' }, async () => {
+  const sandbox = await startSandbox({ users: 3_000, packages: 10, emails: 1_500, coupons: 5 });
+  const folder = temporaryFolder();
+  const file = `${folder}/mirror.db`;
+  const environment = environmentOf(sandbox, file);
+  for (const blocks of [1_500, 2_000]) {
+    const full = await syncWithin(blocks, folder, environment);
+    expect(full.code).toBe(2);
+    expect(errorsIn(full)).toEqual([expect.stringMatching(/could not write to the mirror .*mirror\.db: the disk/)]);
+    expect(full.stderr).not.toContain('bug');
+  }
+  const kept = await countOf(folder, environment);
+  expect(kept).toBeGreaterThan(0);
+  expect(kept).toBeLessThan(4_500);
+  const status = await runCli(['status', '--json'], { folder, environment });
+  // Not everything was read yet, so nothing is fresh.
+  expect(JSON.parse(status.stdout)).toMatchObject({ fresh_as_of: null, running: null });
 
-    const again = await runCli(['sync', '--json', '--quiet'], { folder, environment });
-    expect(again.code).toBe(0);
-    const { users, emails } = (JSON.parse(again.stdout) as RunReport).resources;
-    expect((users?.inserted ?? 0) + (emails?.inserted ?? 0)).toBe(4_500 - kept);
-    expectMirrored(sandbox, file);
-  },
-);
+  const again = await runCli(['sync', '--json', '--quiet'], { folder, environment });
+  expect(again.code).toBe(0);
+  const { users, emails } = (JSON.parse(again.stdout) as RunReport).resources;
+  expect((users?.inserted ?? 0) + (emails?.inserted ?? 0)).toBe(4_500 - kept);
+  expectMirrored(sandbox, file);
+});
 
-test('a folder that cannot be written to is reported in one line', async () => {
+test('a read-only folder is reported in one line', async () => {
   const sandbox = await startSandbox();
   const folder = temporaryFolder();
-  // Nothing keeps root from writing to a folder of its own.
+  // Root can write to any folder of its own.
   const locked = process.getuid?.() === 0 ? '/sys' : folder;
   if (locked === folder) chmodSync(folder, 0o555);
   const environment = environmentOf(sandbox, `${locked}/mirror.db`);
@@ -92,7 +88,7 @@ test('a folder that cannot be written to is reported in one line', async () => {
 });
 
 test(
-  'a second sync is refused while the first goes on, and takes over when that is killed',
+  'a second sync is refused while the first runs, and takes over once that is killed',
   { tags: 'full' },
   async () => {
     const sandbox = await startSandbox({ users: 600, behaviour: { latency: 30 } });
@@ -102,7 +98,7 @@ test(
     const owner = startCli(['sync', '--quiet'], { folder, environment });
     const ended = finished(owner);
     while (sandbox.control.requests().total < 20 && owner.exitCode === null) await setTimeout(3);
-    // However long the second takes to begin, the first is still waiting for an answer then.
+    // However long the second takes to begin, the first is still waiting for a response.
     sandbox.control.setBehaviour({ latency: 20_000 });
     const second = await runCli(['sync', '--quiet'], { folder, environment });
     expect(second.code).toBe(7);
@@ -134,7 +130,7 @@ describe('a clock that is set forward and back between runs', () => {
   const cases = (['default', 'quick', 'full'] as const).flatMap((mode) => wrong.map((days) => ({ mode, days })));
 
   test.each(sample(cases, 2))(
-    'loses nothing, and fresh_as_of stays true where it is right ($mode, $days)',
+    'loses nothing, and fresh_as_of is true whenever the clock is right ($mode, $days)',
     async (drawn) => {
       const { mode, days } = drawn;
       const sandbox = await startSandbox({ packages: 0, emails: 0, coupons: 0 });
@@ -166,7 +162,7 @@ describe('a clock that is set forward and back between runs', () => {
 
         const rows = rowsOf(file, 'users', fields);
         const server = control.dump('users');
-        // A quick run sees no change that leaves a window's count as it was; fresh_as_of tells so.
+        // A quick run does not see a change that leaves a window's count as it was; fresh_as_of takes that into account.
         if (mode !== 'quick') expectMirrored(sandbox, file, ['users']);
         if (offset !== 0) continue;
         const fresh = parseInstant(report.resources.users?.fresh_as_of) ?? 0;

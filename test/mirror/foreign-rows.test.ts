@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * Lists that show what is not theirs: the records of another list, or two records under one id. Nothing is written over a
- * row that the list does not speak of, and the run says so.
+ * Lists that show foreign records: those of another list, or two records under one id. No row is overwritten by a record that is
+ * not its own, and the run says so.
  */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -51,13 +51,13 @@ describe('a list that shows the records of another', () => {
     expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
   });
 
-  test('leaves a new mirror without a row of it, and one requested alone ends with 5', async () => {
+  test('writes no row into a new mirror, and a sync of only that list ends with 5', async () => {
     const sandbox = await startSandbox({ behaviour: { lists_of: 'users:emails' } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file, { resources: ['users'] });
     expect([report.status, error?.exitCode]).toEqual(['failed', 5]);
     expect(rowsIn(file, 'SELECT id FROM users')).toEqual([]);
-    // Six tries of each page would be a storm.
+    // Without six attempts for each page.
     expect(report.requests).toBeLessThan(20);
   });
 });
@@ -66,13 +66,13 @@ describe('two records under one id', () => {
   test.each([
     ['on one page', 1_000],
     ['on two pages of a window', 10],
-  ])('%s: the first stays, the window is not settled, and an event names the id', async (_, pageSize) => {
+  ])('%s leave the first in place and the window unsettled, with an event that names the id', async (_, pageSize) => {
     const tried = { pageSize, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 60 }, tried);
-    // A row that was replaced for a moment has another number: whoever follows the numbers gets it once more, as it is.
+    // A row that was replaced for a moment gets a new number, so that readers get it once more, unchanged.
     const rows = () => rowsIn<object>(file, 'SELECT * FROM users ORDER BY id').map((row) => ({ ...row, _seq: null }));
     const before = rows();
-    // 40 was created long before 20 was, so both are seen by one walk.
+    // 40 was created long before 20, and one walk sees both.
     sandbox.control.setBehaviour({ same_ids: 'users:40:20' });
     for (const mode of ['default', 'full'] as const) {
       const { report, error } = await sync(sandbox, file, { ...tried, mode });
@@ -88,7 +88,7 @@ describe('two records under one id', () => {
     expect(rowsIn(file, 'SELECT id FROM users_history')).toEqual([]);
   });
 
-  test('in two windows: neither replaces the other from run to run', async () => {
+  test('in two windows do not replace each other from run to run', async () => {
     const tried = { pageSize: 10, windowPages: 1, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 200 }, tried);
     sandbox.control.setBehaviour({ same_ids: 'users:150:20' });
@@ -103,14 +103,14 @@ describe('two records under one id', () => {
     expectMirrored(sandbox, file, ['users']);
   });
 
-  test('is a record that changed between two pages where its update is newer', async () => {
+  test('count as one record that changed between two pages if one update is newer', async () => {
     const tried = { pageSize: 10, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 60 }, tried);
     let pages = 0;
     const onEvent: SyncTry['onEvent'] = ({ kind }) => {
       if (kind !== 'page') return;
       pages += 1;
-      // Pages are read from the last on: the first on page 6 moves to page 5, and is another by then.
+      // Pages are read from the last one on. The first record of page 6 moves to page 5 and changes.
       if (pages !== 1) return;
       const byTime = sandbox.control
         .dump('users')

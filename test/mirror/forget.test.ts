@@ -19,7 +19,7 @@ interface Mirrored {
   readonly file: string;
 }
 
-/** A mirror that knows the person, now and before, in every place that it has for people. */
+/** A mirror with the person, now and before, in every table that can hold people. */
 async function mirrorWithPerson(): Promise<Mirrored> {
   const sandbox = await startSandbox(some);
   const file = `${temporaryFolder()}/mirror.db`;
@@ -65,7 +65,7 @@ async function undo(file: string) {
   }
 }
 
-test('a person who cannot be overwritten, as on a full disk, is removed all the same, and that is said', async () => {
+test('a person is removed even if the disk is too full to overwrite what is left, and the error says so', async () => {
   const { file } = await mirrorWithPerson();
   const real = Object.getOwnPropertyDescriptor(SqliteDatabase.prototype, 'exec')?.value as (sql: string) => Database;
   const full = vi.spyOn(SqliteDatabase.prototype, 'exec').mockImplementation(function (this: Database, sql) {
@@ -82,7 +82,7 @@ test('a person who cannot be overwritten, as on a full disk, is removed all the 
 });
 
 describe('a person who is forgotten', () => {
-  test('leaves no byte in the files, then or after further syncs, and the receipt says nothing', async () => {
+  test('leaves no byte in the files, then or after further syncs, and no text in the receipt', async () => {
     const { sandbox, file } = await mirrorWithPerson();
     expect(textsIn(file)).toEqual(personalTexts);
     const counts = (table: string, where: string) => rowsOf(file, `SELECT * FROM ${table} WHERE ${where}`).length;
@@ -93,7 +93,7 @@ describe('a person who is forgotten', () => {
       { store, journal: 'none', clock: { now: () => sandbox.control.clock().now } },
       person,
     );
-    // Before the file is closed, too: its log is empty by now.
+    // Also before the file is closed, because its log is empty by now.
     expect(textsIn(file)).toEqual([]);
     store.close();
     expect(textsIn(file)).toEqual([]);
@@ -120,7 +120,7 @@ describe('a person who is forgotten', () => {
     ]);
 
     for (const mode of ['default', 'full', 'quick'] as const) {
-      // A page that has changed is not skipped.
+      // Pages that changed are not skipped.
       for (const resource of ['users', 'emails', 'packages'] as const) sandbox.control.churn(resource, { updates: 3 });
       const { report, error } = await sync(sandbox, file, { includes, mode });
       expect(error).toBeNull();
@@ -132,7 +132,7 @@ describe('a person who is forgotten', () => {
     expect(rowsOf(file, `SELECT * FROM package_orders WHERE package_id = 3`)).toHaveLength(1);
   });
 
-  test('does not stand in the way of anybody else', { tags: 'full' }, async () => {
+  test('does not affect other people', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     sandbox.control.update('users', helper, { first_name: 'Changed' });
@@ -146,7 +146,7 @@ describe('a person who is forgotten', () => {
     expect(rowsOf(file, `SELECT first_name FROM users WHERE id = ${helper}`)).toEqual([{ first_name: 'Changed' }]);
   });
 
-  test('is counted for as long as the server has the person, and no longer', { tags: 'full' }, async () => {
+  test('is part of the total only while the server has the person', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     const tried = { includes, mode: 'quick' } as const;
@@ -160,7 +160,7 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file)).toEqual([]);
   });
 
-  test('takes emails along that come later, or that become the person’s', { tags: 'full' }, async () => {
+  test('keeps out emails that come later or become the person’s', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     await forget(file);
     sandbox.control.insert('emails', { user_id: person, subject: 'zq-mail-by-user' });
@@ -174,11 +174,11 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file)).toEqual([]);
   });
 
-  test('comes back whole with the sync after the undo', { tags: 'full' }, async () => {
+  test('comes back completely with the sync after the undo', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     const { suppressed } = await forget(file);
     await sync(sandbox, file, { includes });
-    // Of the emails that the server no longer had, nothing was kept that could come back.
+    // Emails that the server no longer has cannot come back.
     expect((await undo(file)).released).toEqual(suppressed);
     const { report, error } = await sync(sandbox, file, { includes, mode: 'quick' });
     expect(error).toBeNull();
@@ -190,7 +190,7 @@ describe('a person who is forgotten', () => {
     await expect(undo(file)).rejects.toThrow(`user ${person} is not kept out`);
   });
 
-  test('is overwritten in its place even where the file cannot be rewritten', { tags: 'full' }, async () => {
+  test('is overwritten in place even if the file is not rewritten', { tags: 'full' }, async () => {
     const { file } = await mirrorWithPerson();
     const { store } = open(file);
     store.forget(store.person(person), timestampOf(systemClock.now()));
@@ -198,7 +198,7 @@ describe('a person who is forgotten', () => {
     expect(textsIn(file, ['Zq Lane 77'])).toEqual([]);
   });
 
-  test('can be forgotten again, which finishes what was left', { tags: 'full' }, async () => {
+  test('can be forgotten again, which finishes what was left over', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrorWithPerson();
     const reader = new SqliteDatabase(file, { readonly: true });
     onTestFinished(() => void reader.close());
@@ -215,7 +215,7 @@ describe('a person who is forgotten', () => {
   });
 });
 
-test('a process that keeps the mirror open learns of it with its next run', async () => {
+test('a process that keeps the mirror open sees with its next run who was forgotten', async () => {
   const { file } = await mirrorWithPerson();
   const store = openMirrorStore(file);
   onTestFinished(() => store.close());
@@ -226,7 +226,7 @@ test('a process that keeps the mirror open learns of it with its next run', asyn
 });
 
 describe('the journal', () => {
-  test('is searched before the mirror forgets whom to look for', async () => {
+  test('is searched before the mirror forgets the person', async () => {
     const { file } = await mirrorWithPerson();
     let asked: Person | undefined;
     const ports = open(file, {
@@ -251,7 +251,7 @@ describe('the journal', () => {
 });
 
 describe('the person', () => {
-  test('is found by id, by email and user name in any case, and by those of before', async () => {
+  test('is found by id, and by current and former email and user name in any case', async () => {
     const { file } = await mirrorWithPerson();
     const { store } = open(file);
     for (const name of ['7', ' 7 ', 'zephyrine.quillfeather', 'ZEPHYRINE@quill-feather.example', personalTexts[4]]) {
@@ -259,7 +259,7 @@ describe('the person', () => {
     }
   });
 
-  test('that nobody knows, or that several could be, is refused without repeating the name', async () => {
+  test('is refused if unknown or ambiguous, without repeating an unknown name', async () => {
     const { sandbox, file } = await mirrorWithPerson();
     sandbox.control.update('users', 11, { username: 'twice' });
     sandbox.control.update('users', 12, { email: 'twice' });

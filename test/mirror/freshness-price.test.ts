@@ -1,4 +1,4 @@
-/** What freshness costs, as it is reckoned before, and what a month of nights then needs: the real engine over a list in memory. */
+/** The predicted price of freshness, and what a month of nights then needs: the real engine over a list in memory. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openSimulation } from '../../bench/requests.ts';
 import { priceOf, type PriceOptions, rhythmOf } from '../../src/mirror/freshness-price.ts';
@@ -10,7 +10,7 @@ import { mirroredFolder } from '../support/mirror.ts';
 
 const windowPages = 5;
 
-/** A mirror that some nights have read, of a server with new users each day, and so many deleted. */
+/** A mirror after some nights, of a server with new users and this many deletions each day. */
 async function kept(users: number, pageSize: number, deletedADay: number) {
   const simulation = openSimulation(users, pageSize);
   onTestFinished(() => simulation.close());
@@ -34,12 +34,12 @@ async function kept(users: number, pageSize: number, deletedADay: number) {
     price: (withinMs: number, requestsPerSecond?: number) =>
       priceOf(store, clock, resourceNames, withinMs, { ...options(0), requestsPerSecond }),
     rhythm: (requestsPerRun: number) => rhythmOf(store, clock, options(requestsPerRun)),
-    /** Nights with the budget: requests of each in the mean, and how many days the oldest row had before one of the last. */
+    /** Nights with the budget: the mean number of requests, and the age in days that the oldest row reached. */
     nights: async (count: number, requestsPerRun: number) => {
       let [requests, oldest] = [0, 0];
       for (let at = 0; at < count; at += 1) {
         requests += await night(requestsPerRun);
-        // What was read before the budget held says nothing of it.
+        // The first third is still affected by the time before this budget.
         if (at < count / 3) continue;
         const freshAsOf = parseInstant(
           store
@@ -56,7 +56,7 @@ async function kept(users: number, pageSize: number, deletedADay: number) {
 
 describe('The price of freshness', () => {
   test.each([1, 3])(
-    'of %i nights is what a month of them then needs, within a tenth, and keeps every row as young',
+    'for %i nights is what a month then needs, within a tenth, and keeps every row that fresh',
     { tags: 'full' },
     async (nights) => {
       const { price, nights: run, rhythm } = await kept(1_600, 15, 1);
@@ -67,7 +67,7 @@ describe('The price of freshness', () => {
       const month = await run(30, budget);
       expect(month.oldest).toBeLessThanOrEqual(nights);
       expect(Math.abs(month.requests / (found?.requests_a_night ?? 0) - 1)).toBeLessThan(0.1);
-      // What `status` says of the same budget.
+      // What `status` predicts for the same budget.
       expect(promised?.nights).toBe(month.oldest);
       expect(Math.abs(month.requests / (promised?.requests ?? 0) - 1)).toBeLessThan(0.1);
       // A tenth less is not enough.
@@ -75,13 +75,13 @@ describe('The price of freshness', () => {
     },
   );
 
-  test('takes as long as the limit of the server lets it, and says so where that is too long', async () => {
+  test('includes the time that the server’s rate limit requires, and says if that is too long', async () => {
     const { price } = await kept(600, 15, 0);
-    // Some 50 pages: a minute of them at one a second.
+    // About 50 pages, so about a minute at one request a second.
     const slow = price(26 * hourMs, 1);
     expect(slow).toMatchObject({ runs_a_day: 1, every_runs: 1, requests_a_minute: 60 });
     expect(slow?.minutes_a_run).toBe(Math.ceil((slow?.requests_a_night ?? 0) / 60));
-    // Thirty hours for all of them: every row is read in each second run, where half of it fits into a night.
+    // All pages take thirty hours, so each night reads half of them and every row is read in every second run.
     const pages = slow?.requests_a_night ?? 0;
     const crawl = pages / (30 * 3_600);
     expect(price(26 * hourMs, crawl)).toMatchObject({ runs_a_day: null, requests_a_night: null });
@@ -91,7 +91,7 @@ describe('The price of freshness', () => {
     expect(price(7 * hourMs, 1)).toMatchObject({ runs_a_day: 4, every_runs: 1 });
   });
 
-  test('is told with what it rests on, and never rows are read of a window that the budget is too small for', async () => {
+  test('includes the daily changes that it is based on, and names no number of nights if the budget is too small', async () => {
     const { price, rhythm } = await kept(600, 15, 2);
     expect(price(26 * hourMs)?.churn.users).toEqual({ added_a_day: 0.6, deleted_a_day: 2 });
     expect(rhythm(1_000)).toMatchObject({ nights: 1 });
@@ -100,7 +100,7 @@ describe('The price of freshness', () => {
 });
 
 describe('sync --dry-run --fresh', () => {
-  test('prints the price, and status what the budget promises', async () => {
+  test('prints the price, and `status` prints what the budget achieves', async () => {
     const { folder, sandbox } = await mirroredFolder(
       { users: 300, behaviour: { rate_limit: 5_000 } },
       { pageSize: 10 },

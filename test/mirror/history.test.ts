@@ -38,7 +38,7 @@ function rowIn(file: string, resource: ResourceName, id: number): Record<string,
   }
 }
 
-/** A clock that stands still until it is moved, on both sides. */
+/** A clock that stands still until it is moved, here and on the server. */
 function sharedClock(sandbox: Sandbox): Clock & { advance(ms: number): void; at(): Timestamp } {
   let now = sandboxNow;
   return {
@@ -62,7 +62,7 @@ async function begun(tried: SyncTry = {}) {
 }
 
 describe('the first sync', () => {
-  test('makes no versions, and begins the history', async () => {
+  test('makes no versions, and starts the history', async () => {
     const { file, clock } = await begun();
     expect(versionsIn(file, 'users')).toEqual([]);
     expect(withSnapshot(file, (snapshot) => snapshot.historyReach('users'))).toEqual({
@@ -73,9 +73,9 @@ describe('the first sync', () => {
 });
 
 describe.each([
-  // The mirror's times go on behind the last one.
+  // The mirror's times continue after the last one.
   { back: '2 hours', ms: 2 * hourMs, isBelieved: true },
-  // The time of then was wrong: only what it stands at keeps it.
+  // The old time counts as wrong: only rows with that time keep it.
   { back: '2 days', ms: 2 * dayMs, isBelieved: false },
 ])('a clock that was set back by $back', ({ ms, isBelieved }) => {
   async function setBack() {
@@ -85,7 +85,7 @@ describe.each([
     return { ...state, first, next: isBelieved ? later(first, 1) : first, behind };
   }
 
-  test('ends no version before it began, and begins none before the last one ended', async () => {
+  test('ends no version before it began, and begins none before the previous one ended', async () => {
     const { control, file, first, next, behind, again } = await setBack();
     control.update('users', 5, { balance: 77.25 });
     control.remove('users', 6);
@@ -99,12 +99,12 @@ describe.each([
     await again({ mode: 'full', clock: behind });
     const again6 = isBelieved ? later(next, 1) : next;
     expect(rowIn(file, 'users', 6)).toMatchObject({ _first_seen_at: again6, _changed_at: again6 });
-    // A record that has no past.
+    // A record without earlier versions.
     const came = isBelieved ? again6 : timestampOf(behind.now());
     expect(rowIn(file, 'users', 9_000)).toMatchObject({ _first_seen_at: came, _changed_at: came });
   });
 
-  test('lets another record under an id be seen for the first time when the one before it ended', async () => {
+  test('begins another record under the same id when the previous one ended', async () => {
     const { control, file, first, next, behind, again } = await setBack();
     control.remove('users', 5);
     control.insert('users', { id: 5, username: 'another' });
@@ -113,7 +113,7 @@ describe.each([
     expect(rowIn(file, 'users', 5)).toMatchObject({ username: 'another', _first_seen_at: next, _changed_at: next });
   });
 
-  test('hides no new record from who goes by numbers', async () => {
+  test('hides no new record from a reader that follows the numbers', async () => {
     const { control, file, behind, clock, again } = await setBack();
     const before = withSnapshot(file, (snapshot) => snapshot.lastSeq());
     clock.advance(minuteMs);
@@ -127,14 +127,14 @@ describe.each([
         [...snapshot.changesAfter('users', after, newest)].map(({ id, kind }) => [id, kind] as const),
       );
     expect(kinds(before, clock.at())).toContainEqual([9_000n, 'inserted']);
-    // By times that are not believed, a record that changed cannot be told from one that came.
+    // With times that are not believed, an update cannot be told from an insertion.
     const changed = isBelieved ? 'updated' : 'inserted';
     expect(kinds(before)).toContainEqual([4n, changed]);
     expect(kinds(before)).toContainEqual([5n, changed]);
   });
 });
 
-test('a clock that is set back in the middle of a run moves no time of the run back', async () => {
+test('a clock that is set back during a run sets no time of the run back', async () => {
   const { control, file, clock, first, again } = await begun().then((state) => ({ ...state, first: state.clock.at() }));
   const before = withSnapshot(file, (snapshot) => snapshot.lastSeq());
   control.insert('users', { id: 9_000 });
@@ -160,7 +160,7 @@ test('a clock that is set back in the middle of a run moves no time of the run b
 });
 
 describe('a change', () => {
-  test('keeps the row as it was, from when it came until it changed', async () => {
+  test('keeps the old row, with the time from when it came until it changed', async () => {
     const { control, file, clock, again } = await begun();
     const [began, before] = [clock.at(), rowIn(file, 'users', 5)];
     clock.advance(hourMs);
@@ -175,7 +175,7 @@ describe('a change', () => {
     expect(rowIn(file, 'users', 5)).toMatchObject({ balance: 77.25, language: 'fr', _changed_at: clock.at() });
   });
 
-  test('of ignored fields alone is mirrored, makes no version and does not move _changed_at', async () => {
+  test('of ignored fields only is mirrored, but makes no version and does not move _changed_at', async () => {
     const { control, file, clock, again } = await begun();
     const began = clock.at();
     clock.advance(hourMs);
@@ -190,11 +190,11 @@ describe('a change', () => {
     clock.advance(hourMs);
     control.update('users', 5, { status: 'banned' });
     await again();
-    // No gap: the version reaches from the first sight of the row to its first change that counts.
+    // No gap: the version lasts from when the row was first seen to its first change that counts.
     expect(versionsIn(file, 'users')).toMatchObject([{ id: 5, valid_from: began, valid_to: clock.at() }]);
   });
 
-  test('of a field that the reference does not know is one, unless that field is ignored', async () => {
+  test('of a field outside the reference makes a version, unless that field is ignored', async () => {
     const historyIgnore = [...usual, '_extra.last_ip', "_extra.it's", 'order'];
     const { control, file, again } = await begun({ historyIgnore });
     const touch = async (fields: Record<string, unknown>) => {
@@ -207,12 +207,12 @@ describe('a change', () => {
     expect(await touch({ last_ip: '10.0.0.1' })).toBe(2);
     expect(await touch({ last_ip: '10.0.0.2', "it's": true })).toBe(2);
     expect(await touch({ points: undefined })).toBe(3);
-    // With the last of the others gone, what is left counts as nothing there.
+    // Once only ignored fields are left, there is no further version.
     expect(await touch({ last_ip: undefined, "it's": undefined })).toBe(3);
     expect(rowIn(file, 'coupons', 3)).toMatchObject({ _extra: null });
   });
 
-  test('that cannot be stored whole leaves neither the row nor a version', async () => {
+  test('that cannot be stored completely changes neither the row nor the history', async () => {
     const { control, file, clock, again } = await begun();
     control.update('users', 5, { balance: 77.25 });
     clock.advance(hourMs);
@@ -227,7 +227,7 @@ describe('a change', () => {
 });
 
 describe('a deletion', () => {
-  test('keeps the row as it was, and a record that comes back under the id is a new one', async () => {
+  test('keeps the old row, and a record that comes back under the id is a new one', async () => {
     const { control, file, clock, again } = await begun();
     const times = [clock.at()];
     const before = tableRows(file, 'coupons');
@@ -256,7 +256,7 @@ describe('a deletion', () => {
     expect(tableRows(file, 'coupons', times[1], ['id']).flat()).not.toContain(4n);
   });
 
-  test('of what is kept out of the mirror leaves nothing in the history either', async () => {
+  test('of a suppressed record leaves nothing in the history', async () => {
     const { control, file, again } = await begun();
     const database = new SqliteDatabase(file);
     database.exec(`INSERT INTO mirror_suppressions (resource, id, user_id, since) VALUES ('coupons', 4, 1, 'now')`);
@@ -269,7 +269,7 @@ describe('a deletion', () => {
 });
 
 describe('versions older than history.keep', () => {
-  test('go at the end of a complete run, and with them what could be asked of that time', async () => {
+  test('are pruned at the end of a complete run, and the history then begins later', async () => {
     const { control, file, clock, again } = await begun({ historyKeepMs: 10 * dayMs });
     clock.advance(hourMs);
     control.update('users', 5, { balance: 1.5 });
@@ -288,11 +288,11 @@ describe('versions older than history.keep', () => {
     const reach = (resource: ResourceName) =>
       withSnapshot(file, (snapshot) => snapshot.historyReach(resource).beginsAt);
     expect(reach('users')).toBe(timestampOf(clock.now() - 10 * dayMs));
-    // Nothing was taken away from the others.
+    // The other resources lost nothing.
     expect(reach('packages')).toBe(timestampOf(sandboxNow));
   });
 
-  test('go in steps that are small', async () => {
+  test('are pruned in small steps', async () => {
     const { control, file, clock, again } = await begun({ historyKeepMs: hourMs });
     control.remove('coupons', 4);
     await again();
@@ -300,7 +300,7 @@ describe('versions older than history.keep', () => {
     database.exec(`WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 2500)
       INSERT INTO coupons_history (id, change, valid_from, valid_to, record)
       SELECT id, change, valid_from, valid_to, record FROM coupons_history, series`);
-    // Notes what each step finds.
+    // Notes how many are left before each step.
     database.exec(`CREATE TABLE steps (remaining); CREATE TRIGGER step BEFORE UPDATE ON mirror_history
       BEGIN INSERT INTO steps VALUES ((SELECT count(*) FROM coupons_history)); END`);
     clock.advance(2 * hourMs);
@@ -310,7 +310,7 @@ describe('versions older than history.keep', () => {
   });
 });
 
-test('a clock that was set back leaves one row an id, the last one written', async () => {
+test('a clock that was set back leaves one row for each id, the last one written', async () => {
   const { control, file, clock, again } = await begun();
   const change = async (balance: number, ms: number) => {
     clock.advance(ms);
@@ -329,7 +329,7 @@ test('a clock that was set back leaves one row an id, the last one written', asy
   expect(balanceAt(3 * hourMs).find(([id]) => id === 5n)).toEqual([5n, 3]);
 });
 
-test('what happens to a record within one moment is reported in the order in which it happened', async () => {
+test('several changes of a record at one moment are reported in order', async () => {
   const { file } = await begun();
   const store = openMirrorStore(file, { now: () => sandboxNow + hourMs }, { historyIgnore: [] });
   store.acquireLock('sync', 'r');
@@ -343,7 +343,7 @@ test('what happens to a record within one moment is reported in the order in whi
   show('three');
   show('four');
   store.close();
-  // The order is that of the rows, which a rewriting of the file must not change.
+  // The order is that of the rows, which VACUUM must not change.
   const database = new SqliteDatabase(file);
   database.exec('VACUUM');
   database.close();
@@ -359,7 +359,7 @@ test('what happens to a record within one moment is reported in the order in whi
   expect(tableRows(file, 'coupons', at)).toEqual(tableRows(file, 'coupons'));
 });
 
-describe('an id that is used again', () => {
+describe('an id that is reused', () => {
   test('ends the old record and begins a new one', async () => {
     const { control, clock, file, again } = await begun();
     const before = rowIn(file, 'users', 7);
@@ -378,7 +378,7 @@ describe('an id that is used again', () => {
     });
   });
 
-  test('is not one where the same time is written in another way', async () => {
+  test('is not assumed if the same time is written in another way', async () => {
     const { control, file, again } = await begun();
     const created = String(rowIn(file, 'users', 7)?.['created_at']);
     control.update('users', 7, { created_at: created.replace('.000000Z', '+00:00') });
@@ -386,7 +386,7 @@ describe('an id that is used again', () => {
     expect(versionsIn(file, 'users').map(({ change }) => change)).toEqual(['updated']);
   });
 
-  test('is not one where a server comes to write its times in another zone, or with fractions', async () => {
+  test('is not assumed if a server comes to write its times in another zone or with fractions', async () => {
     const { control, file, again } = await begun();
     const [first, second] = [7, 8].map((id) => String(rowIn(file, 'users', id)?.['created_at']));
     control.update('users', 7, { created_at: first?.replace('.000000Z', '.437000Z') ?? '' });
@@ -396,11 +396,11 @@ describe('an id that is used again', () => {
   });
 });
 
-describe('a record that comes again in the run that has removed it', () => {
+describe('a record that comes again in the run that removed it', () => {
   test.each([
-    ['as it was leaves no version', {}, []],
-    ['with another value was updated, and not deleted', { first_name: 'Other' }, ['updated']],
-    ['with another time of creation was deleted', { created_at: '2026-03-10T08:00:00.000000Z' }, ['deleted']],
+    ['unchanged makes no version', {}, []],
+    ['with another value counts as updated, not deleted', { first_name: 'Other' }, ['updated']],
+    ['with another time of creation counts as deleted', { created_at: '2026-03-10T08:00:00.000000Z' }, ['deleted']],
   ])('%s', async (_, change, expected) => {
     const { sandbox, clock, file } = await begun();
     const before = rowIn(file, 'users', 7);

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Hosts that are not as the reference has it: what stands in front of them, and pages that they cannot make. */
+/** Hosts that deviate from the reference: compression, caches, and pages that they cannot make. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { measureCapabilities } from '../../src/api/capabilities.ts';
@@ -13,7 +13,7 @@ import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
-describe('a mirror is equal to the server', () => {
+describe('a mirror is equal to a server', () => {
   test.each(
     sample(
       [
@@ -25,7 +25,7 @@ describe('a mirror is equal to the server', () => {
       ] as const,
       2,
     ),
-  )('whose bodies come with %o', async (behaviour) => {
+  )('whose bodies have %o', async (behaviour) => {
     const sandbox = await startSandbox({ behaviour });
     const file = `${temporaryFolder()}/mirror.db`;
     expect((await sync(sandbox, file, { pageSize: 20 })).error).toBeNull();
@@ -40,7 +40,7 @@ describe('a mirror is equal to the server', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('whose bodies come compressed to the command', async () => {
+  test('whose bodies are compressed, if the command reads them', async () => {
     const sandbox = await startSandbox({ behaviour: { compression: 'gzip', byte_order_mark: true } });
     const folder = temporaryFolder();
     const environment = { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key };
@@ -56,7 +56,7 @@ function failed(sandbox: Sandbox): number {
   return sandbox.control.requests().recent.filter(({ status }) => status !== 200).length;
 }
 
-/** The page size on record for the resource. */
+/** The recorded page size of the resource. */
 function pageSizeOf(file: string, resource: string): number {
   const database = new SqliteDatabase(file, { readonly: true });
   const value = database.prepare('SELECT value FROM mirror_capabilities WHERE resource = ?').pluck().get(resource);
@@ -94,7 +94,7 @@ function idsIn(file: string, table: string): number[] {
 describe('a host that cannot make large pages', () => {
   test.each(
     sample(['error_500', 'error_502', 'html', 'truncated', 'reset_middle', 'empty_body', 'says_so'] as const, 1),
-  )('and fails with %s is mirrored whole, and gets requests for pages that it can make from then on', async (how) => {
+  )('and fails with %s is mirrored completely, with pages that it can make from then on', async (how) => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 200, page_breaks_how: how } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file);
@@ -109,14 +109,14 @@ describe('a host that cannot make large pages', () => {
     expect(failed(sandbox)).toBe(0);
   });
 
-  test('and never responds is mirrored as well', { tags: 'full' }, async () => {
+  test('and never responds is mirrored, too', { tags: 'full' }, async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_over: 300, page_breaks_how: 'hang' } });
     const file = `${temporaryFolder()}/mirror.db`;
     expect((await sync(sandbox, file, { timeoutMs: 150, resources: ['users'] })).error).toBeNull();
     expectMirrored(sandbox, file, ['users']);
   });
 
-  test('any more, as records have grown, is read in smaller pages from then on', async () => {
+  test('any more because its records grew is read in smaller pages from then on', async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, { resources: ['users'] });
@@ -130,40 +130,32 @@ describe('a host that cannot make large pages', () => {
     expect(eventsOf(file, 'page_size_lowered')).toHaveLength(1);
   });
 
-  test(
-    'any more may be sent the requests that smaller pages take, and no more than those',
-    { tags: 'full' },
-    async () => {
-      const sandbox = await startSandbox({ ...shop, users: 2_000 });
-      const file = `${temporaryFolder()}/mirror.db`;
-      const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
-      await sync(sandbox, file, shape);
-      sandbox.control.setBehaviour({ page_breaks_over: 20 });
-      const { error, report } = await sync(sandbox, file, { ...shape, mode: 'full' });
-      expect(error).toBeNull();
-      const size = pageSizeOf(file, 'users');
-      expect(report.requests).toBeLessThanOrEqual((2_000 / size) * 1.3 + 20 + 50);
-      expect(report.requests).toBeGreaterThan((2_000 / 500) * 1.3 + 20 + 50);
-    },
-  );
+  test('any more gets the extra requests that smaller pages need, and no more', { tags: 'full' }, async () => {
+    const sandbox = await startSandbox({ ...shop, users: 2_000 });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const shape = { resources: ['users'], pageSize: 500, requestsPerRun: 20 } as const;
+    await sync(sandbox, file, shape);
+    sandbox.control.setBehaviour({ page_breaks_over: 20 });
+    const { error, report } = await sync(sandbox, file, { ...shape, mode: 'full' });
+    expect(error).toBeNull();
+    const size = pageSizeOf(file, 'users');
+    expect(report.requests).toBeLessThanOrEqual((2_000 / size) * 1.3 + 20 + 50);
+    expect(report.requests).toBeGreaterThan((2_000 / 500) * 1.3 + 20 + 50);
+  });
 
-  test(
-    'where some of its pages are heavier than others is read in pages that are light enough',
-    { tags: 'full' },
-    async () => {
-      const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
-      for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {
-        sandbox.control.update('emails', id, { content: 'x'.repeat(20_000) });
-      }
-      const file = `${temporaryFolder()}/mirror.db`;
-      const { error, report } = await sync(sandbox, file, { resources: ['emails'], pageSize: 100 });
-      expect(error).toBeNull();
-      expectMirrored(sandbox, file, ['emails']);
-      expect(report.requests).toBeLessThan(200);
-    },
-  );
+  test('because some records are large is read in pages that are small enough', { tags: 'full' }, async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { page_breaks_bytes: 300_000 } });
+    for (const id of Array.from({ length: 60 }, (_, index) => 100 + index)) {
+      sandbox.control.update('emails', id, { content: 'x'.repeat(20_000) });
+    }
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { error, report } = await sync(sandbox, file, { resources: ['emails'], pageSize: 100 });
+    expect(error).toBeNull();
+    expectMirrored(sandbox, file, ['emails']);
+    expect(report.requests).toBeLessThan(200);
+  });
 
-  test('whose records are long is read in pages of some 8 MiB', { tags: 'full' }, async () => {
+  test('because its records are long is read in pages of up to 8 MiB', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(shop);
     for (let id = 1; id <= shop.emails; id += 1) sandbox.control.update('emails', id, { content: 'x'.repeat(60_000) });
     const file = `${temporaryFolder()}/mirror.db`;
@@ -192,7 +184,7 @@ describe('a host that cannot make large pages', () => {
     expect(idsIn(`${folder}/mirror.db`, 'emails')).toHaveLength(449);
   });
 
-  test.each([1, 3])('that fails on its last page alone, of %i, keeps its page size', async (rest) => {
+  test.each([1, 3])('that fails only on its last page, of %i, keeps its page size', async (rest) => {
     const users = 200 + rest;
     const sandbox = await startSandbox({ ...shop, users });
     const proxy = await behindProxy(sandbox, ({ path }) =>
@@ -205,10 +197,10 @@ describe('a host that cannot make large pages', () => {
     expect(eventsOf(file, 'page_size_lowered')).toEqual([]);
   });
 
-  test('for a moment only keeps its page size', async () => {
+  test('only for a moment keeps its page size', async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
-    // As often as a read is tried.
+    // As many as the attempts of a read.
     for (let time = 0; time < 8; time += 1)
       sandbox.control.faultNext({ fault: 'error_500', match: { path: '/users' } });
     expect((await sync(sandbox, file, { resources: ['users'] })).error).toBeNull();
@@ -216,10 +208,10 @@ describe('a host that cannot make large pages', () => {
   });
 });
 
-describe('a host that makes smaller pages than it is asked for', () => {
+describe('a host that makes smaller pages than requested', () => {
   test.each([
     ['further in', (page: number, size: number) => ((page - 1) * size < 100 ? size : 10)],
-    // Every third of them, whichever that is.
+    // Every third request.
     [
       'now and then',
       (
@@ -228,8 +220,8 @@ describe('a host that makes smaller pages than it is asked for', () => {
           (requests += 1) % 3 === 0 ? 25 : size
       )(0),
     ],
-  ] as const)('%s is mirrored whole in these', async (_, sizeOf) => {
-    // One window, which cannot be cut until it has one page.
+  ] as const)('%s is mirrored completely', async (_, sizeOf) => {
+    // One window, which cannot be cut.
     const sandbox = await startSandbox({ ...shop, behaviour: { date_ranges: 'ignored' } });
     let isSmaller = false;
     const proxy = await behindProxy(
@@ -253,10 +245,10 @@ describe('a host that makes smaller pages than it is asked for', () => {
   });
 });
 
-describe('a record that makes every page fail that it is on', () => {
+describe('a record that makes each of its pages fail', () => {
   const bad = [17, 301, 302, 640];
 
-  test('is the only one that is missing; it is named with its place and the words of the server', async () => {
+  test('is the only one missing, and is named with its place and the words of the server', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { poisoned: 'users:301', page_breaks_how: 'says_so' } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file, { pageSize: 100 });
@@ -274,12 +266,12 @@ describe('a record that makes every page fail that it is on', () => {
       problem: expect.stringContaining('Be right back.'),
     });
     expect(report.resources.users?.problem).not.toMatch(/no range of days/);
-    // As many tries as a read has, one for a page that comes, and two for each halving and the record itself.
+    // The attempts of a read, one for a page that comes, and two for each halving and for the record itself.
     expect(failed(sandbox)).toBe(0);
     expect(report.requests).toBeLessThan(80);
   });
 
-  test('costs a few requests each, wherever it is, and is read as soon as it can be', { tags: 'full' }, async () => {
+  test('costs a few requests, wherever it is, and is read as soon as it can be', { tags: 'full' }, async () => {
     const ordered = await startSandbox({ ...shop, behaviour: {} });
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(ordered, file, { pageSize: 100, resources: ['users'] });
@@ -289,7 +281,7 @@ describe('a record that makes every page fail that it is on', () => {
     ordered.control.remove('users', 299);
     const { report, error } = await sync(ordered, file, { pageSize: 100, mode: 'full', resources: ['users'] });
     expect(error?.exitCode).toBe(5);
-    // What was read before stays; what else came to pass is followed.
+    // Records that were read before stay, and other changes are followed.
     expectMirrored(ordered, file, ['users']);
     expect(report.resources.users).toMatchObject({ updated: 1, deleted: 1, live: 699, status: 'partial' });
     expect(report.requests).toBeLessThan(plain + bad.length * (4 * Math.log2(100) + 10) + 10);
@@ -299,7 +291,7 @@ describe('a record that makes every page fail that it is on', () => {
     expectMirrored(ordered, file, ['users']);
   });
 
-  test('is searched once, and again when something has changed beside it', { tags: 'full' }, async () => {
+  test('is searched for once, and again if something changed beside it', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
     const quick = { pageSize: 100, resources: ['users'], mode: 'quick' } as const;
@@ -327,7 +319,7 @@ describe('a record that makes every page fail that it is on', () => {
     expectMirrored(sandbox, file, ['users']);
   });
 
-  test('leaves what is measured of the server as it is', { tags: 'full' }, async () => {
+  test('does not affect the measured capabilities', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(shop);
     const measuredBy = async (poisoned: readonly unknown[]) => {
       sandbox.control.setBehaviour({ poisoned: poisoned.map((id) => `users:${String(id)}`).join(',') });
@@ -345,7 +337,7 @@ describe('a record that makes every page fail that it is on', () => {
     }
   });
 
-  test.each(sample(['oldest', 'newest', 'only'], 1))('may be the %s', async (which) => {
+  test.each(sample(['oldest', 'newest', 'only'], 1))('may be the %s one', async (which) => {
     const sandbox = await startSandbox({ ...shop, users: which === 'only' ? 1 : 40 });
     const byTime = sandbox.control
       .dump('users')
@@ -360,7 +352,7 @@ describe('a record that makes every page fail that it is on', () => {
     );
   });
 
-  test('and its neighbours cost no more than a bound, however many they are', { tags: 'full' }, async () => {
+  test('and many neighbours like it cost no more than a bound', { tags: 'full' }, async () => {
     const sandbox = await startSandbox({ ...shop, users: 2_000 });
     const file = `${temporaryFolder()}/mirror.db`;
     sandbox.control.setBehaviour({
@@ -373,8 +365,8 @@ describe('a record that makes every page fail that it is on', () => {
   });
 });
 
-describe('a window that fails whatever is asked of it', () => {
-  test.each(['first', 'second'])('keeps its own reason in the %s run, and spoils no other', async (run) => {
+describe('a window that fails on every request', () => {
+  test.each(['first', 'second'])('keeps its own reason in the %s run, and affects no other', async (run) => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
     const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full' } as const;
@@ -400,13 +392,13 @@ describe('windows that fail one after another', () => {
   const shape = { resources: ['users'], pageSize: 20, windowPages: 3, mode: 'full', concurrency: 1 } as const;
 
   test.each(sample(['error_502', 'html', 'reset_middle'] as const, 1))(
-    'with %s leave the others to be read, while the server still gives its list',
+    'with %s do not stop the others while the server still gives its list',
     async (fault) => {
       const sandbox = await startSandbox(shop);
       const file = `${temporaryFolder()}/mirror.db`;
       const { report: plain } = await sync(sandbox, file, shape);
       const days = windowsOf(file).slice(2, 8);
-      // Where the server's own days are not known exactly, a day more is asked for.
+      // If the server's own days are not known exactly, a day more is requested.
       const paths = days.map(
         ({ from_day: day }) => new RegExp(`page=\\d+&.*date=(?:${day}|${addDays(day as Day, -1)}),`),
       );
@@ -421,7 +413,7 @@ describe('windows that fail one after another', () => {
     },
   );
 
-  test('end the resource where the server gives nothing any more', async () => {
+  test('end the resource if the server gives nothing any more', async () => {
     const sandbox = await startSandbox(shop);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, shape);
@@ -432,7 +424,7 @@ describe('windows that fail one after another', () => {
     };
     const { report, error } = await sync(sandbox, file, { ...shape, onEvent });
     expect(error?.exitCode).not.toBe(0);
-    // Each of the few reads that tell is tried eight times.
+    // Each of the few reads that show this is tried eight times.
     expect(report.requests).toBeLessThan(60);
   });
 });
@@ -441,7 +433,7 @@ describe('a cache in front of the server', () => {
   const minutes = 60_000;
   const shape = { resources: ['users'], pageSize: 100, mode: 'full' } as const;
 
-  test('is sent requests for fresh pages, and gives those', async () => {
+  test('is asked for fresh pages, and gives those', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000 } });
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, shape);
@@ -452,7 +444,7 @@ describe('a cache in front of the server', () => {
     expect(eventsOf(file, 'stale_page')).toEqual([]);
   });
 
-  test('that gives old pages all the same makes nothing fresher than they are, and is reported', async () => {
+  test('that gives old pages anyway makes nothing fresher than they are, and is reported', async () => {
     const sandbox = await startSandbox({ ...shop, behaviour: { cache_seconds: 3_000, cache_obeys: false } });
     const file = `${temporaryFolder()}/mirror.db`;
     const first = await sync(sandbox, file, shape);

@@ -13,14 +13,14 @@ const elsewhere = 'https://two.example.com';
 
 describe('the server is the same', () => {
   test.each([
-    ['where nothing changed', same],
-    ['at first contact, whatever it is', { ...same, known: null, owner: other, remains: 'unclear' }],
+    ['if nothing changed', same],
+    ['at first contact', { ...same, known: null, owner: other, remains: 'unclear' }],
     ['under another key of the same user', { ...same, owner }],
-    ['under another key, where it does not tell whose', { ...same, owner: null }],
+    ['under another key if it does not tell the owner', { ...same, owner: null }],
     ['at another address, with its records and the same owner of the key', { ...same, address: elsewhere, owner }],
-    ['at another address, with its records, where it does not tell whose the key is', { ...same, address: elsewhere }],
-    ['where it does not let itself be asked about single records', { ...same, remains: 'unclear' }],
-    ['where it never told whose the key is', { ...same, known: { ...known, owner: null }, owner: other }],
+    ['at another address with its records if it does not tell the owner of the key', { ...same, address: elsewhere }],
+    ['if it does not show single records', { ...same, remains: 'unclear' }],
+    ['if it never told the owner of the key', { ...same, known: { ...known, owner: null }, owner: other }],
   ] as const)('%s', (_, evidence) => {
     expect(objections(evidence)).toEqual([]);
   });
@@ -28,11 +28,11 @@ describe('the server is the same', () => {
 
 describe('the server may be another one', () => {
   test.each([
-    ['where the key belongs to somebody else', { ...same, owner: other }, /belongs to user 8 \(ben\).*user 7/],
-    ['where it has other records', { ...same, remains: 'gone' }, /other records/],
-    ['where it has lost the newest ones', { ...same, remains: 'restored' }, /old backup/],
+    ['if the key belongs to another user', { ...same, owner: other }, /belongs to user 8 \(ben\).*user 7/],
+    ['if it has other records', { ...same, remains: 'gone' }, /other records/],
+    ['if it lost the newest records', { ...same, remains: 'restored' }, /old backup/],
     [
-      'at another address, where no record shows that it is not',
+      'at another address if no record shows that it is the same',
       { ...same, address: elsewhere, owner, remains: 'unclear' },
       /stood at https:\/\/one/,
     ],
@@ -45,14 +45,14 @@ describe('the server may be another one', () => {
   });
 });
 
-test('the owner of a key is the same under another name or email address, and not where only the number is', () => {
+test('the owner of a key is the same under another name or email address, but not if only the id is the same', () => {
   expect(isSameOwner(owner, { ...owner, marks: { username: 'ffff', email: '2222' } })).toBe(true);
   expect(isSameOwner(owner, { ...owner, marks: {} })).toBe(true);
   expect(isSameOwner(owner, { ...owner, marks: { username: 'ffff', email: 'ffff' } })).toBe(false);
   expect(isSameOwner(owner, { ...owner, id: '9' })).toBe(false);
 });
 
-test('the newest records are requested, further apart the further back', () => {
+test('probes are newest records, further apart the further back', () => {
   const sampled = Array.from({ length: 20 }, (_, index) => ({ createdAt: `2026-03-${String(index + 10)}` }));
   expect(probesOf(sampled).map(({ createdAt }) => createdAt)).toEqual(
     ['29', '28', '26', '22'].map((day) => `2026-03-${day}`),
@@ -67,7 +67,7 @@ test.each([
   [['absent', 'other', 'absent', 'absent'], 8, 'same', 'restored'],
   [['absent', 'absent', 'absent', 'absent'], 8, 'absent', 'gone'],
   [['other', 'other', 'other', 'other'], 8, 'other', 'gone'],
-  // So few may all have been deleted; but an id is never given twice.
+  // So few may all have been deleted. But an id is never given to two records.
   [['absent', 'absent'], 3, 'absent', 'unclear'],
   [['absent', 'other'], 3, 'absent', 'gone'],
   [[], 0, 'unknown', 'unclear'],

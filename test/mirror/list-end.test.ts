@@ -1,4 +1,4 @@
-/** Where a list ends, over lists that are made up: what is found, and what is requested for it. */
+/** The search for the end of a list, over lists in memory: what is found, and the requests for it. */
 import { describe, expect, test } from 'vitest';
 import { NotFound, RefusedInput, ServerFailed } from '../../src/api/errors.ts';
 import { lastByTotal, lastShown, type ReadPageAt } from '../../src/mirror/list-end.ts';
@@ -6,7 +6,7 @@ import type { MirrorPage } from '../../src/mirror/page.ts';
 import { ids, portsOver } from '../support/walked-list.ts';
 
 describe('the last page that shows records', () => {
-  /** What is found from that page on, and what was requested for it. */
+  /** The page that is found from this one on, and the pages that were requested for it. */
   async function found(count: number, from: number, most = Infinity, isDoubted?: boolean) {
     const { portsOf, pages } = portsOver({ ids: ids(count) });
     const { read } = portsOf(10);
@@ -17,20 +17,20 @@ describe('the last page that shows records', () => {
   }
 
   test.each([
-    ['is the last one by the total where that is not full', 25, 3, [3, []]],
-    ['is found one request behind it where it is full', 30, 3, [3, [4]]],
-    ['is found in ever longer steps forward, and then by halves', 155, 3, [16, [4, 6, 10, 18, 14, 16, 17]]],
-    ['is one step back where the total is a little too large', 25, 4, [3, [3]]],
-    ['is found in a few steps back, and then by halves', 25, 12, [3, [11, 3, 7, 5, 4]]],
-    ['is found by halves where a step back would lead to the first page', 15, 10, [2, [9, 3, 2]]],
-    ['is the first page where none shows any', 0, 1, [1, []]],
-    ['is the first page of which none shows any, after a look at each half', 0, 6, [1, [5, 2, 1]]],
-    ['is found in a few dozen requests where the total is beyond all measure', 25, 1e9, [3, expect.any(Array)]],
+    ['is the last one by the total if that is not full', 25, 3, [3, []]],
+    ['is confirmed by one request behind it if it is full', 30, 3, [3, [4]]],
+    ['is found in growing steps forward, then by halves', 155, 3, [16, [4, 6, 10, 18, 14, 16, 17]]],
+    ['is one step back if the total is a little too large', 25, 4, [3, [3]]],
+    ['is found in a few steps back, then by halves', 25, 12, [3, [11, 3, 7, 5, 4]]],
+    ['is found by halves if a step back would lead to the first page', 15, 10, [2, [9, 3, 2]]],
+    ['is the first page if that is empty', 0, 1, [1, []]],
+    ['is the first page if all are empty, after a few requests', 0, 6, [1, [5, 2, 1]]],
+    ['is found even if the total is huge', 25, 1e9, [3, expect.any(Array)]],
   ] as const)('%s', async (_, count, from, expected) => {
     expect(await found(count, from)).toEqual(expected);
   });
 
-  test('is not sought further than may be read, and is behind a page that is doubted', async () => {
+  test('is not searched for beyond the limit; a doubted page is checked with one request behind it', async () => {
     expect(await found(1_000, 3, 45)).toEqual([6, [4, 6]]);
     expect(await found(1_000, 3, 40)).toEqual([6, [4, 6]]);
     expect(await found(25, 3, Infinity, true)).toEqual([3, [4]]);
@@ -38,7 +38,7 @@ describe('the last page that shows records', () => {
     expect((pages as number[]).length).toBeLessThan(40);
   });
 
-  /** Of a server that shows no page behind the eighth; `behind`: pages that may lie behind the end, as they were requested. */
+  /** The page that is found on a server without pages after the eighth, and the requests that were marked as behind the end. */
   async function foundOver(error: Error, count: number, from: number) {
     const list = portsOver({ ids: ids(count) }).portsOf(10);
     const behind: number[] = [];
@@ -58,26 +58,26 @@ describe('the last page that shows records', () => {
   ])('is the one before a page that %s', async (_, error) => {
     expect(await foundOver(error, 80, 8)).toEqual([8, [9]]);
     expect(await foundOver(error, 300, 5)).toEqual([8, [6, 8, 12, 10, 9]]);
-    // A few steps back, of which the first show nothing and the others may be behind the end.
+    // A few steps back, which may all be behind the end.
     expect(await foundOver(error, 25, 7)).toEqual([3, [4, 3]]);
   });
 
-  test('is not known where a page is refused and none has shown any, or the server is away', async () => {
+  test('is not known if a page is refused before any showed records, or if the server is away', async () => {
     await expect(foundOver(refused, 25, 12)).rejects.toBe(refused);
     const away = new ServerFailed('come back later', 503, { waitMs: 5 });
     await expect(foundOver(away, 80, 8)).rejects.toBe(away);
   });
 });
 
-describe('a last page by the total that does not come', () => {
+describe('a last page by the total that is missing', () => {
   const refused = new RefusedInput('too deep', 422, []);
   const failed = new ServerFailed('broken', 500, { smallerMayHelp: true });
   const missing = new NotFound('no such page');
   const other = new ServerFailed('another page came', 200, { isWrongPage: true });
 
   /**
-   * Pages of ten, of a list of that many records of which only some pages come.
-   * @param comes whether a page does @param single what comes by itself
+   * Pages of ten, of a list of 70 records of which only some pages come.
+   * @param comes whether a page comes @param single what a record by itself gives
    */
   async function ended(
     failure: Error,
@@ -112,7 +112,7 @@ describe('a last page by the total that does not come', () => {
     ['is not found', missing],
     ['is another one', other],
   ])(
-    'and %s gives way to the last that does, once two records behind that did not come by themselves',
+    'and %s is replaced by the last page that comes, if two single records behind that do not come',
     async (_, error) => {
       const upTo = (page: number): boolean => page <= 3;
       const search = await ended(error, 7, upTo);
@@ -122,7 +122,7 @@ describe('a last page by the total that does not come', () => {
     },
   );
 
-  test('is read in parts where a record behind the last page that comes shows that the list goes on', async () => {
+  test('is read if a single record behind the last page that comes shows that the list goes on', async () => {
     const comes = (page: number, isBehind: boolean): boolean => page <= 3 || !isBehind;
     expect(await ended(failed, 7, comes, () => 'comes')).toMatchObject({ found: 7, places: [31] });
     const second = await ended(failed, 7, comes, (place) => (place === 32 ? 'comes' : 'fails'));
@@ -130,7 +130,7 @@ describe('a last page by the total that does not come', () => {
     expect(second.pages.at(-1)).toBe('7');
   });
 
-  test('is an error where the list goes on and the server refuses the page', async () => {
+  test('is an error if the list goes on and the server refuses the page', async () => {
     const upTo = (page: number): boolean => page <= 3;
     const search = await ended(refused, 7, upTo, () => 'comes');
     expect(search).toMatchObject({ found: refused, places: [31] });
@@ -139,12 +139,12 @@ describe('a last page by the total that does not come', () => {
     expect(await ended(failed, 7, (_, isBehind) => !isBehind)).toMatchObject({ found: 7, places: [] });
   });
 
-  test('is the error that it was where the server says nothing of the page', async () => {
+  test('is an error at once if the error is not about the page', async () => {
     const away = new ServerFailed('come back later', 503, { waitMs: 5 });
     expect(await ended(away, 7, () => false)).toEqual({ found: away, pages: ['7 behind'], places: [] });
   });
 
-  test('is looked for nowhere else where it comes, or is the first', async () => {
+  test('is not searched for if it comes or is the first', async () => {
     expect(await ended(failed, 7, () => true)).toEqual({ found: 7, pages: ['7 behind'], places: [] });
     expect(await ended(failed, 1, () => true)).toEqual({ found: 1, pages: ['1'], places: [] });
     expect(await ended(failed, 1, () => false)).toEqual({ found: failed, pages: ['1'], places: [] });
@@ -164,13 +164,13 @@ describe('a server that gives its last page for each one behind it', () => {
     return { page: last.page, requests: list.pages.length };
   }
 
-  test.each([3, 4, 7])('shows where that is: from page %i on', async (from) => {
+  test.each([3, 4, 7])('is recognised from page %i on', async (from) => {
     const { page, requests } = await found(from);
     expect(page).toBe(3);
     expect(requests).toBeLessThan(10);
   });
 
-  test('is not one whose pages have a record in common', async () => {
+  test('is not assumed if two pages only have a record in common', async () => {
     const { page } = await found(3, (each) => (each.page === 4 ? { ids: ids(10, 30) } : { ids: [] }));
     expect(page).toBe(4);
   });

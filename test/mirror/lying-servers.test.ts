@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * Servers that say what is not so: lists that are empty for a while, totals that count what no page shows. Nothing is
- * removed that they still have, and no run sends more than it may.
+ * Servers that say untrue things: lists that are empty for a while, totals that count what no page shows. Nothing is
+ * removed that they still have, and no run sends more requests than it may.
  */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
@@ -17,7 +17,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { sample } from '../support/part.ts';
 
-/** The envelope of a list, as far as it is altered here. */
+/** The fields of a list's envelope that are used here. */
 interface List {
   readonly current_page: number;
   readonly per_page: number;
@@ -47,16 +47,16 @@ describe('lists that are empty for a while', () => {
     sample(
       [
         ['of three resources', { empty_lists: 'emails,packages,coupons' }],
-        ['of the users, with every user answered with 404', { empty_lists: 'users', missing_users: true }],
+        ['of the users, with 404 for every user', { empty_lists: 'users', missing_users: true }],
         ['of all resources', { empty_lists: 'users,emails,packages,coupons' }],
         [
-          'of all resources, with every user answered with 404',
+          'of all resources, with 404 for every user',
           { empty_lists: 'users,emails,packages,coupons', missing_users: true },
         ],
       ] as const,
       1,
     ),
-  )('%s take no row with them, and the run says so', async (_, lie) => {
+  )('%s remove no row, and the run says so', async (_, lie) => {
     const { sandbox, file } = await mirrored(shop);
     const measured = () => rowsIn<string>(file, "SELECT value FROM mirror_capabilities WHERE name = 'lists'");
     const before = measured();
@@ -75,7 +75,7 @@ describe('lists that are empty for a while', () => {
     for (const name of resourceNames) expect(rowsIn(file, `SELECT id FROM ${name}_history`)).toEqual([]);
   });
 
-  test('in a large shop take no row of its small windows either', { tags: 'full' }, async () => {
+  test('in a large shop remove no row of its small windows either', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored({ users: 3_000 }, { pageSize: 40, windowPages: 1 });
     sandbox.control.setBehaviour({ empty_lists: 'users' });
     const liar = await sync(sandbox, file, { pageSize: 40, windowPages: 1, mode: 'full' });
@@ -84,7 +84,7 @@ describe('lists that are empty for a while', () => {
   });
 
   test.each(sample([1, 2, 3, 5, 8, 13], 1))(
-    'for some requests after page %i leave no version in the history',
+    'for some requests after page %i make no version in the history',
     async (at) => {
       const tried = { pageSize: 10, windowPages: 2, resources: ['emails'], concurrency: 2 } as const;
       const { sandbox, file } = await mirrored(shop, tried);
@@ -112,7 +112,7 @@ test('a list that becomes empty while its windows are first read by days makes n
   for (let count = 0; count < 12; count += 1) {
     sandbox.control.insert('emails', { created_at: '2024-02-29T12:00:00.000000Z' });
   }
-  // The open window comes first, and shows the only record that is known.
+  // The open window comes first and shows the only known record.
   const onEvent: SyncTry['onEvent'] = ({ kind }) => {
     if (kind === 'page') sandbox.control.setBehaviour({ empty_lists: 'emails' });
   };
@@ -127,7 +127,7 @@ describe('the brake', () => {
   test.each([
     [101, 180, '2026-02-20'],
     [301, 380, '2024-01-20'],
-  ])('takes records %i to %i that are now of %s for moved, not for gone', async (from, to, day) => {
+  ])('treats records %i to %i with the new day %s as moved, not deleted', async (from, to, day) => {
     const tried = { resources: ['users'], pageSize: 20, windowPages: 12, concurrency: 1 } as const;
     const { sandbox, file } = await mirrored({ users: 600 }, tried);
     for (let id = from; id <= to; id += 1) {
@@ -140,10 +140,10 @@ describe('the brake', () => {
     expectMirrored(sandbox, file, ['users']);
   });
 
-  test('holds where more than a fifth of the resource would go, though of no window', async () => {
+  test('holds if more than a fifth of the resource would be removed, even if little of each window', async () => {
     const tried = { pageSize: 20, windowPages: 2, resources: ['users'] } as const;
     const { sandbox, file } = await mirrored({ users: 400 }, tried);
-    // Every fourth record: at most ten of each window.
+    // Every fourth record, so at most ten of each window.
     for (let id = 4; id <= 400; id += 4) sandbox.control.remove('users', id);
     const held = await sync(sandbox, file, tried);
     expect(held.report.resources.users).toMatchObject({ status: 'partial', deleted: 0, live: 400 });
@@ -152,7 +152,7 @@ describe('the brake', () => {
     expect(allowed.report.resources.users).toMatchObject({ status: 'complete', deleted: 100, live: 300 });
   });
 
-  test('holds where a window of more than ten rows would lose all of them, and not where it has fewer', async () => {
+  test('holds if a window of more than ten rows would lose all of them, but not if it has fewer', async () => {
     const tried = { pageSize: 20, windowPages: 1, resources: ['users'] } as const;
     for (const [rows, deleted] of [
       [11, 0],
@@ -171,30 +171,26 @@ describe('the brake', () => {
     }
   });
 
-  test(
-    'lets a nightly purge of the oldest go where the setting says how many, night for night',
-    { tags: 'full' },
-    async () => {
-      const tried = { pageSize: 30, windowPages: 1, resources: ['emails'], brake: { emails: 90 } } as const;
-      const { sandbox, file } = await mirrored({ emails: 400 }, tried);
-      const { control } = sandbox;
-      const held: (string | undefined)[] = [];
-      for (let night = 0; night < 4; night += 1) {
-        const byTime = control
-          .dump('emails')
-          .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
-        for (const { id } of byTime.slice(0, 90)) control.remove('emails', Number(id));
-        control.advanceClock(dayMs);
-        if (night === 0) held.push((await sync(sandbox, file, { ...tried, brake: {} })).error?.message);
-        const { emails } = (await sync(sandbox, file, tried)).report.resources;
-        expect(emails).toMatchObject({ status: 'complete', live: 400 - 90 * (night + 1) });
-      }
-      expectMirrored(sandbox, file, ['emails']);
-      expect(held).toEqual([expect.stringMatching(/24 of 24 records created in .* would be removed/)]);
-    },
-  );
+  test('allows a nightly purge of as many records as the setting says', { tags: 'full' }, async () => {
+    const tried = { pageSize: 30, windowPages: 1, resources: ['emails'], brake: { emails: 90 } } as const;
+    const { sandbox, file } = await mirrored({ emails: 400 }, tried);
+    const { control } = sandbox;
+    const held: (string | undefined)[] = [];
+    for (let night = 0; night < 4; night += 1) {
+      const byTime = control
+        .dump('emails')
+        .sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
+      for (const { id } of byTime.slice(0, 90)) control.remove('emails', Number(id));
+      control.advanceClock(dayMs);
+      if (night === 0) held.push((await sync(sandbox, file, { ...tried, brake: {} })).error?.message);
+      const { emails } = (await sync(sandbox, file, tried)).report.resources;
+      expect(emails).toMatchObject({ status: 'complete', live: 400 - 90 * (night + 1) });
+    }
+    expectMirrored(sandbox, file, ['emails']);
+    expect(held).toEqual([expect.stringMatching(/24 of 24 records created in .* would be removed/)]);
+  });
 
-  test('holds where a resource would become empty, however few its rows, until that is allowed', async () => {
+  test('holds if a resource would become empty, however few its rows, until that is allowed', async () => {
     const { sandbox, file } = await mirrored({ coupons: 3 });
     for (const { id } of sandbox.control.dump('coupons')) sandbox.control.remove('coupons', Number(id));
     const held = await sync(sandbox, file);
@@ -204,7 +200,7 @@ describe('the brake', () => {
   });
 });
 
-/** Runs within their bound until one has read everything; gives how many were before it. */
+/** Runs within their bound until one has read everything. Returns the number of runs before it. */
 async function firstNights(sandbox: Sandbox, file: string) {
   openMirrorStore(file).close();
   for (let night = 0; night < 8; night += 1) {
@@ -216,7 +212,7 @@ async function firstNights(sandbox: Sandbox, file: string) {
   throw new Error('eight runs were not enough');
 }
 
-/** What a run may send: the pages that the windows that there are really have and a third, the budget, and 50. */
+/** The requests that a run may send: 1.3 times the real pages of all windows, the budget, and 50. */
 function bound(sandbox: Sandbox, file: string, { pageSize, requestsPerRun }: typeof tight): number {
   const pagesOf = (records: number) => Math.max(1, Math.ceil(records / pageSize));
   const pages = resourceNames.map((name) => {
@@ -253,11 +249,11 @@ describe('totals that count what no page shows', () => {
     ['three too many, in another order on every request', { totals_more: 3, sorts: 'random' }, 0],
     ['five trashed users, with sorts ignored', { sorts: 'ignored' }, 5],
     ['five trashed users, without ranges of days', { date_ranges: 'ignored' }, 5],
-    ['five trashed users, where days begin elsewhere', { timezone_minutes: 330 }, 5],
+    ['five trashed users, in another time zone', { timezone_minutes: 330 }, 5],
   ];
 
   test.each(sample(liars, 1))(
-    '%s: every record is kept, the run says what is counted too much, and the next costs no more',
+    '(%s) lose no record, are reported, and cost no extra requests in the next run',
     async (_, lie, trashed) => {
       const sandbox = await startSandbox({ ...shop, behaviour: lie });
       const file = `${temporaryFolder()}/mirror.db`;
@@ -271,7 +267,7 @@ describe('totals that count what no page shows', () => {
       const quiet = await sync(honest, beside, tight);
       sandbox.control.advanceClock(hourMs);
       const second = await sync(sandbox, file, tight);
-      // Without an order each window is one page, and what is counted too much makes more of them.
+      // Without an order each window is one page, and the surplus makes more windows.
       const more = lie.sorts === 'random' ? 100 : 20;
       expect(second.report.requests).toBeLessThanOrEqual(quiet.report.requests + more);
       expect(second.error?.exitCode).toBe(5);
@@ -280,7 +276,7 @@ describe('totals that count what no page shows', () => {
   );
 
   test(
-    'that pages leave gaps for take no record behind the gaps with them, and cost no more on the next night',
+    'with gaps in the pages lose no record behind the gaps, and cost no extra requests in the next run',
     { tags: 'full' },
     async () => {
       const hidden = Array.from({ length: 100 }, (_, index) => 5 + index * 6);
@@ -295,7 +291,7 @@ describe('totals that count what no page shows', () => {
       const kept = () => rowsIn<string>(beside, `SELECT id || ' ' || first_name FROM users ORDER BY id`);
       for (let night = 0; night < 3; night += 1) {
         expect(kept()).toEqual(shown().map(({ id, first_name: name }) => `${String(id)} ${String(name)}`));
-        // Behind the gaps, where a walk that ended too early would not look.
+        // Behind the gaps, which a walk that ended too early would not reach.
         const byTime = shown().sort((a, b) => String(a['created_at']).localeCompare(String(b['created_at'])));
         sandbox.control.update('users', Number(byTime.at(-20 - night)?.['id']), { first_name: `Night ${night}` });
         sandbox.control.insert('users');
@@ -309,7 +305,7 @@ describe('totals that count what no page shows', () => {
   );
 
   test.each(sample([{ totals_more: 100_000 }, { totals_more: 1_000_000_000 }, { totals_cap: 500 }] as const, 1))(
-    'of %o from one night on cost that night no more than the bound, and no later one more than 20',
+    'of %o from one night on keep that run within the bound, and cost later runs at most 20 extra requests',
     async (lie) => {
       const sandbox = await startSandbox(shop);
       const file = `${temporaryFolder()}/mirror.db`;
@@ -329,22 +325,18 @@ describe('totals that count what no page shows', () => {
     },
   );
 
-  test(
-    'leave a list without ranges of days to be read in one run, whose one window earns its requests by being read',
-    { tags: 'full' },
-    async () => {
-      const behaviour = { date_ranges: 'ignored' } as const;
-      const sandbox = await startSandbox({ ...shop, users: 2_000, behaviour });
-      const file = `${temporaryFolder()}/mirror.db`;
-      const { report, error } = await sync(sandbox, file, { ...tight, pageSize: 5, requestsPerRun: 0 });
-      expect(error).toBeNull();
-      expect(report.requests).toBeLessThanOrEqual(((2_000 + 230 + 40 + 30) / 5) * 1.3 + 50);
-      expectMirrored(sandbox, file);
-    },
-  );
+  test('do not stop a list without ranges of days from being read in one run', { tags: 'full' }, async () => {
+    const behaviour = { date_ranges: 'ignored' } as const;
+    const sandbox = await startSandbox({ ...shop, users: 2_000, behaviour });
+    const file = `${temporaryFolder()}/mirror.db`;
+    const { report, error } = await sync(sandbox, file, { ...tight, pageSize: 5, requestsPerRun: 0 });
+    expect(error).toBeNull();
+    expect(report.requests).toBeLessThanOrEqual(((2_000 + 230 + 40 + 30) / 5) * 1.3 + 50);
+    expectMirrored(sandbox, file);
+  });
 
   test.each(sample([2_000, 100_000, 1_000_000_000], 1))(
-    'that were %i too large for a night keep no later run from reading what has changed',
+    'that were %i too large for one night do not keep later runs from reading changes',
     async (lie) => {
       const sandbox = await startSandbox({ users: 300, emails: 50, behaviour: { page_max: 50 } });
       const file = `${temporaryFolder()}/mirror.db`;
@@ -371,11 +363,11 @@ describe('totals that count what no page shows', () => {
       [
         ['are capped at 500', { totals_cap: 500 }],
         ['are remembered for 20 seconds', { totals_cached: 20 }],
-        ['are not of the days asked for', { date_ranges: 'ignored' }],
+        ['are not of the requested days', { date_ranges: 'ignored' }],
       ] as const,
       1,
     ),
-  )('which %s make no storm and hide no record', async (_, lie) => {
+  )('which %s cause no storm of requests and hide no record', async (_, lie) => {
     const sandbox = await startSandbox({ ...shop, behaviour: lie });
     const file = `${temporaryFolder()}/mirror.db`;
     for (let night = 0; night < 3; night += 1) {
@@ -388,7 +380,7 @@ describe('totals that count what no page shows', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('are forgotten once they are right, and what is deleted for good meanwhile goes', { tags: 'full' }, async () => {
+  test('that count trashed records do not keep a record that is deleted for good', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored(shop, tight);
     trash(sandbox, 'users', [50, 350, 650]);
     await sync(sandbox, file, { ...tight, mode: 'full' });
@@ -402,7 +394,7 @@ describe('totals that count what no page shows', () => {
 });
 
 test.each([1_000, 8])(
-  'a capped total keeps no mirror from becoming fresher, stopped after %i pages or not',
+  'a capped total does not keep a mirror from becoming fresh (stopped after %i pages)',
   async (stopAfter) => {
     const tried = { resources: ['users'], pageSize: 20, windowPages: 4 } as const;
     const sandbox = await startSandbox({ users: 300, behaviour: { totals_cap: 100 } });
@@ -434,7 +426,7 @@ describe('a server whose pages end at a depth', () => {
     { depth: 100, depth_over: 'refuse' },
     { depth: 100, depth_over: 'error' },
   ] as const)(
-    'of %o is read in windows that are no deeper, and the next run costs no more than their pages',
+    '(%o) is read in windows that are no deeper, and the next run takes only their pages',
     async (behaviour) => {
       const sandbox = await startSandbox({ users: 600, behaviour });
       const file = `${temporaryFolder()}/mirror.db`;
@@ -449,7 +441,7 @@ describe('a server whose pages end at a depth', () => {
   );
 
   test.each(['refuse', 'error'] as const)(
-    'with a page that gets %s beyond it, and totals that are capped there, too, is read whole, in pages as large as ever',
+    '(%s) and whose totals are capped there, too, is read completely, without smaller pages',
     async (depth_over) => {
       const sandbox = await startSandbox({ users: 600, behaviour: { depth: 100, depth_over, totals_cap: 100 } });
       const file = `${temporaryFolder()}/mirror.db`;
@@ -467,9 +459,9 @@ describe('a server whose pages end at a depth', () => {
     { depth: 100, totals_cap: 100 },
     { depth: 110 },
     { depth: 100, totals_cap: 100, depth_over: 'refuse' },
-    // Without an order, what has the next id shows that there is more.
+    // Without an order, the record with the next id shows that there is more.
     { depth: 100, totals_cap: 100, sorts: 'ignored' },
-  ] as const)('of %o, without ranges of days, makes nothing complete or fresh', async (behaviour) => {
+  ] as const)('(%o) and that has no ranges of days makes nothing complete or fresh', async (behaviour) => {
     const sandbox = await startSandbox({ users: 600, behaviour: { ...behaviour, date_ranges: 'ignored' } });
     const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`, tried);
     expect(report.resources.users).toMatchObject({ status: 'partial', live: behaviour.depth, fresh_as_of: null });
@@ -481,7 +473,7 @@ describe('behind the end of a list, a server', () => {
   const users = 600;
   const tried = { resources: ['users'], pageSize: 20, requestsPerRun: 100 } as const;
 
-  /** What stands in the place of a page that is empty and not the first. */
+  /** A server that replaces empty pages, except the first, by `behind`. */
   async function endingWith(behind: (list: List, last: List) => Altered, behaviour: Partial<Behaviour>) {
     const sandbox = await startSandbox({ users, behaviour: { date_ranges: 'ignored', ...behaviour } });
     const proxy = await behindProxy(sandbox, ({ path, body }) => {
@@ -508,7 +500,7 @@ describe('behind the end of a list, a server', () => {
     ],
   ];
 
-  test.each(sample(ends, 2))('%s: a list that ends with a full page is read whole', async (_, behind) => {
+  test.each(sample(ends, 2))('%s, and a list that ends with a full page is read completely', async (_, behind) => {
     const { sandbox, proxy } = await endingWith(behind, {});
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(proxy, file, tried);
@@ -517,7 +509,7 @@ describe('behind the end of a list, a server', () => {
   });
 
   test.each(sample(ends, 2))(
-    '%s: a list that counts 75 records that no page shows is read whole, and on the next night for the requests of its pages',
+    '%s, and a list that counts 75 records too many is read completely, the next night with one request a page',
     async (_, behind) => {
       const { sandbox, proxy } = await endingWith(behind, { totals_more: 75 });
       const file = `${temporaryFolder()}/mirror.db`;
@@ -535,8 +527,8 @@ describe('behind the end of a list, a server', () => {
   );
 });
 
-describe('a shop that sleeps over the winter', () => {
-  test('is read by ranges of days all the same', async () => {
+describe('a shop that rests over the winter', () => {
+  test('is still read by ranges of days', async () => {
     const behaviour = { quiet_days: '2025-12-20..2026-01-10' };
     const asleep = { users: 3_000, packages: 0, emails: 0, coupons: 0, behaviour };
     const { sandbox, file } = await mirrored(asleep, { pageSize: 50 });
@@ -555,7 +547,7 @@ describe('a shop that sleeps over the winter', () => {
 describe('ids beyond 2^53', () => {
   const offset = 2n ** 53n;
 
-  test('are kept with all their digits, and their records change and go like others', async () => {
+  test('are kept with all their digits, and their records are updated and deleted like others', async () => {
     const behaviour = { large_ids: true };
     const shop = { users: 300, packages: 0, emails: 60, coupons: 0, behaviour } as const;
     const { sandbox, file, first } = await mirrored(shop, { pageSize: 40 });

@@ -1,5 +1,5 @@
 // @module-tag full
-/** What a run leaves behind: no old records of runs, a log that is folded in and bounded, and no full disk. */
+/** What a run leaves behind: old run records are pruned, the log is folded in and bounded, and the disk is not filled. */
 import { existsSync, statSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const newFile = (): string => `${temporaryFolder()}/mirror.db`;
 
-/** Somebody who reads the state of now for as long as the test goes on. */
+/** Opens a reader that holds the current state until the test ends. */
 function holdReading(file: string): void {
   const reader = new SqliteDatabase(file, { readonly: true });
   reader.exec('BEGIN');
@@ -24,7 +24,7 @@ function holdReading(file: string): void {
 }
 
 describe('the records of runs', () => {
-  test('go when they are old, with their events; schema drift stays on record', async () => {
+  test('are pruned when they are old, with their events, but schema drift stays on record', async () => {
     const sandbox = await startSandbox({ users: 3, emails: 3 });
     const file = newFile();
     await sync(sandbox, file);
@@ -53,7 +53,7 @@ describe('the records of runs', () => {
     ]);
   });
 
-  test('stay where nothing says how long', async () => {
+  test('stay if no limit is set', async () => {
     const sandbox = await startSandbox({ users: 3, emails: 3 });
     const file = newFile();
     const clock = { now: () => sandboxNow - 1_000 * dayMs };
@@ -67,7 +67,7 @@ describe('the records of runs', () => {
 });
 
 describe('the log of the mirror', () => {
-  test('is folded in at the end of a run, and its tables are known without a sample of what is in them', async () => {
+  test('is folded in at the end of a run, and the statistics hold no samples of the data', async () => {
     const sandbox = await startSandbox();
     const file = newFile();
     await sync(sandbox, file);
@@ -78,7 +78,7 @@ describe('the log of the mirror', () => {
   });
 
   test(
-    'that a reader holds back is reported, and ends the run in order where it reaches the limit',
+    'that a reader holds back is reported, and ends the run cleanly if it reaches the limit',
     { timeout: 60_000 },
     async () => {
       const sandbox = await startSandbox({ users: 2_000, emails: 0 });
@@ -104,12 +104,12 @@ describe('the log of the mirror', () => {
       const told = rowsOf(file, "SELECT detail FROM mirror_events WHERE kind = 'log_held'");
       expect(told.length).toBeGreaterThan(2);
       expect(events.filter(({ kind }) => kind === 'notice')).toHaveLength(told.length);
-      // A page or two beyond the limit, and no further.
+      // At most a page or two beyond the limit.
       expect(statSync(`${file}-wal`).size).toBeLessThan(2_000_000);
     },
   );
 
-  test('is begun anew once the reader is gone, and the next run goes on', { timeout: 60_000 }, async () => {
+  test('starts again once the reader is gone, and the next run continues', { timeout: 60_000 }, async () => {
     const sandbox = await startSandbox({ users: 2_000, emails: 0 });
     const file = newFile();
     openMirrorFile(file).close();
@@ -125,7 +125,7 @@ describe('the log of the mirror', () => {
     expect(existsSync(`${file}-wal`) ? statSync(`${file}-wal`).size : 0).toBe(0);
   });
 
-  test('is looked at again from the start once it could be folded in', () => {
+  test('is watched from the start again once it could be folded in', () => {
     let size = 0;
     const folds: number[] = [];
     const stops: unknown[] = [];
@@ -163,7 +163,7 @@ describe('the log of the mirror', () => {
 });
 
 describe('a disk without room', () => {
-  test('is reported once some pages show how much a record takes, with what is needed, what is there and where', async () => {
+  test('is reported after a few pages, with the space that is needed, the space that is free, and where', async () => {
     const sandbox = await startSandbox({ users: 80_000, emails: 0, packages: 0, coupons: 0 });
     const file = newFile();
     const tried = { resources: ['users'], pageSize: 500 } as const;
@@ -179,7 +179,7 @@ describe('a disk without room', () => {
     expect(report.resources.users?.received).toBeLessThan(8_000);
   });
 
-  test('is requested for as much as the mirror then takes, nearly', { tags: 'full' }, async () => {
+  test('is reported with nearly the size that the mirror then has', { tags: 'full' }, async () => {
     const sandbox = await startSandbox({ users: 100_000, emails: 0, packages: 0, coupons: 0 });
     const file = newFile();
     const tried = { resources: ['users'], pageSize: 500 } as const;
@@ -187,13 +187,13 @@ describe('a disk without room', () => {
     const needed = /about (\d+) MB/.exec(error?.message ?? '')?.[1];
     const { error: none } = await sync(sandbox, file, { ...tried, freeSpace: () => Number(needed) * 1e6 });
     expect(none).toBeNull();
-    // What it said beforehand is what the mirror then takes, within a fourth.
+    // The prediction is at least the size of the mirror, and at most 1.4 times that.
     const taken = statSync(file).size / 1e6;
     expect(Number(needed)).toBeGreaterThan(taken);
     expect(Number(needed)).toBeLessThan(taken * 1.4);
   });
 
-  test('is not requested where hardly anything is new', async () => {
+  test('is not reported if hardly anything is new', async () => {
     const sandbox = await startSandbox();
     const { report } = await sync(sandbox, newFile(), { freeSpace: () => 0 });
     expect(report.status).toBe('complete');

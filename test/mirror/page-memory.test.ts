@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const shape = { resources: ['users'], pageSize: 20, windowPages: 3 } as const;
 
-/** A record of a window whose pages are remembered; those that were cut or merged since they were read remember none. */
+/** A record of a window whose pages are remembered. Windows that were cut or merged since they were read remember none. */
 function rememberedId(file: string): number {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
@@ -22,7 +22,7 @@ function rememberedId(file: string): number {
   }
 }
 
-/** A mirror that was read twice: what the first walk of a window has shown is compared once more before it is relied on. */
+/** A mirror that was read twice, because pages of the first walk are compared once more before they are relied on. */
 async function readTwice() {
   const sandbox = await startSandbox({ users: 200 });
   const file = `${temporaryFolder()}/mirror.db`;
@@ -31,9 +31,8 @@ async function readTwice() {
   return { sandbox, file, run: report.run };
 }
 
-test('a page that comes again just as it was is not written, and its records count as unchanged', async () => {
+test('a page that comes again unchanged updates no row, and its records count as unchanged', async () => {
   const { sandbox, file } = await readTwice();
-  // A column that no record has shows whether a row was looked at again.
   const database = new SqliteDatabase(file);
   const before = database.prepare<[], string>(`SELECT group_concat(hash) FROM mirror_pages`).pluck().get();
   database.close();
@@ -42,7 +41,7 @@ test('a page that comes again just as it was is not written, and its records cou
   expect(before).toMatch(/./);
 });
 
-test('a record that becomes another and then again what it was is followed each time', async () => {
+test('a record that changes and then changes back is followed each time', async () => {
   const { sandbox, file } = await readTwice();
   const id = rememberedId(file);
   const { first_name, updated_at } = sandbox.control.get('users', id) ?? {};
@@ -55,7 +54,7 @@ test('a record that becomes another and then again what it was is followed each 
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('a row that was removed outside of a walk comes back, though its page is the same', async () => {
+test('a row that was removed outside of a walk comes back even if its page is unchanged', async () => {
   const { sandbox, file, run } = await readTwice();
   const store = openMirrorStore(file);
   store.deleteRecords(run, 'users', [rememberedId(file)]);
@@ -65,7 +64,7 @@ test('a row that was removed outside of a walk comes back, though its page is th
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('a page that is as in the last sync is written again where an earlier pass of this walk had shown it changed', async () => {
+test('a page that is as in the last sync is written again if an earlier pass of this walk showed it changed', async () => {
   const { sandbox, file } = await readTwice();
   const { control } = sandbox;
   const database = new SqliteDatabase(file, { readonly: true });
@@ -88,7 +87,7 @@ test('a page that is as in the last sync is written again where an earlier pass 
     onEvent: ({ kind }) => {
       if (kind !== 'page') return;
       pages += 1;
-      // Behind the last page, which is read first: the record becomes another, and the total grows by one that no page has shown.
+      // After the last page, which is read first: the record changes, and the total grows by a record that no page showed.
       if (pages === 1) {
         control.update('users', id, { first_name: 'Another' });
         added = Number(control.insert('users', { created_at: `${from}T00:00:00.000000Z` })['id']);
@@ -104,7 +103,7 @@ test('a page that is as in the last sync is written again where an earlier pass 
   expectMirrored(sandbox, file, ['users']);
 });
 
-test('a record that the server moves to another day is no row that somebody altered', async () => {
+test('a record that the server moves to another day does not count as an altered row', async () => {
   const { sandbox, file } = await readTwice();
   const id = rememberedId(file);
   const newest = sandbox.control
@@ -113,7 +112,7 @@ test('a record that the server moves to another day is no row that somebody alte
     .sort()
     .at(-1);
   sandbox.control.update('users', id, { created_at: newest });
-  // The window that the record is in now is read, and that in which it was is not.
+  // The window that the record moved to is read, the one that it left is not.
   for (const mode of ['quick', 'default'] as const) await sync(sandbox, file, { ...shape, mode });
   expectMirrored(sandbox, file, ['users']);
   const store = openMirrorStore(file);

@@ -22,7 +22,7 @@ const usual: Readonly<Record<FieldType, string>> = {
   strings: '["36","9"]',
 };
 
-/** The JSON text of a record, field for field, with some of its values replaced. */
+/** The JSON text of a record, with some of its values replaced. */
 function recordText(resource: ResourceName, id: number, given: ReadonlyMap<number, string> = new Map()): string {
   const members = resourceOf(resource).fields.map(({ name, type }, at) => {
     return `"${name}":${name === 'id' ? id : (given.get(at) ?? usual[type])}`;
@@ -70,7 +70,7 @@ const documents = [
 ];
 const value = oneof(texts, constantFrom('null', 'true', 'false', ...numbers, ...longNumbers, ...documents));
 
-/** The rows as the mirror's table of the resource holds them. */
+/** A function that stores a page in the mirror's table of the resource and returns the rows. */
 function storing(resource: ResourceName) {
   const database = new SqliteDatabase(':memory:').defaultSafeIntegers();
   for (const table of mirrorTables) database.exec(table);
@@ -92,7 +92,7 @@ describe.each(resourceNames)('a page of %s that is as documented', (resource) =>
   const stored = storing(resource);
   const { fields } = resourceOf(resource);
 
-  test('gives the same rows, ids and findings as its records do one by one', () => {
+  test('gives the same rows, ids and drift as its records read one by one', () => {
     let taken = 0;
     const changes = array(tuple(integer({ min: 1, max: fields.length - 1 }), value), { maxLength: 2 });
     assert(
@@ -123,7 +123,7 @@ describe.each(resourceNames)('a page of %s that is as documented', (resource) =>
 test.each([
   ['a field that is not documented', '"colour":"red",'],
   ['a field that comes twice', '"id":2,'],
-])('%s has the records read one by one', (_, member) => {
+])('%s makes the records be read one by one', (_, member) => {
   const plain = recordText('users', 1);
   expect(servedPage('users', Buffer.from(bodyWith([plain])))?.ids).toEqual([1]);
   expect(servedPage('users', Buffer.from(bodyWith([`{${member}${plain.slice(1)}`])))).toBeUndefined();
@@ -142,9 +142,9 @@ test.each([
 });
 
 test.each([
-  ['in pieces that end within records and letters', () => 'é😀'],
-  ['with records that are larger than a piece', (id: number) => (id % 100 === 0 ? 'é'.repeat(70_000) : 'a')],
-])('a page of a thousand records is looked at %s', (_, nameOf) => {
+  ['in chunks that end inside records and characters', () => 'é😀'],
+  ['with records that are larger than a chunk', (id: number) => (id % 100 === 0 ? 'é'.repeat(70_000) : 'a')],
+])('a page of a thousand records is checked %s', (_, nameOf) => {
   const ids = Array.from({ length: 1_000 }, (_each, at) => at + 1);
   const records = ids.map((id) => recordText('users', id, new Map([[1, `"${nameOf(id)}"`]])));
   const body = bodyWith(records).replace('"status":true', '"status":"é"');
@@ -164,7 +164,7 @@ test('a text of millions of escapes is left to the parser', () => {
   ).toBeUndefined();
 });
 
-test('records that are meant twice become rows twice', () => {
+test('records that are requested twice become rows twice', () => {
   const body = bodyWith([recordText('users', 1)]);
   const bytes = Buffer.from(body);
   const response = { status: 200, headers: {}, body, digest: '', bytes: bytes.length, milliseconds: 0 };

@@ -53,7 +53,7 @@ const duties = [
 ] as const;
 
 describe('a run reads', () => {
-  test('the open window first, then what was left, then the stalest, and everything where the budget allows it', () => {
+  test('the open window first, then unfinished ones, then the stalest, and everything if the budget allows it', () => {
     expect(plan({})).toEqual([...duties, ['2026-01-01', 'least recently read'], ['2026-02-01', 'least recently read']]);
   });
 
@@ -62,19 +62,19 @@ describe('a run reads', () => {
     expect(plan({ budget: 1 })).toEqual(duties);
   });
 
-  test('no old window when it shall be quick', () => {
+  test('no old window in quick mode', () => {
     expect(plan({ mode: 'quick' })).toEqual(duties);
   });
 
-  test('every window of a resource that is read whole, even when it shall be quick', () => {
+  test('every window of a resource that is read whole, even in quick mode', () => {
     expect(plan({ mode: 'quick', whole: true })).toHaveLength(windows.length);
   });
 
-  test('every window when it shall be full', () => {
+  test('every window in full mode', () => {
     expect(plan({ mode: 'full', budget: 0 })).toHaveLength(windows.length);
   });
 
-  test('the windows that hold days of the range requested, and no others', () => {
+  test('the windows that hold days of the requested range, and no others', () => {
     const only = { from: '2026-01-15' as Day, to: '2026-02-02' as Day };
     expect(plan({ only, mode: 'quick' })).toEqual([
       ['2026-01-01', 'requested'],
@@ -82,12 +82,12 @@ describe('a run reads', () => {
     ]);
   });
 
-  test('no window that only borders on the range requested', () => {
+  test('no window that only borders on the requested range', () => {
     const day = { from: '2026-02-01' as Day, to: '2026-03-01' as Day };
     expect(plan({ only: day })).toEqual([['2026-02-01', 'requested']]);
   });
 
-  test('a window whose rows are not as they were read whatever the budget, and looks only at those that it would not read', () => {
+  test('a window with altered rows whatever the budget, unless it would be read anyway', () => {
     const isAltered = ({ from }: Window) => from === '2026-02-01';
     const altered = ['2026-02-01', 'rows are not as they were read'];
     expect(plan({ mode: 'quick', isAltered })).toEqual([...duties, altered]);
@@ -96,14 +96,14 @@ describe('a run reads', () => {
     expect(plan({ mode: 'full', isAltered })).toContainEqual(['2026-02-01', 'requested']);
   });
 
-  test('each window of a run that is full or whole for that reason', () => {
+  test('each window with the reason that the run is full or the resource read whole', () => {
     expect(new Set(plan({ mode: 'full' }).map(([, reason]) => reason))).toEqual(
       new Set(['requested', 'left unfinished', 'never read']),
     );
     expect(plan({ whole: true })).toContainEqual(['2026-01-01', 'read whole in each run']);
   });
 
-  test('what was left unfinished whatever the mode, and an unsettled window in its turn where its records cannot be read', () => {
+  test('unfinished windows in every mode, but an unsettled one with unreadable records only in its turn', () => {
     const searched = {
       windows: windows.map((each) => (each === unsettled ? { ...each, freshAsOf: null } : each)),
       searchedAt: ({ from }: Window) => (from === '2026-04-01' ? at('2026-11-05') : undefined),
@@ -118,7 +118,7 @@ describe('a run reads', () => {
     expect(plan({ mode: 'quick', ...walking })).toContainEqual(['2026-03-01', 'left unfinished']);
   });
 
-  test('first the old window that was never read whole, and then by when each was', () => {
+  test('the old window that was never read completely first, then the others by age', () => {
     const never = window('2026-06-01', '2026-07-01', { freshAsOf: null });
     expect(plan({ windows: [sealedFresh, sealedStale, never] }).map(([from]) => from)).toEqual([
       '2026-06-01',
@@ -127,7 +127,7 @@ describe('a run reads', () => {
     ]);
   });
 
-  test('nothing that was read whole since the time given, at that time included', () => {
+  test('no window that was read completely at or after the given time', () => {
     const since = (readSince: Timestamp) => plan({ mode: 'full', readSince }).map(([from]) => from);
     expect(since(at('2026-11-10'))).toEqual(['2026-01-01', '2026-03-01', '2026-04-01', '2026-05-01'].sort());
     expect(since(at('2026-11-11'))).toHaveLength(windows.length);
@@ -135,14 +135,14 @@ describe('a run reads', () => {
     expect(plan({ windows: [never], mode: 'full', readSince: at('2026-11-10') })).toHaveLength(1);
   });
 
-  test('an old window for at least one page, also where it holds nothing', () => {
+  test('an old window at the price of at least one page, even if it is empty', () => {
     const empty = [1, 2, 3].map((day) => window(`2026-01-0${day}`, `2026-01-0${day + 1}`, { serverTotal: 0 }));
     expect(plan({ windows: empty, budget: 2 })).toHaveLength(2);
     expect([0, 1, 1_000, 1_001].map((records) => pagesOf(records, 1_000))).toEqual([1, 1, 1, 2]);
   });
 });
 
-test('the rows held are given window by window', () => {
+test('the rows of each window are counted', () => {
   const store = { accountedCount: (_: string, days?: { readonly from: Day }) => (days?.from === '2026-01-01' ? 7 : 0) };
   expect(heldIn(store, 'users', [sealedStale, sealedFresh])).toEqual([
     { from: '2026-01-01', to: '2026-02-01', rows: 7 },
@@ -150,7 +150,7 @@ test('the rows held are given window by window', () => {
   ]);
 });
 
-test('records are expected for two days after the end of a window, and small resources are read whole', () => {
+test('the grace period is two days, and small resources are read whole', () => {
   expect(graceMs).toBe(2 * dayMs);
   expect([...wholeResources]).toEqual(['packages', 'coupons']);
 });

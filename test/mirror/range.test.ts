@@ -39,13 +39,13 @@ describe('a window is requested', () => {
     });
   });
 
-  test('without a range where no range can show it', () => {
+  test('without a range if no range can show it', () => {
     expect(requestedRange(everything, capabilities('exclusive', 0))).toBeNull();
     expect(requestedRange(outsideEra, capabilities('exclusive', 0))).toBeNull();
   });
 });
 
-describe('a record days outside of what was requested shows that the server keeps to no range', () => {
+describe('a record days outside of the requested range shows that the server ignores ranges', () => {
   test.each([
     ['2026-02-28T10:00:00.000000Z', false],
     ['2026-02-27T10:00:00.000000Z', true],
@@ -57,7 +57,7 @@ describe('a record days outside of what was requested shows that the server keep
     expect(isOutside(window)(createdAt)).toBe(breaks);
   });
 
-  test('but not where the range has no end', () => {
+  test('but not if the range has no end', () => {
     expect(isOutside({ from: window.from, to: eraEnd })('2026-04-03T10:00:00.000000Z')).toBe(false);
     expect(isOutside({ from: eraStart, to: window.to })('0001-04-03T10:00:00.000000Z')).toBe(false);
   });

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Deletions in long windows, found by where the records stand on the server rather than by reading them all. */
+/** Deletions in long windows, found by the places of records on the server instead of reading them all. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { apiSource, requestedRange } from '../../src/mirror/source.ts';
@@ -14,7 +14,7 @@ import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { isFull, sample } from '../support/part.ts';
 
-/** Pages of ten, and all of the past in one window: 200 pages of it. */
+/** Pages of ten, and all of the past in one window of 200 pages. */
 const long = { resources: ['users'], pageSize: 10, windowPages: 1_000, mode: 'quick' } satisfies SyncTry;
 const users = 2_000;
 
@@ -27,7 +27,7 @@ async function mirrored(behaviour: Partial<Behaviour> = {}, tried: SyncTry = lon
   return { sandbox, file };
 }
 
-/** Takes every user away whose place among all, in the order of creation, is one of these. */
+/** Removes the users at these places in the order of creation. */
 function removeAt(sandbox: Sandbox, places: readonly number[]): void {
   const ids = byCreation(sandbox);
   for (const place of places) expect(sandbox.control.remove('users', ids[place] ?? -1)).toBe(true);
@@ -62,7 +62,7 @@ function windowsOf(file: string) {
 }
 
 describe('a quick run over a long sealed window', () => {
-  test('finds one deleted record with a dozen requests rather than the 200 of its pages', async () => {
+  test('finds one deleted record with a dozen requests instead of the 200 for its pages', async () => {
     const { sandbox, file } = await mirrored();
     removeAt(sandbox, [777]);
     const { users, status, requests } = await quickly(sandbox, file);
@@ -72,7 +72,7 @@ describe('a quick run over a long sealed window', () => {
     expect(requests).toBeLessThan(25);
   });
 
-  test('finds some, next to each other, far apart and at both ends', async () => {
+  test('finds several deletions, next to each other, far apart and at both ends', async () => {
     const { sandbox, file } = await mirrored();
     removeAt(sandbox, [0, 1, 500, 501, 1_234, 1_940]);
     const { users, requests, notices } = await quickly(sandbox, file);
@@ -82,7 +82,7 @@ describe('a quick run over a long sealed window', () => {
     expect(requests).toBeLessThan(70);
   });
 
-  test('claims nothing about rows that it did not look at', async () => {
+  test('does not call rows fresher that it did not look at', async () => {
     const { sandbox, file } = await mirrored();
     const [before] = windowsOf(file);
     removeAt(sandbox, [777]);
@@ -94,8 +94,8 @@ describe('a quick run over a long sealed window', () => {
   });
 });
 
-describe('what the search cannot decide', () => {
-  test('a record that the mirror does not know makes it read the window whole', { tags: 'full' }, async () => {
+describe('what the search cannot decide:', () => {
+  test('an unknown record makes it read the whole window', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     removeAt(sandbox, [600, 1_400]);
     const first = sandbox.control.get('users', byCreation(sandbox)[0] ?? -1);
@@ -107,8 +107,8 @@ describe('what the search cannot decide', () => {
     expect(requests).toBeGreaterThan(199);
   });
 
-  test('records whose order changes with every response, and which the server still has, stay', async () => {
-    // Every second user shares its moment with the one before it, and each answer puts them in another order.
+  test('records whose order changes with every response stay if the server still has them', async () => {
+    // Every second user has the same time as the one before it, and each response orders them differently.
     const { sandbox, file } = await mirrored({ sort_ties: 'random', ties: 0.5 });
     removeAt(sandbox, [100, 900]);
     const { users } = await quickly(sandbox, file);
@@ -117,14 +117,14 @@ describe('what the search cannot decide', () => {
   });
 });
 
-describe('windows that the server reads differently', () => {
+describe('with other meanings of ranges', () => {
   const shapes: readonly Partial<Behaviour>[] = [
     { date_end: 'day' },
     { date_end: 'exclusive' },
     { timezone_minutes: 330 },
     { timezone_minutes: -480, date_end: 'day' },
   ];
-  test.each(sample(shapes, 1))('deletions at the edges of many windows are found with %o', async (behaviour) => {
+  test.each(sample(shapes, 1))('deletions at the edges of many windows are found: %o', async (behaviour) => {
     const many = { ...long, pageSize: 5, windowPages: 40 };
     const { sandbox, file } = await mirrored(behaviour, many);
     const places = [0, 199, 200, 640, 641, 1_111, 1_900];
@@ -136,29 +136,25 @@ describe('windows that the server reads differently', () => {
     expect(requests).toBeLessThan(90);
   });
 
-  test(
-    'a window over everything, which lost records just after it was read, is searched',
-    { tags: 'full' },
-    async () => {
-      const { sandbox, file } = await mirrored({ date_ranges: 'ignored' });
-      let pages = 0;
-      let last = Infinity;
-      const onEvent: SyncTry['onEvent'] = (event) => {
-        if (event.kind === 'expected') last = Math.ceil(event.records / long.pageSize);
-        if (event.kind !== 'page') return;
-        pages += 1;
-        if (pages === last) removeAt(sandbox, [40, 1_800]);
-      };
-      const { report } = await sync(sandbox, file, { ...long, onEvent });
-      expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 2 });
-      expectMirrored(sandbox, file, ['users']);
-      expect(pages).toBe(200);
-      expect(report.requests).toBeLessThan(250);
-    },
-  );
+  test('a window over everything is searched if it lost records just after it was read', { tags: 'full' }, async () => {
+    const { sandbox, file } = await mirrored({ date_ranges: 'ignored' });
+    let pages = 0;
+    let last = Infinity;
+    const onEvent: SyncTry['onEvent'] = (event) => {
+      if (event.kind === 'expected') last = Math.ceil(event.records / long.pageSize);
+      if (event.kind !== 'page') return;
+      pages += 1;
+      if (pages === last) removeAt(sandbox, [40, 1_800]);
+    };
+    const { report } = await sync(sandbox, file, { ...long, onEvent });
+    expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 2 });
+    expectMirrored(sandbox, file, ['users']);
+    expect(pages).toBe(200);
+    expect(report.requests).toBeLessThan(250);
+  });
 });
 
-/** Searches the sealed window of the mirror as a run would; what the server answers can be tampered with. */
+/** Searches the sealed window of the mirror as a run would. The ports can be replaced. */
 async function searched(sandbox: Sandbox, file: string, tampered: Partial<SearchPorts> & { onRead?: () => void } = {}) {
   const client = testClient(sandbox, long.pageSize);
   const store = openMirrorStore(file);
@@ -184,7 +180,7 @@ async function searched(sandbox: Sandbox, file: string, tampered: Partial<Search
 }
 
 describe('a search by itself', () => {
-  test('finds the records that are gone, and removes none by itself', async () => {
+  test('finds the records that were deleted, and removes none itself', async () => {
     const { sandbox, file } = await mirrored();
     const ids = byCreation(sandbox);
     removeAt(sandbox, [300, 1_500]);
@@ -195,7 +191,7 @@ describe('a search by itself', () => {
     expect(live).toBe(users);
   });
 
-  test('is given up where a record goes or comes meanwhile', { tags: 'full' }, async () => {
+  test('is given up if a record comes or goes meanwhile', { tags: 'full' }, async () => {
     for (const change of ['remove', 'insert'] as const) {
       const { sandbox, file } = await mirrored();
       removeAt(sandbox, [600, 1_400]);
@@ -215,7 +211,7 @@ describe('a search by itself', () => {
 });
 
 test(
-  'no run removes a record that the server has, whatever happens meanwhile; once it is quiet, all is found',
+  'no run removes a record that the server has, whatever changes meanwhile, and once it is quiet everything is found',
   { tags: 'full' },
   async () => {
     const tried = { ...long, pageSize: 5 };

@@ -10,7 +10,7 @@ interface Listed {
   readonly moment: number;
 }
 
-/** Runs the search against a list of ids; gives what it found and the pages that it asked for. */
+/** Runs the search against a list of ids. Returns what it found and the pages that it requested. */
 function search(local: readonly Listed[], served: readonly number[], pageSize: number, total = served.length) {
   const rows = { ids: local.map(({ id }) => id), moments: local.map(({ moment }) => moment) };
   const steps = searchMissing(rows, { total, pageSize });
@@ -27,7 +27,7 @@ function ascending(findings: RankFindings): unknown {
   return findings.kind === 'missing' ? findings.ids.toSorted((a, b) => a - b) : findings;
 }
 
-/** Records in the mirror's order; ids are not in that order, and some share their moment. */
+/** Records in the mirror's order. Their ids are not in that order, and some have the same time. */
 const world = record({
   steps: array(integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 400 }),
   pageSize: integer({ min: 2, max: 12 }),
@@ -35,7 +35,7 @@ const world = record({
   seed: integer(),
 });
 
-/** @param spread added to each step, so that 1 leaves no two records of one moment */
+/** @param spread added to each step; with 1, no two records have the same time */
 function recordsOf(steps: readonly number[], spread: number): Listed[] {
   let moment = 0;
   return steps.map((step, index) => {
@@ -45,7 +45,7 @@ function recordsOf(steps: readonly number[], spread: number): Listed[] {
 }
 
 describe('the search for deletions', () => {
-  test('finds exactly the deleted records, and asks for no page twice', () => {
+  test('finds exactly the deleted records, and requests no page twice', () => {
     assert(
       property(world, ({ steps, pageSize, deletions }) => {
         const local = recordsOf(steps, 0);
@@ -61,7 +61,7 @@ describe('the search for deletions', () => {
     );
   });
 
-  test('finds them where the server breaks ties by another rule, or says that it cannot know', () => {
+  test('finds as many as were deleted if the server orders ties differently, or reports a contradiction', () => {
     let undecided = 0;
     assert(
       property(world, ({ steps, pageSize, deletions, seed }) => {
@@ -78,7 +78,7 @@ describe('the search for deletions', () => {
           undecided += 1;
           return;
         }
-        // As many as are gone; which of them, the server is asked for each.
+        // The number is right. Each of them is then looked up on the server.
         expect(found.ids.length).toBe(local.length - served.length);
       }),
       { numRuns: 500, seed: 3 },
@@ -86,7 +86,7 @@ describe('the search for deletions', () => {
     expect(undecided).toBeLessThan(250);
   });
 
-  test('finds them where pages begin and end within a moment whose order is another on the server', () => {
+  test('finds them if pages begin and end within ties that the server orders differently', () => {
     const local = Array.from({ length: 200 }, (_, index) => ({ id: index, moment: Math.floor(index / 4) }));
     const gone = new Set([17, 120, 199]);
     const served = local
@@ -96,7 +96,7 @@ describe('the search for deletions', () => {
     expect(ascending(search(local, served, 10).found)).toEqual([17, 120, 199]);
   });
 
-  test('treats rows beyond either end of the list like those within it: all of them are missing', () => {
+  test('finds deleted records at both ends of the list, too', () => {
     const local = recordsOf(
       Array.from({ length: 100 }, () => 1),
       1,
@@ -112,7 +112,7 @@ describe('the search for deletions', () => {
     ['shows a record twice', (ids: number[]) => ids.with(2, ids[1] ?? 0)],
     ['lists records in another order', (ids: number[]) => ids.with(2, ids[3] ?? 0).with(3, ids[2] ?? 0)],
     ['shows less than it counts', (ids: number[]) => ids.slice(1)],
-  ])('gives up where the server %s', (_, changed) => {
+  ])('gives up if the server %s', (_, changed) => {
     const local = recordsOf(
       Array.from({ length: 60 }, () => 1),
       1,
@@ -122,7 +122,7 @@ describe('the search for deletions', () => {
     expect(found.kind).toBe('contradiction');
   });
 
-  test('gives up where the server has more than the mirror', () => {
+  test('gives up if the server has more records than the mirror', () => {
     const local = recordsOf(
       Array.from({ length: 60 }, () => 1),
       1,

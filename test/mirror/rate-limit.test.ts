@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * A sync under a limit of requests, over real HTTP and in virtual time: what the server refuses of it, and how much of the
- * limit is used. Time passes only while nothing is under way, so that a busy machine changes nothing.
+ * A sync under a rate limit, over real HTTP and in virtual time: how many requests the server refuses, and how much of the
+ * limit is used. Time passes only while no request is under way, so that a busy machine changes nothing.
  */
 import { expect, test } from 'vitest';
 import { openClient, type Client } from '../../src/api/client.ts';
@@ -18,10 +18,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const limit = 20;
 const users = 1_000;
 const pageSize = 4;
-/** Turns of the event loop without a request under way after which everybody waits. */
+/** After this many turns of the event loop without a request under way, everything waits. */
 const quietTurns = 10;
 
-/** Virtual time that also passes by a millisecond with each look at it: requests are under way for some of them. */
+/** Virtual time that also passes by a millisecond with each look at it, so that requests take some time. */
 function passingTime(): VirtualTime {
   const time = virtualTime(sandboxNow);
   let looks = 0;
@@ -32,7 +32,7 @@ function passingTime(): VirtualTime {
   return { ...time, clock: { now } };
 }
 
-/** Looks away while requests are under way, so that no time passes meanwhile. */
+/** Waits while requests are under way, so that no virtual time passes meanwhile. */
 async function quiet(client: Client): Promise<void> {
   for (let turns = 0; turns < quietTurns; turns += 1) {
     await new Promise((resolve) => setImmediate(resolve));
@@ -66,7 +66,7 @@ async function syncUsers(sandbox: Sandbox, file: string, time: VirtualTime): Pro
     allowDeletions: false,
     requestsPerRun: 1_000,
     graceMs: 48 * hourMs,
-    // The last window is walked alone, page after page: how long that takes says nothing of the limit.
+    // The last window is walked alone, page after page, and is kept short because its time does not depend on the limit.
     windowPages: 10,
     concurrency: 8,
   });
@@ -83,7 +83,7 @@ const servers: readonly (readonly [string, Partial<Behaviour>, number])[] = [
 ];
 
 test.each(servers)(
-  'a limit of 20 a second that is %s is used to 70 % and overrun a little',
+  'a limit of 20 a second that is %s is used to at least 70 % and exceeded only a little',
   async (_, told, overrun) => {
     const time = passingTime();
     const sandbox = await startSandbox({

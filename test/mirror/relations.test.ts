@@ -30,7 +30,7 @@ const columnsOf = (file: string, name: string): string[] =>
   rowsOf<{ name: string }>(file, 'SELECT name FROM pragma_table_info(?)', name).map((column) => column.name);
 
 describe('related records', () => {
-  test('of every name of the reference come with their parents, and leave no trace in the records themselves', async () => {
+  test("of every kind in the reference are read with their parents, and leave nothing in the parents' own columns", async () => {
     const sandbox = await startSandbox({ ...some, chaos: 'rough' });
     const file = newFile();
     const { report, error } = await sync(sandbox, file, { includes: everything, pageSize: 25 });
@@ -56,7 +56,7 @@ describe('related records', () => {
     }
   });
 
-  test('that change are written, those that stay are not, and those that vanish go', async () => {
+  test('are written if they changed, left if they did not, and removed if they vanished', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const includes = { users: ['orders', 'payments'] };
@@ -91,7 +91,7 @@ describe('related records', () => {
     ]);
   });
 
-  test('go with a parent that is deleted', async () => {
+  test('are removed with a deleted parent', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const includes = { users: ['ips'], emails: ['user'] };
@@ -106,7 +106,7 @@ describe('related records', () => {
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
-  test('keep their ids as text, and those without one keep their place', async () => {
+  test('keep their ids as text, or get their place as key if they have none', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const uuid = '0b5c3c1e-7a0d-4c55-9f5e-7d1c2a3b4c5d';
@@ -151,7 +151,7 @@ describe('the flat view', () => {
     nothing: null,
   };
 
-  test('has a column for every key seen so far, the parent first, however the keys are spelt', async () => {
+  test('has a column for every key seen so far, the parent first, whatever the keys look like', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const tried = { includes: { users: ['orders'] }, resources: ['users'] } as const;
@@ -203,7 +203,7 @@ describe('the flat view', () => {
         ] as const) {
           const entry = described.find((each) => each.name === name);
           expect(entry).toMatchObject({ kind, in_file: true });
-          // What only the file knows is not described.
+          // No column is in the file only.
           expect(entry?.columns.filter(({ source }) => source === 'file')).toEqual([]);
           expect(() => [...snapshot.query(entry?.example ?? '').batches(() => 10)]).not.toThrow();
         }
@@ -232,7 +232,7 @@ describe('a server that', () => {
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
-  test('refuses the include is mirrored without it, and the problem names the setting; once it is granted all is read', async () => {
+  test('refuses the include is mirrored without it, with a problem that names the setting, and read with it once it is granted', async () => {
     const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'orders' } });
     const file = newFile();
     const tried = { includes: { users: ['orders', 'ips'] }, resources: ['users'] } as const;
@@ -252,7 +252,7 @@ describe('a server that', () => {
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
-  test('refuses a new name goes on with those that it knows', async () => {
+  test('refuses a new name is still read with the others', async () => {
     const sandbox = await startSandbox({ ...some, behaviour: { includes_refused: 'payments' } });
     const file = newFile();
     await sync(sandbox, file, { includes: { users: ['ips'] }, resources: ['users'] });
@@ -262,7 +262,7 @@ describe('a server that', () => {
     expectRelated(sandbox, file, 'users', 'ips');
   });
 
-  test('refuses in the middle of a run is read to the end without, and the next run reads all again', async () => {
+  test('refuses during a run is read to the end without it, and the next run reads everything again', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const tried = { includes: { users: ['ips'] }, resources: ['users'], pageSize: 20 } as const;
@@ -283,7 +283,7 @@ describe('a server that', () => {
 });
 
 describe('the setting', () => {
-  test('costs nothing where it names nothing', async () => {
+  test('costs nothing if it names nothing', async () => {
     const sandbox = await startSandbox(some);
     const asked = async (includes: object): Promise<number> => {
       sandbox.control.clearRequests();
@@ -293,7 +293,7 @@ describe('the setting', () => {
     expect(await asked({ users: [] })).toBe(await asked({}));
   });
 
-  test('that names more later has everything read once with it, and not again', async () => {
+  test('with a new name makes everything be read once with it, and not again', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     const tried = { resources: ['users'], mode: 'quick' } as const;
@@ -309,7 +309,7 @@ describe('the setting', () => {
     expect(again.report.resources.users).toMatchObject({ received: 0 });
   });
 
-  test('that names less leaves what was read, marked as no longer read', async () => {
+  test('with a name removed keeps what was read, marked as no longer included', async () => {
     const sandbox = await startSandbox(some);
     const file = newFile();
     await sync(sandbox, file, { resources: ['users'], includes: { users: ['ips', 'devices'] } });

@@ -1,5 +1,5 @@
 // @module-tag full
-/** What a run costs the server, with the real engine over a list in memory: `npm run bench` has the whole table. */
+/** The requests of a run, with the real engine over a list in memory. `npm run bench` prints the whole table. */
 import { expect, onTestFinished, test } from 'vitest';
 import { halving, leeway, openSimulation } from '../../bench/requests.ts';
 import { secondMs } from '../../src/model/time.ts';
@@ -18,14 +18,14 @@ async function filled() {
   return { ...simulation, first };
 }
 
-test('a first sync asks for no more than it may, and a quick one with nothing new for twelve and the open window', async () => {
+test('a first sync keeps to its bound, and a quick one with nothing new takes twelve requests and the open window', async () => {
   const { run, first } = await filled();
   expect(first).toBeLessThanOrEqual(pages * 1.3 + 1_050);
   const openPages = Math.ceil(((users / 1_096) * 3) / pageSize);
   expect(await run()).toBeLessThanOrEqual(12 + openPages);
 });
 
-test('records of one second are read in one run, though they are in one window that earns its requests only by being read', async () => {
+test('records of one second are read in one run, even though their only window exceeds the budget', async () => {
   const simulation = openSimulation(users, pageSize, secondMs);
   onTestFinished(() => simulation.close());
   const first = await simulation.run({ mode: 'default', requestsPerRun: 20 });
@@ -33,7 +33,7 @@ test('records of one second are read in one run, though they are in one window t
   expect(first).toBeLessThanOrEqual(pages * 1.3 + 20 + 50);
 });
 
-test('deletions are found by halves, whatever their number', async () => {
+test('any number of deletions is found by halving', async () => {
   const { run, server, live } = await filled();
   const quiet = await run();
   let gone = 0;
@@ -45,7 +45,7 @@ test('deletions are found by halves, whatever their number', async () => {
   }
 });
 
-test('a total that is too large is searched once, and costs no more than before from then on', async () => {
+test('a total that is too large is searched once, and hardly costs any requests from then on', async () => {
   const { run, server, live } = await filled();
   const quiet = await run();
   server.overcount(5, new Random(1));

@@ -28,7 +28,7 @@ async function mirrored(options: SandboxOptions = {}) {
   return { sandbox, data, file, folder };
 }
 
-/** Puts another sandbox in the place of one, a minute later: the same address, and the same key unless another is given. */
+/** Replaces a sandbox by another one, a minute later, with the same address and key unless others are given. */
 async function replaced(sandbox: Sandbox, options: SandboxOptions): Promise<Sandbox> {
   const port = portOf(sandbox);
   await sandbox.close();
@@ -51,7 +51,7 @@ function stored(file: string) {
   }
 }
 
-/** Everything that a run could have changed; the lock, and the epoch that begins with it, are taken before. */
+/** Everything that a run could have changed, except the lock and the epoch that begins with it. */
 function contents(file: string): unknown {
   const database = new SqliteDatabase(file, { readonly: true });
   try {
@@ -67,7 +67,7 @@ function contents(file: string): unknown {
   }
 }
 
-/** What the sync says that is refused; fails where it is not, or changes anything. */
+/** The message of a sync that is refused. Fails if it is not refused or changes anything. */
 async function refusalOf(sandbox: Sandbox, file: string): Promise<string> {
   const before = contents(file);
   const error: unknown = await sync(sandbox, file).catch((thrown: unknown) => thrown);
@@ -81,7 +81,7 @@ async function refusalOf(sandbox: Sandbox, file: string): Promise<string> {
 }
 
 describe('at first contact', () => {
-  test('the server goes on record: its address, and marks of the key and its owner that tell nothing of either', async () => {
+  test('the server is recorded with its address and with marks of the key and its owner that reveal neither', async () => {
     const { sandbox, file } = await mirrored();
     const { server } = stored(file);
     expect(server).toEqual({
@@ -108,7 +108,7 @@ describe('at first contact', () => {
       'a web page',
       (sandbox: Sandbox) => sandbox.control.faultNext({ fault: 'html', match: { path: '/users/auth' }, times: 99 }),
     ],
-  ])('a server whose response about the key is %s is synced all the same', async (_, spoil) => {
+  ])('a server whose response about the key is %s is synced anyway', async (_, spoil) => {
     const sandbox = await startSandbox(some);
     const file = `${temporaryFolder()}/mirror.db`;
     spoil(sandbox);
@@ -118,7 +118,7 @@ describe('at first contact', () => {
   });
 });
 
-describe('a server where nothing looks odd', () => {
+describe('an unchanged server', () => {
   test('is recognised by one request for its newest record', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.clearRequests();
@@ -140,7 +140,7 @@ describe('a server where nothing looks odd', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('is synced when everything that a small mirror knew was deleted', async () => {
+  test('is synced if everything in a small mirror was deleted', async () => {
     const sandbox = await startSandbox({ ...some, coupons: 5 });
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, { resources: ['coupons'] });
@@ -152,12 +152,12 @@ describe('a server where nothing looks odd', () => {
   test.each(
     sample(
       [
-        ['users cannot be looked at one by one', { forbidden: 'users.get' }],
-        ['no record can be asked for by its id', { forbidden: 'users.get', filter_errors: 'id' }],
+        ['single users cannot be read', { forbidden: 'users.get' }],
+        ['no record can be requested by its id', { forbidden: 'users.get', filter_errors: 'id' }],
       ],
       1,
     ),
-  )('is synced where %s', async (_, behaviour) => {
+  )('is synced if %s', async (_, behaviour) => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour(behaviour);
     expect((await sync(sandbox, file)).report.status).toBe('complete');
@@ -167,7 +167,7 @@ describe('a server where nothing looks odd', () => {
 });
 
 describe('the same server', () => {
-  test('at another address is accepted quietly, with an event', async () => {
+  test('at another address is accepted with an event', async () => {
     const { sandbox, data, file } = await mirrored();
     const before = sandbox.url;
     const moved = await replaced(sandbox, { file: data, port: 0 });
@@ -181,7 +181,7 @@ describe('the same server', () => {
     });
   });
 
-  test('under another key of the same user is accepted, and asked about the key that once', async () => {
+  test('under another key of the same user is accepted after one request about the key', async () => {
     const { sandbox, data, file } = await mirrored();
     const mark = stored(file).server?.key_mark;
     const other = await replaced(sandbox, { file: data, key: 'another-key-of-the-same-user' });
@@ -193,20 +193,20 @@ describe('the same server', () => {
   });
 
   test(
-    'at another address, of which nobody says whose the key is, is recognised by its records',
+    'at another address is recognised by its records if it does not tell the owner of the key',
     { tags: 'full' },
     async () => {
       const { sandbox, data, file } = await mirrored();
       const moved = await replaced(sandbox, { file: data, port: 0, behaviour: { forbidden: 'users.auth' } });
       expect((await sync(moved, file)).report.status).toBe('complete');
-      // Who it was is not forgotten because it was not told once.
+      // The known owner is kept even if it was not told once.
       expect(stored(file).server).toMatchObject({ address: moved.url, owner: { id: '1' } });
     },
   );
 });
 
 describe('another server', () => {
-  test('behind the same address and key is refused, nothing is touched, and it is accepted when that is meant', async () => {
+  test('behind the same address and key is refused without any change, and accepted with --accept-new-server', async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8 });
     expect(await refusalOf(other, file)).toMatch(/still the server.*other records/);
@@ -217,7 +217,7 @@ describe('another server', () => {
     expect((await sync(other, file)).report.status).toBe('complete');
   });
 
-  test('that has none of the ids is refused as well', { tags: 'full' }, async () => {
+  test('that has none of the ids is refused, too', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8, users: 1, packages: 0, emails: 0, coupons: 0 });
     expect(await refusalOf(other, file)).toMatch(/other records/);
@@ -231,10 +231,10 @@ describe('another server', () => {
     expect(await refusalOf(cannotTell, file)).toMatch(/stood at .*nothing shows/);
   });
 
-  test('of which a mirror with no rows hears is taken as it is', { tags: 'full' }, async () => {
+  test('is accepted by a mirror without rows', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored({ users: 1, packages: 0, emails: 0, coupons: 0 });
     const empty = await replaced(sandbox, { users: 0, packages: 0, emails: 0, coupons: 0 });
-    // The one user of a mirror so small may have been deleted.
+    // The only user of such a small mirror may have been deleted.
     expect((await sync(empty, file)).report.resources.users).toMatchObject({ deleted: 0 });
     const allowed = await sync(empty, file, { allowDeletions: true });
     expect(allowed.report.resources.users).toMatchObject({ deleted: 1 });
@@ -243,7 +243,7 @@ describe('another server', () => {
     expectMirrored(other, file);
   });
 
-  test('is measured and read anew once it is accepted', { tags: 'full' }, async () => {
+  test('is measured and read again once it is accepted', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8, behaviour: { page_max: 40 } });
     const { report } = await sync(other, file, { acceptNewServer: true, allowDeletions: true });
@@ -252,7 +252,7 @@ describe('another server', () => {
     expect(stored(file).pageSize).toBe(40);
   });
 
-  test('that is accepted keeps the brake on what would be removed', { tags: 'full' }, async () => {
+  test('that is accepted is still subject to the brake', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const other = await replaced(sandbox, { seed: 8, users: 40 });
     const { report, error } = await sync(other, file, { acceptNewServer: true });
@@ -262,8 +262,8 @@ describe('another server', () => {
   });
 });
 
-describe('a key of somebody else', () => {
-  test('is refused by name, and accepted when that is meant', async () => {
+describe('a key of another user', () => {
+  test('is refused with the user’s name, and accepted with --accept-new-server', async () => {
     const { sandbox, data, file } = await mirrored();
     sandbox.control.remove('users', 1);
     const other = await replaced(sandbox, { file: data, key: 'the-key-of-somebody-else' });
@@ -278,7 +278,7 @@ describe('a key of somebody else', () => {
 });
 
 describe('a server that was restored from an old backup', { tags: 'full' }, () => {
-  test('is refused, and accepted when that is meant', async () => {
+  test('is refused, and accepted with --accept-new-server', async () => {
     const { sandbox, data, file, folder } = await mirrored();
     copyFileSync(data, `${folder}/backup.db`);
     for (let count = 0; count < 12; count += 1) {
@@ -289,13 +289,13 @@ describe('a server that was restored from an old backup', { tags: 'full' }, () =
     await sync(sandbox, file);
     const restored = await replaced(sandbox, { file: `${folder}/backup.db` });
     expect(await refusalOf(restored, file)).toMatch(/lost the newest records.*old backup/);
-    // What was read of the later state must be read again, even by a run that reads little.
+    // What was read of the later state must be read again, even by a quick run.
     const accepted = await sync(restored, file, { acceptNewServer: true, mode: 'quick' });
     expect(accepted.report.status).toBe('complete');
     expectMirrored(restored, file);
   });
 
-  test('is refused, too, where it has given the ids to new records since', { tags: 'full' }, async () => {
+  test('is refused, too, if it gave the ids to new records since', { tags: 'full' }, async () => {
     const { sandbox, data, file, folder } = await mirrored();
     copyFileSync(data, `${folder}/backup.db`);
     for (let count = 0; count < 12; count += 1) sandbox.control.insert('emails');
@@ -307,8 +307,8 @@ describe('a server that was restored from an old backup', { tags: 'full' }, () =
   });
 });
 
-describe('a server that cannot be asked', () => {
-  test('ends the run like any other time: unreachable, or the key refused', { tags: 'full' }, async () => {
+describe('a server that stops responding', () => {
+  test('ends the run as usual: unreachable, or with the key refused', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const wrongKey = await replaced(sandbox, { key: 'the-only-key-that-is-right' });
     const refused = await sync({ ...wrongKey, key: 'a-wrong-key' }, file);
@@ -320,7 +320,7 @@ describe('a server that cannot be asked', () => {
     expect(stored(file).runs).toBe(3);
   });
 
-  test('after most was read makes a part of the run fail, not all of it', async () => {
+  test('after most pages were read makes the run partial, not failed', async () => {
     const sandbox = await startSandbox({ users: 200 });
     const file = `${temporaryFolder()}/mirror.db`;
     let pages = 0;
@@ -336,7 +336,7 @@ describe('a server that cannot be asked', () => {
     expect([error?.name, error?.exitCode]).toEqual(['IncompleteError', 5]);
   });
 
-  test('and a stop meanwhile is reported as one', async () => {
+  test('does not hide that the run was stopped', async () => {
     const { sandbox, file } = await mirrored();
     const { report, error } = await sync(sandbox, file, { signal: AbortSignal.abort(new InterruptedError('SIGTERM')) });
     expect(report.status).toBe('interrupted');

@@ -1,4 +1,4 @@
-/** Values that their columns cannot hold: null there, whole in `_extra`, and seen by whatever compares, remembers or tells. */
+/** Values that their columns cannot hold: null in the column, complete in `_extra`, and in comparisons and history. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { hourMs, timestampOf } from '../../src/model/time.ts';
@@ -45,7 +45,7 @@ describe('a value that its column cannot hold', () => {
       ],
       2,
     ),
-  )('%s served as %j is null there, whole in _extra, and reported once', async (field, value, json) => {
+  )('(%s served as %j) is null in its column, complete in _extra, and reported once', async (field, value, json) => {
     const { sandbox, file, change, rows, again } = await begun();
     const { report } = await change({ [field]: value });
     expect(report.status).toBe('complete');
@@ -53,14 +53,14 @@ describe('a value that its column cannot hold', () => {
     expect(rows(stored)).toEqual([{ cell: null, extra: `{"${field}":${json}}` }]);
     const events = `SELECT detail FROM mirror_events WHERE kind = 'changed_type' AND subject = '${field}'`;
     expect(rows(events)).toEqual([{ detail: expect.stringMatching(/null in its column, whole in _extra$/) }]);
-    // Nothing has changed since, to the mirror or to whoever compares.
+    // Nothing changed since, for a sync or a comparison.
     expect((await again()).report.resources.users).toMatchObject({ updated: 0, live: 60 });
     expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('equal');
     sandbox.control.update('users', 5, { [field]: [value, 'other'] });
     expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('different');
   });
 
-  test('is in the history like any other, as it was at each time', async () => {
+  test('is in the history like any other value', async () => {
     const { file, change } = await begun();
     const times = [{ balance: 'none' }, { balance: 12.5 }, { balance: 'some' }, { balance: 'some' }];
     for (const fields of times) await change(fields);
@@ -75,7 +75,7 @@ describe('a value that its column cannot hold', () => {
     ]);
   });
 
-  test('makes no version where the field is ignored', async () => {
+  test('makes no version if the field is ignored', async () => {
     const { change, rows } = await begun();
     await change({ last_seen_at: 1 });
     await change({ last_seen_at: 2 });
@@ -99,14 +99,14 @@ test.each(
     ],
     2,
   ),
-)('%s served as %j is stored as %j, since nothing is lost', async (field, value, cell) => {
+)('%s served as %j is stored as %j, because nothing is lost', async (field, value, cell) => {
   const { change, rows, sandbox, file } = await begun();
   await change({ [field]: value });
   expect(rows(`SELECT "${field}" AS cell, _extra AS extra FROM users WHERE id = 5`)).toEqual([{ cell, extra: null }]);
   expect((await verifyMirror(sandbox, file, { deep: true, resources: ['users'] })).report.status).toBe('equal');
 });
 
-test.each(sample([0, -1], 1))('a user whose id is %i is one like any other, also as the newest', async (id) => {
+test.each(sample([0, -1], 1))('a user whose id is %i is mirrored like any other, even as the newest', async (id) => {
   const sandbox = await startSandbox({ users: 20 });
   const file = `${temporaryFolder()}/mirror.db`;
   sandbox.control.insert('users', { id });

@@ -1,6 +1,6 @@
 /**
- * The proof of a resource over a server of numbers: which ranges are counted, which windows are read again for it, and what
- * is said in the end.
+ * The proof of a resource's sum, over a server of numbers: which ranges are counted, which windows are read again, and the
+ * result.
  */
 import { describe, expect, test } from 'vitest';
 import type { Capabilities } from '../../src/api/capabilities.ts';
@@ -21,28 +21,28 @@ const freshAsOf = '2026-03-01T00:00:00.000000Z' as Timestamp;
 const week = (index: number): Day => addDays(first, 7 * index);
 const within = (inner: DayRange, outer: DayRange) => inner.from >= outer.from && inner.to <= outer.to;
 
-/** `users` with a window for each week, in each of which so many records were counted and are held. */
+/** `users` with a window for each week. */
 interface Start {
   readonly held: readonly number[];
-  /** What the server has by now; as many as are held where it is left out. */
+  /** What the server has by now; by default as many as are held. */
   readonly server?: readonly number[];
-  /** Records outside of all days, on the server; none is held. */
+  /** Records on the server outside of all days. None is held. */
   readonly outside?: number;
   /** How many more the total of the list counts. */
   readonly more?: number;
   /** How many more the total of each range counts. */
   readonly moreInEach?: number;
-  /** How many more a range counts that holds the window, and one that ends with it. */
+  /** How many more is counted by a range that holds the window. `edges`: by a range that ends with it. */
   readonly moreIn?: readonly number[];
   readonly edges?: readonly number[];
-  /** The same of windows that have come to count more since: it is noted where they are read. */
+  /** Like `moreIn`, but only noticed when the window is read. */
   readonly hidden?: readonly number[];
   readonly changed?: (window: Window, index: number) => Partial<Window>;
   readonly ports?: Partial<Ports>;
   /** Windows by their places. */
   readonly located?: readonly number[] | undefined;
   readonly failed?: readonly number[];
-  /** What happens before each look at the total of the list. */
+  /** Called before each look at the total of the list. */
   readonly look?: (looks: number, server: number[]) => void;
   /** How many more the total of the list counts at each look at it. */
   readonly moreAt?: (looks: number) => number;
@@ -174,13 +174,13 @@ const unknownDays = {
 };
 const ten = [10, 10, 10, 10];
 
-describe('a resource whose rows are as many as the server says', () => {
+describe('a resource with as many rows as the server counts', () => {
   test('is proven by one request', async () => {
     const { sum, counted, read } = await proven({ held: ten });
     expect([sum, counted, read]).toEqual([isProven(40), ['list'], []]);
   });
 
-  test('is proven where a difference is known from before, whole or not', async () => {
+  test('needs no search if a difference is known from before', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => surplus.noteList(2, 42, windows);
     const { sum, counted, read } = await proven({ held: ten, more: 2, known });
     expect([counted, read]).toEqual([['list'], []]);
@@ -193,17 +193,17 @@ describe('a resource whose rows are as many as the server says', () => {
     });
   });
 
-  test('forgets by how much the total was off once it is right', async () => {
+  test('forgets the surplus of its total once that is right', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => surplus.noteList(2, 42, windows);
     expect((await proven({ held: ten, known })).surplus.list).toBe(0);
     const only = { from: week(0), to: week(1) };
-    // A run over some days says nothing of the others.
+    // A run over some days does not touch what is known of the others.
     expect((await proven({ held: ten, known, ports: { only } })).surplus.list).toBe(2);
   });
 });
 
 describe('windows whose counts differ', () => {
-  test('are found by halves, and read again', async () => {
+  test('are found by halving, and read again', async () => {
     const held = Array.from({ length: 8 }, () => 10);
     const { sum, counted, read } = await proven({ held, server: held.with(5, 12) });
     expect(counted).toEqual(['list', '0 to 7', '0 to 3', '4 to 7', '4 to 5', '4', '5', 'list']);
@@ -211,7 +211,7 @@ describe('windows whose counts differ', () => {
     expect(sum).toEqual(isProven(82));
   });
 
-  test('are found where several do, in whatever direction', async () => {
+  test('are found if several differ, in any direction', async () => {
     const server = [10, 8, 10, 10, 13];
     const { sum, counted, read } = await proven({ held: [...ten, 10], server });
     expect(counted).toEqual(['list', '0 to 4', '0 to 1', '2 to 4', '2', '3', '4', '0', '1', 'list']);
@@ -219,7 +219,7 @@ describe('windows whose counts differ', () => {
     expect(sum).toEqual(isProven(51));
   });
 
-  test('are counted by themselves where they stand alone, each stretch of neighbours apart', async () => {
+  test('are counted separately for each stretch of neighbours', async () => {
     const changed = (window: Window, index: number) => (index === 1 ? { from: addDays(window.from, 1) } : {});
     const { counted, read } = await proven({ held: [10, 0, 10], server: [10, 0, 11], changed });
     expect(counted).toEqual(['list', '0', '1 to 2', '1', '2', 'list']);
@@ -227,12 +227,12 @@ describe('windows whose counts differ', () => {
   });
 
   test.each([
-    ['in the whole of a window', { moreIn: [3, 1, 0, 2], more: 6 }],
-    ['by what their ranges count of the next window', { edges: [2, 1, 3, 1] }],
-    ['where both are so', { moreIn: [0, 1, 0, 2], more: 3, edges: [2, 0, 3, 1] }],
-    ['by as much in each range', { moreInEach: 3 }],
-    ['by as much in each range, and at their ends', { moreInEach: 3, edges: [1, 2, 0, 1] }],
-  ])('are found beside totals that are known to count more than pages show, %s', async (_, more: Partial<Start>) => {
+    ['within a window', { moreIn: [3, 1, 0, 2], more: 6 }],
+    ['at the edge to the next window', { edges: [2, 1, 3, 1] }],
+    ['both within windows and at their edges', { moreIn: [0, 1, 0, 2], more: 3, edges: [2, 0, 3, 1] }],
+    ['by the same number in each range', { moreInEach: 3 }],
+    ['by the same number in each range, and at their edges', { moreInEach: 3, edges: [1, 2, 0, 1] }],
+  ])('are found despite totals that are known to count too many %s', async (_, more: Partial<Start>) => {
     for (const place of [0, 1, 2, 3]) {
       const known = (surplus: Surplus, windows: readonly Window[]) => {
         for (const [index, each] of windows.entries()) {
@@ -248,25 +248,25 @@ describe('windows whose counts differ', () => {
     }
   });
 
-  test('are not counted a second time where their own count has shown it', async () => {
+  test('are not counted a second time if their own count showed the difference', async () => {
     const held = Array.from({ length: 8 }, () => 10);
     const { counted } = await proven({ held, server: held.with(4, 12) });
     expect(counted).toEqual(['list', '0 to 7', '0 to 3', '4 to 7', '4 to 5', '4', 'list']);
   });
 
-  test('earn the requests for their pages, by the rows that are held of them', async () => {
+  test('add requests to the allowance for their pages, by their number of rows', async () => {
     const allowed: unknown[] = [];
     const allowance = { left: () => 100, allow: (...given: readonly unknown[]) => allowed.push(given) };
     const ports = { allowance: allowance as unknown as Allowance };
     await proven({ held: [10, 7, 10, 10], server: [10, 9, 10, 10], ports });
     expect(allowed).toEqual([['users', [{ from: week(1), to: week(2), rows: 7 }], 10]]);
     allowed.length = 0;
-    // What no range shows is read from the list of all, whose pages are earned by what they show.
+    // Records that no range shows are read from the whole list, so their window adds no requests itself.
     await proven({ held: ten, outside: 5, ports, changed: (_, index) => (index === 3 ? outsideEra : {}) });
     expect(allowed).toEqual([['users', [], 10]]);
   });
 
-  test('cannot be found by halves where every range counts as much too many', async () => {
+  test('cannot be found if every range counts the same number too many', async () => {
     const { sum, counted, read, events } = await proven({
       held: ten,
       moreInEach: 3,
@@ -280,7 +280,7 @@ describe('windows whose counts differ', () => {
     expect(events).toEqual([{ resource: 'users', kind: 'totals_differ', subject: '3', detail: problem }]);
   });
 
-  test('are counted each by itself where ranges do not show just their days', async () => {
+  test('are counted one by one if ranges do not show exactly their days', async () => {
     const start = { held: ten, server: [10, 11, 10, 10], ports: unknownDays };
     const { counted, read, sum } = await proven(start);
     expect([counted, read]).toEqual([['list', '0', '1', '2', '3', 'list'], ['1, which counts 11']]);
@@ -291,10 +291,10 @@ describe('windows whose counts differ', () => {
     expect((await proven({ ...start, ports: shifted })).counted).toEqual(counted);
   });
 
-  test('are counted only where they were located, and not at all where that takes more than may be sent', async () => {
+  test('are counted only if they were located, and not at all if that takes more requests than allowed', async () => {
     const start = { held: ten, server: [10, 11, 10, 10], ports: unknownDays };
     expect((await proven({ ...start, located: [1, 2] })).counted).toEqual(['list', '1', '2', 'list']);
-    // Fifty are there in any case.
+    // Fifty requests are always allowed.
     expect((await proven({ ...start, requests: -46 })).counted.slice(0, 6)).toEqual([
       'list',
       '0',
@@ -307,29 +307,29 @@ describe('windows whose counts differ', () => {
   });
 });
 
-describe('where the sealed windows do not explain it', () => {
+describe('to explain a difference', () => {
   const isOpen = (window: Window) => window.from === week(3);
 
-  test('what is open is read again', async () => {
+  test('open windows are read again if sealed ones do not explain it', async () => {
     const { sum, counted, read } = await proven({ held: ten, server: [10, 10, 10, 14], ports: { isOpen } });
     expect(counted).toEqual(['list', '0 to 2', 'list']);
     expect([read, sum]).toEqual([['3'], isProven(44)]);
   });
 
-  test('what is open is left alone where they do, beside what the list is known to count more', async () => {
+  test('open windows are left alone if sealed ones and a known surplus explain it', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => surplus.noteList(2, 42, windows);
     const start = { held: ten, server: [10, 11, 10, 10], more: 2, known, ports: { isOpen } };
     const { sum, read } = await proven(start);
-    // Nor is it looked for again what the list counts.
+    // The surplus is not searched for again either.
     expect([read, sum.total, sum.missing]).toEqual([['1, which counts 11'], 43, true]);
   });
 
-  test('what is open is left alone where they do', async () => {
+  test('open windows are left alone if sealed ones explain it', async () => {
     const { read } = await proven({ held: ten, server: [10, 12, 10, 10], ports: { isOpen } });
     expect(read).toEqual(['1, which counts 12']);
   });
 
-  test('what was left unsettled is read, unless its requests failed in this run', async () => {
+  test('unsettled windows are read, unless their requests failed in this run', async () => {
     const changed = (_: Window, index: number) => (index < 2 ? { state: 'unsettled' as const } : {});
     const { read, sum } = await proven({ held: ten, server: [11, 12, 10, 10], changed, failed: [0] });
     expect(read.slice(0, 1)).toEqual(['1']);
@@ -341,7 +341,7 @@ describe('where the sealed windows do not explain it', () => {
     });
   });
 
-  test('only days that were requested are read, and nothing is said of the others', async () => {
+  test('only the requested days are read, and no event is recorded about the others', async () => {
     const only = { from: week(1), to: week(2) };
     const { sum, counted, read, events } = await proven({ held: ten, server: [11, 12, 13, 10], ports: { only } });
     expect(counted.slice(0, 3)).toEqual(['list', '1', 'list']);
@@ -368,7 +368,7 @@ describe('records that cannot be read', () => {
   const changed = (window: Window, index: number) =>
     index === 0 ? { state: 'unsettled' as const, serverTotal: (window.serverTotal ?? 0) + 2 } : {};
 
-  test('are not searched again, and account for a lack', async () => {
+  test('are not searched for again, and explain a difference', async () => {
     const { sum, read } = await proven({ held: ten, server: [12, 10, 10, 10], changed, known });
     expect([sum, read]).toEqual([{ total: 42, problem: null, proven: true, missing: false }, []]);
     const more = await proven({ held: ten, server: [12, 10, 13, 10], changed, known });
@@ -376,12 +376,12 @@ describe('records that cannot be read', () => {
     expect(more.sum).toEqual({ total: 45, problem: null, proven: true, missing: false });
   });
 
-  test('are searched where another number is counted there', async () => {
+  test('are searched for again if their window counts another number', async () => {
     const { read } = await proven({ held: ten, server: [13, 10, 10, 10], changed, known });
     expect(read).toEqual(['0, which counts 13']);
   });
 
-  test('do not account for more than there are, nor for rows that the server does not count', async () => {
+  test('do not explain a larger difference, or rows that the server does not count', async () => {
     const lacks = await proven({ held: ten, server: [12, 10, 10, 10], more: 1, changed, known });
     expect(lacks.sum).toMatchObject({ proven: false });
     const fewer = await proven({ held: ten, server: [10, 10, 10, 10], more: -1, changed, known });
@@ -390,14 +390,14 @@ describe('records that cannot be read', () => {
 });
 
 describe('records that no range of days shows', () => {
-  test('are read where every window is settled and the list counts more', async () => {
+  test('are read if every window is settled and the list counts more', async () => {
     const { sum, read, log, windows } = await proven({ held: ten, outside: 5 });
     expect([sum, read]).toEqual([isProven(45), ['outside']]);
     expect(log.slice(-4)).toEqual(['count list', 'read outside', 'count 1 to 4', 'count list']);
     expect(windows).toHaveLength(5);
   });
 
-  test('are a reason to measure the server again where that was trusted', async () => {
+  test('are a reason to measure the server again if stored capabilities were trusted', async () => {
     const work = proven({ held: ten, outside: 5, ports: { trustsStored: true } });
     await expect(work).rejects.toThrow(ContradictionError);
     await expect(work).rejects.toThrow('the windows show 40 records of users and the server counts 45');
@@ -408,13 +408,13 @@ describe('records that no range of days shows', () => {
     ['only some days were requested', { outside: 5, ports: { only: { from: week(0), to: week(4) } } }],
     ['it takes more than the run may send', { outside: 5, requests: -45 }],
     ['one of the windows is not settled', { outside: 5, changed: unsettled, failed: [1] }],
-  ] as const)('are not looked for where %s, and nothing is looked at again for it', async (_, start) => {
+  ] as const)('are not looked for if %s, and the list is not counted again for that', async (_, start) => {
     const { read, counted } = await proven({ held: ten, ...start });
     expect(read).not.toContain('outside');
     expect(counted.filter((each) => each === 'list')).toHaveLength(2);
   });
 
-  test('are looked for after what else was read has not explained it', async () => {
+  test('are looked for if other windows did not explain the difference', async () => {
     const { sum, log } = await proven({ held: ten, server: [11, 10, 10, 10], outside: 5 });
     expect(sum).toEqual(isProven(46));
     expect(log.filter((each) => /read|list/.test(each))).toEqual([
@@ -427,13 +427,13 @@ describe('records that no range of days shows', () => {
     ]);
   });
 
-  test('are not looked for where what was read explains it by itself', async () => {
+  test('are not looked for if the windows that were read explain the difference', async () => {
     const { sum, read } = await proven({ held: ten, hidden: [0, 2, 0, 0] });
     expect(read).toEqual(['1, which counts 12']);
     expect(sum).toMatchObject({ total: 42, proven: true, missing: false });
   });
 
-  test('are not looked for where ranges that reach into their neighbours count some several times', async () => {
+  test('are not looked for if overlapping ranges count some records several times', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => {
       for (const each of windows.slice(0, 2)) surplus.note(each, 2);
     };
@@ -448,12 +448,12 @@ describe('records that no range of days shows', () => {
     return index === 1 ? { state: 'unsettled' } : {};
   }
 
-  test('are looked for with as many requests as that takes', async () => {
+  test('are looked for only if there are enough requests for it', async () => {
     expect((await proven({ held: ten, outside: 5, requests: -43 })).read).toEqual(['outside']);
     expect((await proven({ held: ten, outside: 5, requests: -44 })).read).toEqual([]);
   });
 
-  test('are read with what is open where their window is there already', async () => {
+  test('are read with the open windows if their window exists already', async () => {
     const changed = (_: Window, index: number) => (index === 0 ? outsideEra : {});
     const { read, sum } = await proven({ held: [0, 10], more: 3, changed });
     expect(read).toEqual(['outside']);
@@ -461,8 +461,8 @@ describe('records that no range of days shows', () => {
   });
 });
 
-describe('a server that changes while it is looked at', () => {
-  test('is looked at again, and what comes between is read', async () => {
+describe('a server that changes during the proof', () => {
+  test('is counted again, and what changed meanwhile is read', async () => {
     const look = (looks: number, server: number[]) => {
       if (looks === 2) server[0] = 11;
     };
@@ -470,7 +470,7 @@ describe('a server that changes while it is looked at', () => {
     expect([read, sum]).toEqual([['1, which counts 12', '0, which counts 11'], isProven(43)]);
   });
 
-  test('is looked at three times, and then the difference is reported', async () => {
+  test('is counted three times more, and then the difference is reported', async () => {
     const look = (looks: number, server: number[]) => {
       server[0] = 10 + looks;
     };
@@ -480,20 +480,20 @@ describe('a server that changes while it is looked at', () => {
     expect([sum, events]).toEqual([{ total: 44, problem, proven: false, missing: false }, []]);
   });
 
-  test('is not searched for what no range shows while its total changes', async () => {
+  test('is not searched for records outside of all ranges while its total changes', async () => {
     const { sum, read } = await proven({ held: ten, moreAt: (looks) => looks, look: () => {} });
     expect(read).toEqual([]);
     expect(sum).toMatchObject({ total: 44, problem: 'the mirror has 40 records and the server counts 44' });
   });
 
-  test('that lost everything is not searched: a list that shows nothing has nothing to be found in', async () => {
+  test('is not searched if its list became empty', async () => {
     const { read, counted } = await proven({ held: ten, server: [0, 0, 0, 0] });
     expect([read, new Set(counted)]).toEqual([[], new Set(['list'])]);
   });
 });
 
 describe('a total that counts fewer than are held', () => {
-  test('is reported by how many, and does not say that any is missing', async () => {
+  test('is reported with the number, and does not count as missing records', async () => {
     const { sum, surplus, events } = await proven({ held: ten, more: -2 });
     const counts = 'the mirror has 40 records and the server counts 38';
     const problem = `the totals of this list count 2 records fewer than its pages show: ${counts}`;
@@ -502,16 +502,16 @@ describe('a total that counts fewer than are held', () => {
     expect(events).toHaveLength(1);
   });
 
-  test('is proven where every window has shown as much', async () => {
+  test('is proven if every window showed the same', async () => {
     const known = (surplus: Surplus, windows: readonly Window[]) => windows.forEach((each) => surplus.note(each, -1));
     const { sum } = await proven({ held: ten, moreInEach: -1, more: -4, known });
     expect(sum).toMatchObject({ total: 36, proven: true, missing: false, problem: expect.any(String) });
   });
 });
 
-describe('the window of what no range of days shows', () => {
+describe('the window of records that no range of days shows', () => {
   test.each([
-    ['is forgotten where it was read and has no record', 'settled', 0, 4],
+    ['is removed if it was read and has no record', 'settled', 0, 4],
     ['stays while it was not read', 'pending', 0, 5],
     ['stays with a record', 'settled', 1, 5],
   ] as const)('%s', async (_, state, outside, count) => {
@@ -524,7 +524,7 @@ describe('the window of what no range of days shows', () => {
     expect(made.windows.filter((each) => coverageOf(each) === 'days')).toHaveLength(4);
   });
 
-  test('is not made up where there is none', () => {
+  test('is not created if there is none', () => {
     const made = world({ held: [0, 10, 10, 10] });
     forgetEmptyOutside(made.store, 'users');
     expect(made.windows).toHaveLength(4);

@@ -14,7 +14,7 @@ const [first, second, third] = [
   day('2024-03-01', '2024-03-02'),
 ];
 
-/** What is known of users in a new mirror, and how often that was put on record. */
+/** The surplus of users in a new mirror, and whether it was written. */
 function opened() {
   const store = openMirrorStore(`${temporaryFolder()}/mirror.db`);
   onTestFinished(() => store.close());
@@ -35,10 +35,10 @@ function opened() {
   return { store, surplus, isWritten, again: () => new Surplus(store, 'users') };
 }
 
-describe('what is known of totals', () => {
+describe('the known surplus', () => {
   const at = timestampOf(Date.UTC(2026, 2, 11));
 
-  test('is there in the next run', () => {
+  test('is kept for the next run', () => {
     const { surplus, again } = opened();
     surplus.note(first, 3);
     surplus.note(second, 5, 2);
@@ -52,7 +52,7 @@ describe('what is known of totals', () => {
     }
   });
 
-  test('is there in the next run, also where it is of one kind alone', () => {
+  test('is kept for the next run even if it has only one part', () => {
     const unreadable = opened();
     unreadable.surplus.noteUnreadable(third, { missing: 1, records: 4, at });
     expect(unreadable.again().searchedAt(third)).toBe(at);
@@ -61,7 +61,7 @@ describe('what is known of totals', () => {
     expect([list.again().list, list.again().isCapped(-5, 100)]).toEqual([-3, true]);
   });
 
-  test('of a window is forgotten where its total is right again, and with the last of it the record', () => {
+  test('of a window is forgotten once its total is right again, and the last one removes the record', () => {
     const { store, surplus, again } = opened();
     surplus.note(first, 3, 1);
     surplus.note(second, 5);
@@ -72,7 +72,7 @@ describe('what is known of totals', () => {
     expect([surplus.searchedAt(second), store.capability('surplus', 'users')]).toEqual([undefined, undefined]);
   });
 
-  test('of other windows is believed of one only where it is more than a window may have', () => {
+  test('of other windows is assumed for one only if it is more than the given number', () => {
     const { surplus } = opened();
     surplus.note(first, 3);
     surplus.note(second, 3);
@@ -80,7 +80,7 @@ describe('what is known of totals', () => {
     expect(surplus.sureOf(first, 3)).toBe(3);
   });
 
-  test('of what is counted past the end goes by the last look', () => {
+  test('past the end of a list is that of the last look', () => {
     const { surplus, again } = opened();
     surplus.note(first, 5, 2);
     surplus.note(first, 5);
@@ -89,7 +89,7 @@ describe('what is known of totals', () => {
     expect(again().pastEndOf(first)).toBe(1);
   });
 
-  test('is written where it has changed alone', () => {
+  test('is written only if it changed', () => {
     const { surplus, isWritten } = opened();
     expect(isWritten(() => surplus.note(first, 3))).toBe(true);
     expect(isWritten(() => surplus.note(first, 3))).toBe(false);
@@ -112,7 +112,7 @@ describe('what is known of totals', () => {
     expect([list(4, 101, [first, third]), list(4, 101)]).toEqual([true, true]);
   });
 
-  test('of windows that there are no more is left out', () => {
+  test('of windows that no longer exist is dropped', () => {
     const { surplus, again } = opened();
     surplus.note(first, 3);
     surplus.note(second, 5, 2);
@@ -124,7 +124,7 @@ describe('what is known of totals', () => {
     }
   });
 
-  test('of halves and their whole is expected of every window of which nothing else is known', () => {
+  test('that two halves of a window show is assumed for every window without a better estimate', () => {
     const { surplus, again } = opened();
     surplus.assume(4);
     surplus.note(first, 3);
@@ -135,7 +135,7 @@ describe('what is known of totals', () => {
     expect(surplus.of(third)).toBe(4);
   });
 
-  test('is what every range is off by, where list and windows are off by as much', () => {
+  test('applies to every range if the list and the windows have the same', () => {
     const { surplus } = opened();
     surplus.note(first, 3);
     surplus.note(second, 3);
@@ -145,7 +145,7 @@ describe('what is known of totals', () => {
     expect(surplus.inEach()).toBe(3);
   });
 
-  test('explains that of the list as a sum, as what every total is off by, or where ranges overlap as less than the sum', () => {
+  test('of the windows explains that of the list if it is the sum, the same in each, or less with overlapping ranges', () => {
     const { surplus } = opened();
     const windows = [first, second];
     surplus.note(first, 3);
@@ -171,7 +171,7 @@ describe('what is known of totals', () => {
     expect([surplus.isKnown(4, 90, windows), surplus.isKnown(5, 100, windows)]).toEqual([true, false]);
   });
 
-  test('of a total that is smaller than what is held, and stands still, says that it is capped', () => {
+  test('below zero shows that a total is capped if the total does not move', () => {
     const { surplus } = opened();
     expect(surplus.isCapped(-5, 100)).toBe(false);
     surplus.noteList(3, 100, []);
@@ -195,14 +195,14 @@ test.each([
   [-3, 'the totals of this list count 3 records fewer than its pages show'],
   [1, 'the totals of this list count 1 record that no page shows'],
   [-2504, 'the totals of this list count 2,504 records fewer than its pages show'],
-])('a surplus of %i is told as: %s', (surplus, words) => {
+])('a surplus of %i is reported as: %s', (surplus, words) => {
   expect(surplusWords(surplus)).toBe(words);
 });
 
 test.each([
-  [3, 3, 'what every total counts too many is expected of a window that was never read'],
-  [-132, 0, 'a total that counts too few is capped: nothing is expected of a window that was never read'],
-])('where two windows are off by %i, %i is expected of another: %s', (known, expected) => {
+  [3, 3, 'it may be the same for every total'],
+  [-132, 0, 'a total that counts too few is capped'],
+])('if two windows have a surplus of %i, %i is assumed for another: %s', (known, expected) => {
   const { surplus } = opened();
   surplus.note(first, known);
   surplus.note(second, known);

@@ -19,7 +19,7 @@ function statuses(report: Awaited<ReturnType<typeof sync>>['report']): unknown {
 const allComplete = Object.fromEntries(resourceNames.map((name) => [name, 'complete']));
 
 describe('a first sync', () => {
-  test('leaves the mirror equal to a calm server, record for record, and says it is complete', async () => {
+  test('makes the mirror equal to a calm server, record for record, and is complete', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     const { report, error } = await sync(sandbox, file, { pageSize: 100 });
@@ -36,7 +36,7 @@ describe('a first sync', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('leaves the mirror equal to a rough server, record for record', async () => {
+  test('makes the mirror equal to a rough server, record for record', async () => {
     const sandbox = await startSandbox({ ...small, chaos: 'rough' });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(sandbox, file, { pageSize: 100 });
@@ -44,19 +44,19 @@ describe('a first sync', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('has on record how the responses to its requests', async () => {
+  test('records the statuses of the responses', async () => {
     const sandbox = await startSandbox(small);
     sandbox.control.faultNext([
       { fault: 'error_503', match: { path: '/api/v1/users' } },
       { fault: 'reset_before', match: { path: '/api/v1/users' } },
     ]);
     const { report } = await sync(sandbox, `${temporaryFolder()}/mirror.db`);
-    // One had no answer at all.
+    // One request had no response.
     expect(report.answers).toEqual({ 200: report.requests - 2, 503: 1 });
     expect(sandbox.control.requests().total).toBe(report.requests);
   });
 
-  test('reads a window cut by cut where it has too many pages', { tags: 'full' }, async () => {
+  test('cuts a window that has too many pages', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(sandbox, file, { pageSize: 20, windowPages: 3 });
@@ -81,7 +81,7 @@ describe('the next sync', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('finds a back-dated record among the oldest by the count', async () => {
+  test('finds a back-dated record by the count', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file);
@@ -91,7 +91,7 @@ describe('the next sync', () => {
     expectMirrored(sandbox, file, ['emails']);
   });
 
-  test('asks for little more than the open window when it shall be quick and nothing is new', async () => {
+  test('requests little more than the open window in quick mode if nothing is new', async () => {
     const sandbox = await startSandbox(small);
     sandbox.control.advanceClock(10 * dayMs);
     const file = `${temporaryFolder()}/mirror.db`;
@@ -103,7 +103,7 @@ describe('the next sync', () => {
 });
 
 describe('a stop', () => {
-  test('in the middle keeps what was read, and the next run reads only the windows that were not finished', async () => {
+  test('during a run keeps what was read, and the next run does not insert it again', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     const stop = new AbortController();
@@ -126,25 +126,21 @@ describe('a stop', () => {
 });
 
 describe('a server that is written to while it is read', () => {
-  test(
-    'is mirrored once it is quiet, and no run says complete while a record is missing',
-    { tags: 'full' },
-    async () => {
-      const sandbox = await startSandbox({
-        ...small,
-        behaviour: { churn_inserts: 0.1, churn_updates: 0.3, churn_deletes: 0.1 },
-      });
-      const file = `${temporaryFolder()}/mirror.db`;
-      for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });
-      sandbox.control.setChaos('calm');
-      const { report } = await sync(sandbox, file, { pageSize: 50 });
-      expect(statuses(report)).toEqual(allComplete);
-      expectMirrored(sandbox, file);
-    },
-  );
+  test('is mirrored completely once it is quiet', { tags: 'full' }, async () => {
+    const sandbox = await startSandbox({
+      ...small,
+      behaviour: { churn_inserts: 0.1, churn_updates: 0.3, churn_deletes: 0.1 },
+    });
+    const file = `${temporaryFolder()}/mirror.db`;
+    for (let run = 0; run < 3; run += 1) await sync(sandbox, file, { pageSize: 50 });
+    sandbox.control.setChaos('calm');
+    const { report } = await sync(sandbox, file, { pageSize: 50 });
+    expect(statuses(report)).toEqual(allComplete);
+    expectMirrored(sandbox, file);
+  });
 
   test.each(sample([1, 2, 3, 4], 2))(
-    'hides no record by a deletion at the front and an addition at the end after page %i',
+    'hides no record if one is deleted at the front and one is added at the end after page %i',
     async (at) => {
       const sandbox = await startSandbox(small);
       const { control } = sandbox;
@@ -175,7 +171,7 @@ describe('a server that is written to while it is read', () => {
 
 describe('a server whose rules change', () => {
   test(
-    'so that every range shows everything has it measured again, and nothing is cut without end',
+    'so that every range shows everything is measured again, and windows are not cut endlessly',
     { tags: 'full' },
     async () => {
       const sandbox = await startSandbox({ ...small, behaviour: { sorts: 'ignored' } });
@@ -191,7 +187,7 @@ describe('a server whose rules change', () => {
 });
 
 describe('a run that relies on ranges measured before', () => {
-  test('calls nothing fresher before its sum is proven, also where it is stopped on the way', async () => {
+  test('calls nothing fresher before its sum is proven, even if it is stopped', async () => {
     const sandbox = await startSandbox({ emails: 0 });
     const { control } = sandbox;
     const file = `${temporaryFolder()}/mirror.db`;
@@ -200,7 +196,7 @@ describe('a run that relies on ranges measured before', () => {
     const first = (await sync(sandbox, file, shape)).report.resources.emails?.fresh_as_of;
     control.remove('emails', Number(recent['id']));
     control.insert('emails', { created_at: '2024-02-29T12:00:00.000000Z' });
-    // Ranges as they were measured show nothing from now on, and each window seems to be read at once.
+    // From now on the measured ranges show nothing, and each window seems to be read at once.
     control.setBehaviour({ date_format: 'dmy', date_unreadable: 'empty' });
     control.advanceClock(hourMs);
     const stop = new AbortController();
@@ -219,7 +215,7 @@ describe('a run that relies on ranges measured before', () => {
 });
 
 describe('rows that would be removed', () => {
-  test('stay where too many would go at once, until that is allowed', async () => {
+  test('stay if too many would be removed at once, until that is allowed', async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file);
@@ -232,7 +228,7 @@ describe('rows that would be removed', () => {
     expectMirrored(sandbox, file);
   });
 
-  test('stay where the list is empty though the records are there', { tags: 'full' }, async () => {
+  test('stay if the list is empty although the records exist', { tags: 'full' }, async () => {
     const sandbox = await startSandbox(small);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file);
@@ -246,7 +242,7 @@ describe('rows that would be removed', () => {
 });
 
 describe('a record of an unexpected shape', () => {
-  test('is kept whole: unknown fields in _extra, odd values as they came, and reported once', async () => {
+  test('is kept completely, with unknown fields in _extra, and reported once', async () => {
     const sandbox = await startSandbox({ ...small, behaviour: { unknown_fields: 1 } });
     const file = `${temporaryFolder()}/mirror.db`;
     const { report } = await sync(sandbox, file, { resources: ['coupons'] });
@@ -266,7 +262,7 @@ describe('a record of an unexpected shape', () => {
   });
 });
 
-test('another sync of the same mirror is refused, and says who holds the lock', async () => {
+test('another sync of the same mirror is refused, with the owner of the lock', async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;
   let second: unknown;
@@ -282,7 +278,7 @@ test('another sync of the same mirror is refused, and says who holds the lock', 
   });
 });
 
-test('a sync whose lock another one has got writes nothing more, and ends with 7', async () => {
+test('a sync that lost its lock to another writes nothing more, and ends with 7', async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;
   const thief = new SqliteDatabase(file);
@@ -307,7 +303,7 @@ test('a sync whose lock another one has got writes nothing more, and ends with 7
   thief.close();
 });
 
-test('windows that years of nightly runs would leave are merged', { tags: 'full' }, async () => {
+test('the sealed windows of nightly runs are merged', { tags: 'full' }, async () => {
   const sandbox = await startSandbox(small);
   const file = `${temporaryFolder()}/mirror.db`;
   for (let night = 0; night < 6; night += 1) {

@@ -15,7 +15,7 @@ function bounds(from: string, to: string, rules: Pick<Capabilities, 'rangeEnd' |
   return [`${sure.from} ${sure.to}`, `${possible.from} ${possible.to}`];
 }
 
-// Of what stands on the edge of the range itself no more is known than the second.
+// Times at the edge of a range are known only to the second.
 test.each([
   ['exclusive', 0, ['2026-03-01T00:00:00 2026-03-04T00:00:00', '2026-03-01T00:00:00 2026-03-04T00:00:01']],
   ['inclusive', 0, ['2026-03-01T00:00:00 2026-03-04T23:59:59', '2026-03-01T00:00:00 2026-03-05T00:00:01']],
@@ -23,7 +23,7 @@ test.each([
   ['exclusive', 'unknown', ['2026-03-01T14:00:00 2026-03-03T10:00:00', '2026-02-28T10:00:00 2026-03-04T14:00:01']],
   ['unknown', 0, ['2026-03-01T00:00:00 2026-03-04T00:00:00', '2026-03-01T00:00:00 2026-03-05T00:00:01']],
 ] as const)(
-  'a range that ends %s with days shifted by %s minutes counts what it must, and at most what it may',
+  'a range with an %s end and days shifted by %s minutes has sure and possible bounds',
   (rangeEnd, dayShiftMinutes, expected) => {
     expect(bounds('2026-03-01', '2026-03-04', { rangeEnd, dayShiftMinutes })).toEqual(expected);
   },

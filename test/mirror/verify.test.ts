@@ -36,7 +36,7 @@ function withMirror<T>(file: string, work: (database: SqliteDatabase.Database) =
   }
 }
 
-/** Does the work once, before the second page of a walk is asked for. */
+/** Does the work once, before the second page of a walk is requested. */
 function beforeSecondPage(work: () => Promise<unknown>): (source: Source) => Source {
   let pages = 0;
   return (source) => ({
@@ -49,7 +49,7 @@ function beforeSecondPage(work: () => Promise<unknown>): (source: Source) => Sou
   });
 }
 
-/** What counting alone costs. */
+/** The requests that counting takes. */
 function countRequests({ resources }: VerifyReport): number {
   return Object.values(resources).reduce((sum, each) => sum + each.windows + 2, 0);
 }
@@ -57,7 +57,7 @@ function countRequests({ resources }: VerifyReport): number {
 const nothing = { missing: [], extra: [], different: [], differing_windows: [] };
 
 describe('a mirror that was just synced', () => {
-  test.each(sample([false, true], 1))('is equal, and nobody says otherwise (deep: %s)', async (deep) => {
+  test.each(sample([false, true], 1))('is equal (deep: %s)', async (deep) => {
     const { sandbox, file } = await mirrored();
     const { report, error } = await verifyMirror(sandbox, file, { deep });
     expect(error).toBeNull();
@@ -71,7 +71,7 @@ describe('a mirror that was just synced', () => {
   });
 
   test(
-    'is counted for a request a window, one for the sum and one for the newest record',
+    'is counted with a request a window, one for the sum and one for the newest record',
     { tags: 'full' },
     async () => {
       const { sandbox, file } = await mirrored();
@@ -83,7 +83,7 @@ describe('a mirror that was just synced', () => {
     },
   );
 
-  test('is not written to: the same bytes, no commit, and no lock is taken or minded', async () => {
+  test('is not written to, and no lock is taken or waited for', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.remove('users', 9);
     const store = openMirrorStore(file);
@@ -104,7 +104,7 @@ describe('a mirror that was just synced', () => {
     store.close();
   });
 
-  test('could not be written to by a comparison', { tags: 'full' }, async () => {
+  test('cannot be written to by a comparison', { tags: 'full' }, async () => {
     const { file } = await mirrored();
     const store = openVerifyStore(file);
     expect(Object.keys(store).sort()).toEqual([
@@ -127,8 +127,8 @@ describe('a mirror that was just synced', () => {
   });
 });
 
-describe('what changed on the server since the last sync', () => {
-  test('is listed by every record: missing, extra, and different with its columns', async () => {
+describe('a change on the server since the last sync', () => {
+  test('is listed by record: missing, extra, or different with its columns', async () => {
     const { sandbox, file } = await mirrored();
     const { id: added } = sandbox.control.insert('users');
     const { id: backDated } = sandbox.control.insert('users', { created_at: '2021-05-05T10:00:00.000000Z' });
@@ -153,7 +153,7 @@ describe('what changed on the server since the last sync', () => {
     expect(report.resources.packages).toMatchObject({ status: 'equal', ...nothing });
   });
 
-  test('is found by counts, too, and the records that it is are named', { tags: 'full' }, async () => {
+  test('is found by counts, too, with its records named', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const { id: added } = sandbox.control.insert('emails');
     sandbox.control.remove('coupons', 4);
@@ -164,7 +164,7 @@ describe('what changed on the server since the last sync', () => {
     expect(report.resources.users).toMatchObject({ status: 'equal' });
   });
 
-  test('is found by counts where the sums are equal, and the windows are named', { tags: 'full' }, async () => {
+  test('is found by counts even if the sums are equal, with its windows named', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const gone = Array.from({ length: 20 }, (_, index) => 280 - index);
     for (const id of gone) sandbox.control.remove('users', id);
@@ -178,7 +178,7 @@ describe('what changed on the server since the last sync', () => {
     expect(windows.some(({ from, to }) => from <= '2019-05-05' && to > '2019-05-05')).toBe(true);
   });
 
-  test('does not show a record as extra whose creation time was changed', { tags: 'full' }, async () => {
+  test('of a creation time does not make the record extra', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 250, { created_at: '2019-05-05T10:00:00.000000Z' });
     const { report } = await verifyMirror(sandbox, file, { deep: true, resources: ['users'] });
@@ -189,7 +189,7 @@ describe('what changed on the server since the last sync', () => {
     });
   });
 
-  test('is found where no range of days shows it', { tags: 'full' }, async () => {
+  test('is found even if no range of days shows it', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const { id } = sandbox.control.insert('users', { created_at: null });
     for (const deep of [false, true]) {
@@ -204,8 +204,8 @@ describe('what changed on the server since the last sync', () => {
   });
 });
 
-describe('rows that were tampered with', () => {
-  test('are found: one too many, one too few, a value that is another', async () => {
+describe('rows that were changed outside the program', () => {
+  test('are found: one too many, one too few, and a changed value', async () => {
     const { sandbox, file } = await mirrored();
     withMirror(file, (database) => {
       database.exec('DELETE FROM users WHERE id = 11');
@@ -223,7 +223,7 @@ describe('rows that were tampered with', () => {
   });
 });
 
-describe('whatever the server makes of ranges, sorts and shapes', () => {
+describe('with other rules for ranges, sorts and shapes', () => {
   const switches: readonly Partial<Behaviour>[] = [
     { date_end: 'day' },
     { date_end: 'exclusive', timezone_minutes: 330 },
@@ -240,7 +240,7 @@ describe('whatever the server makes of ranges, sorts and shapes', () => {
     const { sandbox, file } = await mirrored(behaviour);
     const counted = await verifyMirror(sandbox, file);
     expect(counted.report.status).toBe('equal');
-    // No window had to be read to find that out.
+    // No window had to be read for that.
     expect(counted.report.requests).toBeLessThanOrEqual(countRequests(counted.report));
     expect((await verifyMirror(sandbox, file, { deep: true })).report.status).toBe('equal');
     withMirror(file, (database) => database.exec('DELETE FROM emails WHERE id = 123'));
@@ -251,28 +251,24 @@ describe('whatever the server makes of ranges, sorts and shapes', () => {
   });
 });
 
-test(
-  'a record that comes without its creation time from now on is compared where it shows',
-  { tags: 'full' },
-  async () => {
-    const { sandbox, file } = await mirrored();
-    const alter = eachUser((user) => {
-      if (user['id'] === 5) delete user['created_at'];
-    });
-    const { report } = await verifyMirror(await behindProxy(sandbox, alter), file, {
-      deep: true,
-      resources: ['users'],
-    });
-    expect(report.resources.users).toMatchObject({
-      missing: [],
-      extra: [],
-      different: [{ id: 5, fields: ['created_at'] }],
-    });
-  },
-);
+test('a record that loses its creation time is compared where it is shown', { tags: 'full' }, async () => {
+  const { sandbox, file } = await mirrored();
+  const alter = eachUser((user) => {
+    if (user['id'] === 5) delete user['created_at'];
+  });
+  const { report } = await verifyMirror(await behindProxy(sandbox, alter), file, {
+    deep: true,
+    resources: ['users'],
+  });
+  expect(report.resources.users).toMatchObject({
+    missing: [],
+    extra: [],
+    different: [{ id: 5, fields: ['created_at'] }],
+  });
+});
 
-describe('what is kept out of the mirror on purpose', () => {
-  test('is not missing, nor what belongs to it', { tags: 'full' }, async () => {
+describe('a suppressed record', () => {
+  test('does not count as missing, and neither do its emails', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const isKeptOut = (user: unknown) => Number(user) >= 100 && Number(user) < 140;
     const theirs = sandbox.control.dump('emails').filter((email) => isKeptOut(email['user_id'])).length;
@@ -297,7 +293,7 @@ describe('what is kept out of the mirror on purpose', () => {
   });
 });
 
-test('a row without a creation time is counted wherever the server has its record', { tags: 'full' }, async () => {
+test('a row without a creation time is counted wherever its record is on the server', { tags: 'full' }, async () => {
   const { sandbox, file } = await mirrored();
   withMirror(file, (database) => database.exec('UPDATE users SET created_at = NULL WHERE id BETWEEN 100 AND 140'));
   const { report } = await verifyMirror(sandbox, file);
@@ -305,8 +301,8 @@ test('a row without a creation time is counted wherever the server has its recor
   expect(report.requests).toBe(countRequests(report));
 });
 
-describe('a server that changes while it is compared', () => {
-  test('and loses again what the mirror lacks is equal', { tags: 'full' }, async () => {
+describe('a server that changes during a comparison', () => {
+  test('is equal if it loses again what the mirror lacks', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const { id } = sandbox.control.insert('users', { created_at: '1999-01-01T00:00:00.000000Z' });
     const source = beforeSecondPage(() => Promise.resolve(sandbox.control.remove('users', Number(id))));
@@ -314,7 +310,7 @@ describe('a server that changes while it is compared', () => {
     expect(report).toMatchObject({ status: 'equal', resources: { users: { server_total: 300 } } });
   });
 
-  test('and a sync that follows it change the sums, and nothing is different', { tags: 'full' }, async () => {
+  test('is equal if a sync follows the change', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     let asked = 0;
     const source = (source: Source): Source => ({
@@ -335,7 +331,7 @@ describe('a server that changes while it is compared', () => {
 });
 
 describe('a sync beside a comparison', () => {
-  test('that mends what was found takes it off the list', { tags: 'full' }, async () => {
+  test('that repairs what was found removes it from the result', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     sandbox.control.remove('users', 2);
@@ -344,7 +340,7 @@ describe('a sync beside a comparison', () => {
     expect(report.status).toBe('equal');
   });
 
-  test('does not hide what it left as it was', { tags: 'full' }, async () => {
+  test('does not hide what it did not repair', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     const source = beforeSecondPage(() => sync(sandbox, file, { resources: ['coupons'] }));
@@ -354,7 +350,7 @@ describe('a sync beside a comparison', () => {
 });
 
 describe('what cannot be compared', () => {
-  test('is reported, and the rest is compared all the same', async () => {
+  test('is reported, and the rest is still compared', async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'emails' });
     const { report, error } = await verifyMirror(sandbox, file);
@@ -370,7 +366,7 @@ describe('what cannot be compared', () => {
   });
 
   test(
-    'is a record that no page shows: it is reported, and called neither missing nor extra',
+    'may be a record that no page shows, which is reported as neither missing nor extra',
     { tags: 'full' },
     async () => {
       const { sandbox, file } = await mirrored();
@@ -384,7 +380,7 @@ describe('what cannot be compared', () => {
     },
   );
 
-  test('is everything for a key that is refused, and for a server that is gone', { tags: 'full' }, async () => {
+  test('is everything if the key is refused or the server is gone', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ forbidden: 'users,packages,emails,coupons' });
     expect((await verifyMirror(sandbox, file, { deep: true })).error?.exitCode).toBe(3);
@@ -393,7 +389,7 @@ describe('what cannot be compared', () => {
   });
 
   test.each(sample([false, true], 1))(
-    'is a list that is empty for a while: nothing is called extra, and it is not equal either (deep: %s)',
+    'may be a list that is empty for a while, which has no extra records but is not equal either (deep: %s)',
     async (deep) => {
       const { sandbox, file } = await mirrored();
       sandbox.control.setBehaviour({ empty_lists: 'users,coupons' });
@@ -413,14 +409,14 @@ describe('what cannot be compared', () => {
     },
   );
 
-  test('is a part where the server fails after it has given something', { tags: 'full' }, async () => {
+  test('is a part if the server fails after some responses', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     const source = beforeSecondPage(() => Promise.resolve(sandbox.control.setBehaviour({ read_error_500: 1 })));
     const lost = await verifyMirror(sandbox, file, { deep: true, resources: ['users'], source });
     expect([lost.report.status, lost.error?.exitCode]).toEqual(['incomplete', 5]);
   });
 
-  test('is what the mirror has never read', async () => {
+  test('is a resource that the mirror has never read', async () => {
     const sandbox = await startSandbox(some);
     const file = `${temporaryFolder()}/mirror.db`;
     await sync(sandbox, file, { resources: ['users', 'coupons'] });
@@ -435,7 +431,7 @@ describe('what cannot be compared', () => {
     expect(error?.exitCode).toBe(5);
   });
 
-  test('is a window of a server that does not keep to its ranges any more', { tags: 'full' }, async () => {
+  test('may be a window if the server no longer keeps to its ranges', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.setBehaviour({ date_ranges: 'ignored' });
     const { report } = await verifyMirror(sandbox, file, { deep: true });
@@ -444,7 +440,7 @@ describe('what cannot be compared', () => {
     expect(report.resources.users?.problem).toMatch(/outside of/);
   });
 
-  test('is no reason to keep what was found before a stop to oneself', { tags: 'full' }, async () => {
+  test('may be the rest after a stop, but what was found before is reported', { tags: 'full' }, async () => {
     const { sandbox, file } = await mirrored();
     sandbox.control.update('users', 1, { language: 'xx' });
     const stop = new AbortController();
@@ -471,7 +467,7 @@ describe('what cannot be compared', () => {
 });
 
 test(
-  'a server that is written to while it is read makes no comparison fail, and ends equal once it is quiet',
+  'a server that changes all the time makes no comparison fail, and is equal once it is quiet',
   { tags: 'full' },
   async () => {
     const { sandbox, file } = await mirrored();

@@ -1,4 +1,4 @@
-/** Walks over a list that is made up here, page by page: what is requested in which order, and what is said of it. */
+/** Walks over a list in memory, page by page: the requests in order, and the verdict. */
 import { describe, expect, test } from 'vitest';
 import type { Unreadable } from '../../src/api/envelope.ts';
 import { NotFound } from '../../src/api/errors.ts';
@@ -10,11 +10,11 @@ import { createdAt, ids, type List, portsOver, start } from '../support/walked-l
 
 interface Walked {
   readonly verdict: Verdict;
-  /** The pages in the order in which they were requested. */
+  /** The pages in the order of their requests. */
   readonly pages: readonly number[];
   /** Records on a page, for each pass. */
   readonly sizes: readonly number[];
-  /** As whoever watches was shown. */
+  /** The progress that was reported. */
   readonly shown: readonly number[];
 }
 
@@ -24,7 +24,7 @@ async function walked(list: List, passes = 1, most = Infinity, before?: Verdict)
   return { verdict: await walkWindow(portsOf, 10, most, passes, known), ...seen };
 }
 
-/** Without what was seen. */
+/** The verdict in words. */
 function said(verdict: Verdict): string {
   return verdict.kind === 'settled' ? `settled, ${verdict.seen.size} of ${verdict.total}` : problemOf(verdict);
 }
@@ -43,9 +43,9 @@ const settled = (seen: readonly RecordKey[], more: object = {}) => ({
 describe('a walk', () => {
   test.each([
     ['from the last page to the first', 25, {}, [3, 2, 1]],
-    ['by way of the first page where nothing is known of the list', 25, { expected: null }, [1, 3, 2, 1]],
-    ['by way of the page that was the last one before', 25, { expected: 45 }, [5, 3, 2, 1]],
-    ['with a look behind a last page that is full', 20, {}, [2, 3, 1]],
+    ['from the first page to the last and back if nothing is known of the list', 25, { expected: null }, [1, 3, 2, 1]],
+    ['from the page that was the last one before', 25, { expected: 45 }, [5, 3, 2, 1]],
+    ['with one request behind a last page that is full', 20, {}, [2, 3, 1]],
     ['over a list that is empty in one request', 0, {}, [1]],
     ['over one page in one request', 3, {}, [1]],
   ] as const)('goes %s', async (_, count, ports, pages) => {
@@ -55,16 +55,16 @@ describe('a walk', () => {
     expect(walk.verdict).toEqual(settled(all));
   });
 
-  test('tells whoever watches how many records it has seen', async () => {
+  test('reports how many records it has seen', async () => {
     expect((await walked({ ids: ids(25) })).shown).toEqual([5, 15, 25]);
   });
 
-  test('says of a list with more records than may be walked that it is large', async () => {
+  test('calls a list large that has more records than allowed', async () => {
     const large = await walked({ ids: ids(25) }, 1, 24);
     expect([large.verdict, large.pages]).toEqual([{ kind: 'large', total: 25 }, [3]]);
     expect(problemOf(large.verdict as Exclude<Verdict, { kind: 'settled' }>)).toBe('it is too large to be read');
     expect((await walked({ ids: ids(25) }, 1, 25)).verdict.kind).toBe('settled');
-    // Records that a total is known to count past the end are none; what shows beyond it counts.
+    // A known surplus past the end does not count, but records that pages show beyond the total do.
     const past = { more: 20, ports: { surplus: 20, pastEnd: 20 } };
     expect((await walked({ ids: ids(25), ...past }, 1, 25)).verdict).toEqual(
       settled(ids(25), { total: 45, surplus: 20, pastEnd: 20 }),
@@ -74,7 +74,7 @@ describe('a walk', () => {
     expect([hidden.verdict, hidden.pages]).toEqual([{ kind: 'large', total: 45 }, [3, 4, 6, 5]]);
   });
 
-  test('gives up a list whose last page is another one each time', async () => {
+  test('gives up if the last page is another one each time', async () => {
     const list: List = {
       ids: ids(25),
       before: (requests, each) => {
@@ -86,12 +86,12 @@ describe('a walk', () => {
     expect(walk.pages).toEqual([3, 4, 3]);
   });
 
-  test('begins with the page that the server calls the last one, whatever its total', async () => {
+  test('begins with the page that the server calls the last one, whatever the total says', async () => {
     const list = { ids: ids(25), more: 20, ports: { expected: null, surplus: 20 }, change: () => ({ lastPage: 3 }) };
     expect((await walked(list)).pages).toEqual([1, 3, 2, 1]);
   });
 
-  test('gives up where the size of pages changes', async () => {
+  test('gives up if the page size changes', async () => {
     const change = ({ page }: MirrorPage) => (page === 1 ? { perPage: 5, ids: ids(5) } : {});
     const { verdict } = await walked({ ids: ids(25), change });
     expect(verdict).toEqual({
@@ -103,23 +103,23 @@ describe('a walk', () => {
   });
 });
 
-describe('while a list is walked', () => {
-  /** Changed just before the second request. */
+describe('during a walk', () => {
+  /** Walks a list that changes just before the second request. */
   const changed = (change: (list: List) => void, count = 25, passes = 1) =>
     walked({ ids: ids(count), before: (requests, list) => void (requests === 2 && change(list)) }, passes);
 
   test.each([
     ['a record that was read is deleted', (list: List) => void list.ids.pop()],
     ['a record that is still to be read is deleted', (list: List) => void list.ids.shift()],
-    ['a record comes in the middle', (list: List) => void list.ids.unshift(0)],
+    ['a record is added in the middle', (list: List) => void list.ids.unshift(0)],
     [
-      'one comes while one goes, and the total is the same',
+      'one is added and one deleted, with the same total',
       (list: List) => {
         list.ids.shift();
         list.ids.push(26);
       },
     ],
-  ])('%s: it is walked again', async (_, change) => {
+  ])('%s, and the list is walked again', async (_, change) => {
     const once = await changed(change);
     expect(once.verdict.kind).toBe('unstable');
     expect(said(once.verdict)).toMatch(
@@ -129,12 +129,12 @@ describe('while a list is walked', () => {
     expect(said(again.verdict)).toMatch(/^settled, (\d+) of \1$/);
   });
 
-  test('records that are added at the end are read, and it is settled', async () => {
+  test('records that are added at the end are read, and the window is settled', async () => {
     const one = await changed((list) => list.ids.push(26));
     expect([one.verdict, one.pages]).toEqual([settled(ids(26)), [3, 2, 1, 3]]);
     const many = await changed((list) => list.ids.push(...ids(10, 26)));
     expect([many.verdict, many.pages]).toEqual([settled(ids(35)), [3, 2, 1, 3, 4]]);
-    // The page was full, and so the first of them stand on the next.
+    // The page was full, so the first of them is on the next page.
     const full = await changed((list) => list.ids.push(21), 20);
     expect(full.verdict).toEqual(settled(ids(21)));
   });
@@ -157,14 +157,14 @@ describe('while a list is walked', () => {
     expect(verdict.kind).toBe('unstable');
   });
 
-  test('where records do not say in words when they were created, none counts as added at the end', async () => {
+  test('no record counts as added at the end if creation times are not text', async () => {
     const change = ({ ids: on }: MirrorPage) => ({ createdAt: on });
     const before: List['before'] = (requests, list) => void (requests === 2 && list.ids.push(26));
     expect((await walked({ ids: ids(25), before, change })).verdict.kind).toBe('unstable');
   });
 
-  test('a total that was smaller in between is not one that only grew', async () => {
-    // The record 25 was seen and goes, 10 is pushed past the reader: as many as there are were seen, and 10 was not.
+  test('a total that was smaller in between did not only grow', async () => {
+    // Record 25 was seen and is deleted, and 10 is pushed past the reader: the count is right, but 10 was not seen.
     const before: List['before'] = (requests, list) => {
       if (requests === 2) list.ids.pop();
       if (requests === 3) list.ids = [0, ...list.ids, 26];
@@ -173,7 +173,7 @@ describe('while a list is walked', () => {
     expect(said(verdict)).toBe('records came or went while it was read (26 at the end, 26 seen)');
   });
 
-  test('a page that came again just as it was holds nothing that was added', async () => {
+  test('a page that came again unchanged holds no added records', async () => {
     const before: List['before'] = (requests, list) => void (requests === 2 && list.ids.push(26));
     const recalled = {
       key: '',
@@ -191,11 +191,11 @@ describe('while a list is walked', () => {
   });
 });
 
-describe('what cannot be kept', () => {
+describe('records that cannot be kept', () => {
   test.each([
     [1, /^1 record has no usable id/],
     [2, /^2 records have no usable id/],
-  ])('makes a window unusable: %i on a page', async (unusable, words) => {
+  ])('make a window unusable: %i on a page', async (unusable, words) => {
     let page = 0;
     const record = () => ({ unusable: (page += 1) === 1 ? unusable : 0, duplicateIds: [] });
     const { verdict } = await walked({ ids: ids(25), ports: { record } });
@@ -203,7 +203,7 @@ describe('what cannot be kept', () => {
     expect(said(verdict)).toMatch(words);
   });
 
-  test('are different records under one id, of which five are named', async () => {
+  test('may be different records under one id, of which five are named', async () => {
     const record = ({ page }: MirrorPage) => ({ unusable: 0, duplicateIds: page === 1 ? ids(6) : [] });
     const { verdict } = await walked({ ids: ids(25), ports: { record } });
     expect(verdict).toEqual({
@@ -214,7 +214,7 @@ describe('what cannot be kept', () => {
     });
   });
 
-  test('and what cannot be read is told apart from what is not shown', async () => {
+  test('or cannot be read are told apart from records that are not shown', async () => {
     const unreadable: readonly Unreadable[] = [{ first: 3, last: 4, problem: 'HTTP 500' }];
     const without = ids(25).filter((id) => id !== 3 && id !== 4);
     const change = ({ page }: MirrorPage) =>
@@ -227,12 +227,12 @@ describe('what cannot be kept', () => {
       unreadable,
       problem: '2 records cannot be read, numbers 3 to 4 of the list: HTTP 500',
     });
-    // Another one is missing besides.
+    // Here another record is missing, too.
     const short = await walked({ ids: ids(25), more: 1, change });
     expect(said(short.verdict)).toBe('records came or went while it was read (26 at the end, 23 seen)');
   });
 
-  test('pages that came in parts are kept part by part', async () => {
+  test('do not include pages that came in parts, which are kept part by part', async () => {
     const change = (made: MirrorPage) => {
       const { ids: _ids, ...page } = made;
       const half = (from: number) => ({ ...page, ids: made.ids.slice(from, from + 5), createdAt: [] });
@@ -258,7 +258,7 @@ describe('a cache in front of the server', () => {
       },
     });
 
-  test('makes the window as old as its oldest page, and a second more', async () => {
+  test('makes the window as old as its oldest page, plus a second', async () => {
     const older = { startedAt: timestampOf(start - 31_000) };
     expect((await aged([30_000, 30_000, 30_000])).verdict).toEqual(settled(ids(25), older));
     expect((await aged([29_000, 30_000, 30_000])).verdict).toEqual(settled(ids(25), older));
@@ -267,7 +267,7 @@ describe('a cache in front of the server', () => {
     );
   });
 
-  test('that gives an older page after a newer one makes it unstable', async () => {
+  test('that gives an older page after a newer one makes the window unstable', async () => {
     const { verdict } = await aged([undefined, 30_000, undefined]);
     expect(verdict).toEqual({
       kind: 'unstable',
@@ -275,11 +275,11 @@ describe('a cache in front of the server', () => {
       problem: 'a cache in front of the server gave older pages after newer ones, up to 31 s old',
     });
     expect((await aged([5_000, 2_000, 5_000])).verdict.kind).toBe('unstable');
-    // Pages that come out of no cache, and later, are not older.
+    // Later pages that do not come from a cache are not older.
     expect((await aged([30_000, undefined, undefined])).verdict.kind).toBe('settled');
   });
 
-  test('is not seen in a clock that is set back', async () => {
+  test('is not suspected if the clock is set back', async () => {
     let now = start;
     const clock = { now: () => (now -= 10_000) };
     expect((await walked({ ids: ids(25), ports: { clock } })).verdict.kind).toBe('settled');
@@ -287,7 +287,7 @@ describe('a cache in front of the server', () => {
 });
 
 describe('a total that counts what no page shows', () => {
-  test('settles a window where it is known to, and else is what there is to go on with', async () => {
+  test('settles a window if the surplus is known, and otherwise is kept for the next pass', async () => {
     const known = await walked({ ids: ids(15), more: 10, ports: { surplus: 10 } });
     expect(known.verdict).toEqual(settled(ids(15), { total: 25, surplus: 10, pastEnd: 10 }));
     expect(known.pages).toEqual([3, 2, 1]);
@@ -313,16 +313,16 @@ describe('a total that counts what no page shows', () => {
     expect(other.verdict.kind).toBe('unstable');
   });
 
-  test('is no reason to look for the end again where it is known', async () => {
+  test('is no reason to look for the end again if that is known', async () => {
     const { verdict, pages } = await walked({ ids: ids(15), more: 10, ports: { surplus: 10, pastEnd: 10 } });
     expect([verdict.kind, pages]).toEqual(['settled', [2, 1]]);
-    // What was known of it is doubted by the next pass.
+    // The next pass checks the known end.
     const twice = await walked({ ids: ids(15), more: 10, ports: { pastEnd: 10 } }, 2);
     expect(twice.pages).toEqual([2, 1, 3, 4, 2, 1]);
     expect(twice.verdict).toMatchObject({ kind: 'settled', surplus: 10, pastEnd: 10 });
   });
 
-  test('settles nothing where a record came on two pages: another one may hide behind it', async () => {
+  test('settles nothing if a record came on two pages, because another one may be hidden', async () => {
     const onOne = await walked({ ids: [...ids(14), 14], ports: { surplus: 1 } });
     expect(onOne.verdict).toEqual(settled(ids(14), { total: 15, surplus: 1 }));
     const onTwo = await walked({ ids: [...ids(10), 10, ...ids(4, 11)], ports: { surplus: 1 } });
@@ -330,8 +330,8 @@ describe('a total that counts what no page shows', () => {
   });
 });
 
-describe('a last page by the total that does not come', () => {
-  test('ends the walk at the last one that does, and what the total counts beyond it is a surplus', async () => {
+describe('a last page by the total that is missing', () => {
+  test('ends the walk at the last page that comes, and the rest of the total is a surplus', async () => {
     const list = portsOver({ ids: ids(30), more: 20 });
     const behind: unknown[] = [];
     const portsOf = (size: number): WalkPorts => {
@@ -352,21 +352,21 @@ describe('a last page by the total that does not come', () => {
 });
 
 describe('several passes', () => {
-  test('end with the first that is consistent, and after so many', async () => {
+  test('end with the first that is consistent, or after the given number', async () => {
     let requests = 0;
     const restless: List = { ids: ids(25), before: () => (requests += 1), change: () => ({ total: 25 + requests }) };
     expect((await walked(restless, 3)).sizes).toEqual([10, 10, 10]);
     expect((await walked({ ids: ids(25) }, 3)).sizes).toEqual([10]);
   });
 
-  test('over an order that is kept end once two of them, on pages that end elsewhere, show the same', async () => {
+  test('over an ordered list end once two of them with different page sizes show the same', async () => {
     const walk = await walked({ ids: ids(15), more: 10 }, 3);
     expect(walk.verdict).toMatchObject(settled(ids(15), { total: 25, surplus: 10, pastEnd: 10 }));
     expect(walk.sizes).toEqual([10, 7]);
   });
 
-  test('with other pages where a record came twice, so that what hid between two of them shows', async () => {
-    // The record 16 hides behind the 10 that comes on two pages of ten.
+  test('use another page size if a record came twice, so that a hidden record shows', async () => {
+    // Record 16 is hidden by record 10, which comes on two pages of ten.
     const list: List = {
       ids: ids(16),
       change: ({ page, perPage }) =>
@@ -377,7 +377,7 @@ describe('several passes', () => {
     expect(walk.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 0 });
   });
 
-  /** The server keeps to its own size of pages; the total counts sixteen, and each pass shows what it is told. */
+  /** A list with a fixed page size whose total is sixteen. Each pass shows what `shows` says. */
   const passing = (shows: (pass: number) => readonly RecordKey[], more: Partial<List> = {}): List => {
     let pass = 1;
     return {
@@ -401,7 +401,7 @@ describe('several passes', () => {
     ['the second showed fewer', [ids(15), ids(14)]],
     ['the second showed more', [ids(14), ids(15)]],
     ['each showed another one', [ids(14), ids(14, 2)]],
-  ])('do not settle a window where %s', async (_, [one = [], other = []]) => {
+  ])('do not settle a window if %s', async (_, [one = [], other = []]) => {
     const { verdict } = await walked(
       passing((pass) => (pass === 1 ? one : other)),
       2,
@@ -409,21 +409,21 @@ describe('several passes', () => {
     expect(verdict).toMatchObject({ kind: 'unstable', united: { seen: new Set(ids(15)) } });
   });
 
-  test('end where none has shown another record for long, and later where the order is not kept', async () => {
+  test('end once none showed a new record for a while, or for longer if the order is not kept', async () => {
     const list = () => passing((pass) => ids(15).filter((id) => id !== pass));
     expect((await walked(list(), 40)).sizes).toHaveLength(6);
     expect((await walked({ ...list(), ...shuffled }, 40)).sizes).toHaveLength(10);
   });
 
-  test('take another size in turns while a record comes twice', async () => {
+  test('take different page sizes in turns while a record comes twice', async () => {
     const overlapping = passing(() => [...ids(10), 10, ...ids(4, 11)]);
     const walk = await walked(overlapping, 4);
-    // The server keeps to its own size, so nothing shows that no other record hides.
+    // The server keeps to its own size, so another record may still be hidden.
     expect(walk.sizes).toEqual([10, 7, 5, 10]);
     expect(walk.verdict).toMatchObject({ kind: 'unstable', united: { overlapping: true, idle: 3 } });
   });
 
-  test('settle a shuffled list once so many have shown nothing new, where a record came twice in any of them', async () => {
+  test('settle a shuffled list once enough showed nothing new, more of them if a record came twice', async () => {
     const twice = [...ids(10), 10, ...ids(4, 11)];
     const all = passing(() => twice, shuffled);
     const walk = await walked(all, 40);
@@ -435,7 +435,7 @@ describe('several passes', () => {
     expect((await walked(none, 40)).sizes).toHaveLength(2);
   });
 
-  test('leave out one that could not be finished', async () => {
+  test('leave out one that was not finished', async () => {
     const broken = (at: number): List => ({
       ids: ids(15),
       more: 10,
@@ -453,8 +453,8 @@ describe('several passes', () => {
     });
   });
 
-  test('take the size of the smallest page, where pages of two sizes came', async () => {
-    // No page is larger than 4 further in.
+  test('take the size of the smallest page if pages of two sizes came', async () => {
+    // After the first page, no page has more than 4 records.
     const list: List = {
       ids: ids(25),
       change: ({ page, perPage }) => (page > 1 || perPage <= 4 ? {} : { perPage: 4, ids: ids(4) }),
@@ -463,22 +463,22 @@ describe('several passes', () => {
     expect([walk.verdict, walk.sizes]).toEqual([settled(ids(25)), [10, 4]]);
   });
 
-  test('believe where the list ends once it was seen in this run', async () => {
+  test('rely on the end of the list once it was seen in this run', async () => {
     const list = passing((pass) => ids(15).filter((id) => id !== pass), { ports: { pastEnd: 2 } });
     const { pages } = await walked(list, 3);
     expect(pages).toEqual([2, 1, 2, 3, 1, 3, 2, 1]);
   });
 
-  test('go on from what earlier ones have shown', async () => {
+  test('continue from what earlier ones showed', async () => {
     const { verdict: first } = await walked({ ids: ids(15), more: 1 });
     const rest = await walked({ ids: ids(15, 2), more: 1 }, 2, Infinity, first);
     expect(rest.verdict).toMatchObject({ kind: 'settled', total: 16, surplus: 0, seen: new Set(ids(16)) });
-    // Of another total, nothing of them adds up.
+    // With another total they cannot be combined.
     const other = await walked({ ids: ids(15, 2), more: 2 }, 2, Infinity, first);
     expect(other.verdict).toMatchObject({ kind: 'unstable', total: 17, united: { seen: new Set(ids(15, 2)) } });
   });
 
-  test('go on over a window that cannot be cut, as long as there is something to go on with', async () => {
+  test('continue over a window that cannot be cut, if that can help', async () => {
     const whole = portsOver({ ids: ids(25) });
     expect(await walkUncut(whole.portsOf, 10, { kind: 'large', total: 25 })).toEqual(settled(ids(25)));
     const done = settled(ids(3)) as Verdict;
@@ -505,19 +505,19 @@ describe('a list whose pages leave out records', () => {
 
   test.each([
     ['the last of each that is full', 27, dropsLast, [10, 6], true],
-    ['the last of each that is full, one of them in each size', 35, dropsLast, [10, 6, 4], true],
+    ['the last of each that is full, one of them in every size', 35, dropsLast, [10, 6, 4], true],
     ['the last of each that is full, and one page is full', 10, dropsLast, [10, 6], true],
-    ['the last of each that is full, for which another is repeated', 35, repeatsLast, [10, 7], true],
+    ['the last of each that is full, with another one repeated', 35, repeatsLast, [10, 7], true],
     ['all but six', 35, cuts(6), [10, 4], false],
     ['all but six of the only one', 9, cuts(6), [10, 4], false],
     ['all but one of the only one', 2, cuts(1), [10, 1], false],
-  ] as const)('%s, is settled once they were seen on others', async (_, count, change, sizes, isCut) => {
+  ] as const)('(%s) is settled once they were seen on other pages', async (_, count, change, sizes, isCut) => {
     const walk = await walked({ ids: ids(count), change }, 3);
     expect(walk.verdict).toMatchObject({ ...settled(ids(count)), isCut, pastEnd: expect.any(Number) });
     expect(walk.sizes).toEqual(sizes);
   });
 
-  test('in no order, on one page, is read on pages of as many as that one showed', async () => {
+  test('without order, and that fits on one page, is read in pages of as many records as that page showed', async () => {
     const ports = { isOrdered: false };
     const one = await walked({ ids: ids(9), change: cuts(6), ports }, 3);
     expect([said(one.verdict), one.sizes]).toEqual(['settled, 9 of 9', [10, 6]]);
@@ -529,8 +529,8 @@ describe('a list whose pages leave out records', () => {
     expect([said(empty.verdict), empty.sizes]).toEqual(['settled, 0 of 3', [10, 1]]);
   });
 
-  test('is read in three sizes in turns, and is not settled while each shows others and none all', async () => {
-    // The second of each page, and always the second of the list.
+  test('is read in three sizes in turns, and is not settled while no size shows all records', async () => {
+    // The second of each page is left out, and so always the second of the list.
     const change = showing((on) => on.filter((_, at) => at !== 1));
     const walk = await walked({ ids: ids(45), change }, 5);
     expect(walk.sizes).toEqual([10, 6, 4, 9, 6]);
@@ -542,7 +542,7 @@ describe('a list whose pages leave out records', () => {
     expect(said(before.verdict)).toBe('the server counts 45 records, its pages showed 40');
   });
 
-  test('is not one of which a record came twice: then the order hides one', async () => {
+  test('is not assumed if a record came twice, because then the order may hide one', async () => {
     const change: Change = ({ page, perPage, ids: on }) => ({
       ids: page === 2 ? [perPage === 10 ? 10 : 1, ...on.slice(1)] : on,
     });

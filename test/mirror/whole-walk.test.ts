@@ -5,7 +5,7 @@ import { type WalkPorts, walkUncut, walkWindow } from '../../src/mirror/walk.ts'
 
 const total = 4;
 
-/** Four records, of which each of the first six passes shows one twice and the fourth never. */
+/** Four records. Each of the first six passes shows one twice and the fourth never. */
 function listOf(isOrdered: boolean) {
   let pass = 0;
   return (perPage: number): WalkPorts => {
@@ -41,9 +41,9 @@ function listOf(isOrdered: boolean) {
 }
 
 test.each([
-  ['takes many passes where the order changes with every request, since chance may hide a record from two', false, 0],
-  ['takes two whose pages end elsewhere where the order is kept', true, 1],
-])('that a list shows no more records %s', async (_, isOrdered, surplus) => {
+  ['takes many passes if the order changes with every request, because chance may hide a record from two', false, 0],
+  ['takes two passes with different pages if the order is kept', true, 1],
+])('to know that a list shows no more records %s', async (_, isOrdered, surplus) => {
   const portsOf = listOf(isOrdered);
   const verdict = await walkUncut(portsOf, 2, await walkWindow(portsOf, 2, Infinity));
   expect(verdict).toMatchObject({ kind: 'settled', surplus });

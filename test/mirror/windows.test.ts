@@ -22,11 +22,11 @@ function window(from: string, to: string, more: Partial<Window> = {}): Window {
 }
 
 describe('the seal', () => {
-  test('lies the grace period before the server clock, at the start of that day', () => {
+  test('lies the grace period before the server’s clock, at the start of that day', () => {
     expect(sealDay(Date.parse('2026-11-21T01:00:00Z'), 48 * 3_600_000)).toBe('2026-11-19');
   });
 
-  test('leaves a window open that reaches beyond it, and every window that is not one of days', () => {
+  test('leaves windows open that reach beyond it, and all that are not ranges of days', () => {
     expect(isOpen(window('2026-01-01', '2026-11-19'), day('2026-11-19'))).toBe(false);
     expect(isOpen(window('2026-01-01', '2026-11-20'), day('2026-11-19'))).toBe(true);
     expect(isOpen({ ...window('2026-01-01', '2026-01-02'), ...outsideEra }, day('2026-11-19'))).toBe(true);
@@ -48,24 +48,24 @@ describe('the day to cut at', () => {
     expect(splitDay({ from: eraStart, to: eraEnd }, extent)).toBe('2026-01-16');
   });
 
-  test('cuts the empty side off where all records lie on one day', () => {
+  test('cuts off the empty side if all records lie on one day', () => {
     const extent = { oldest: day('2026-01-05'), newest: day('2026-01-05') };
     expect(splitDay({ from: eraStart, to: eraEnd }, extent)).toBe('2026-01-05');
     expect(splitDay({ from: day('2026-01-05'), to: eraEnd }, extent)).toBe('2026-01-06');
     expect(splitDay({ from: day('2026-01-05'), to: day('2026-01-06') }, extent)).toBeUndefined();
   });
 
-  test('halves the window where all records lie beside it, just before or just behind', () => {
+  test('halves the window if all records lie just before or just after it', () => {
     const january = { from: day('2026-01-01'), to: day('2026-02-01') };
     expect(splitDay(january, { oldest: day('2026-02-01'), newest: null })).toBe('2026-01-16');
     expect(splitDay(january, { oldest: null, newest: day('2025-12-31') })).toBe('2026-01-16');
   });
 
-  test('is none for a window that is not one of days', () => {
+  test('does not exist for a window that is not a range of days', () => {
     expect(splitDay(everything, { oldest: null, newest: null })).toBeUndefined();
   });
 
-  test('always lies inside the window, whatever the extent, until the window is a single day', () => {
+  test('lies inside the window for any extent, unless the window is a single day', () => {
     const days = integer({ min: 0, max: 20_000 }).map((count) => addDays(day('1990-01-01'), count));
     assert(
       property(
@@ -95,7 +95,7 @@ test('a cut window keeps its days and its count', () => {
 describe('merging', () => {
   const seal = day('2026-11-19');
 
-  test('joins small settled neighbours and is as fresh as the older of them', () => {
+  test('joins small settled neighbours, and the result is as fresh as the older one', () => {
     const older = '2026-10-01T00:00:00.000000Z' as Timestamp;
     expect(
       mergeWindows(
@@ -113,9 +113,9 @@ describe('merging', () => {
     ).toMatchObject([{ freshAsOf: older }]);
   });
 
-  test('counts once what each total is too large by, and not as records', () => {
+  test('counts the surplus of each total only once, and not as records', () => {
     const two = [window('2026-01-01', '2026-02-01'), window('2026-02-01', '2026-03-01')];
-    // Each total of ten counts three that no page shows: fourteen records, which one range counts as seventeen.
+    // Each total of ten includes a surplus of three, so there are fourteen records, which one range counts as seventeen.
     expect(mergeWindows(two, seal, 14, 3)).toMatchObject([{ serverTotal: 17 }]);
     expect(mergeWindows(two, seal, 13, 3)).toHaveLength(2);
   });
@@ -125,7 +125,7 @@ describe('merging', () => {
     ['an unsettled window', window('2026-02-01', '2026-03-01', { state: 'unsettled', problem: 'no answer' })],
     ['a window that was never counted', window('2026-02-01', '2026-03-01', { serverTotal: null })],
     ['too many records', window('2026-02-01', '2026-03-01', { serverTotal: 11 })],
-  ])('leaves alone %s', (_name, second) => {
+  ])('does not join %s', (_name, second) => {
     expect(mergeWindows([window('2026-01-01', '2026-02-01'), second], seal, 20)).toHaveLength(2);
   });
 

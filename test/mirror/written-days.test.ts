@@ -1,4 +1,4 @@
-/** Windows are days as creation times are written. Those of ranges may be others, which no record may fall between. */
+/** Windows are days as creation times are written. Ranges may mean other days, but no record may be missed between them. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { dayMs, type Day, minuteMs } from '../../src/model/time.ts';
@@ -12,7 +12,7 @@ import { startSandbox } from '../support/sandbox.ts';
 import { verifyMirror } from '../support/verify.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** So many that ranges are measured to the minute. */
+/** Enough users that ranges are measured to the minute. */
 const shop = { users: 20_000, packages: 0, emails: 0, coupons: 0 } as const;
 
 function shifted(time: string, minutes: number): string {
@@ -22,7 +22,7 @@ function shifted(time: string, minutes: number): string {
 const india = (time: string): string => `${shifted(time, 330)}+05:30`;
 const california = (time: string): string => `${shifted(time, -480)}-08:00`;
 
-/** Two nights, before both of which the server is given another way to write times; every user has the language of the night. */
+/** Some nights. Each night the server writes times in its own form, and every user gets the language of the night. */
 async function nights(sandbox: Sandbox, forms: readonly ((time: string) => string)[]) {
   const file = `${temporaryFolder()}/mirror.db`;
   let night = -1;
@@ -48,7 +48,7 @@ async function nights(sandbox: Sandbox, forms: readonly ((time: string) => strin
 
 const all = { status: 'complete', live: shop.users, deleted: 0, old: 0 };
 
-describe('where ranges are of days in UTC, and creation times are written with an offset', () => {
+describe('if ranges are days in UTC and creation times are written with an offset', () => {
   test.each([
     ['east', india, 'midnight'],
     ['west', california, 'day'],
@@ -60,19 +60,15 @@ describe('where ranges are of days in UTC, and creation times are written with a
   test.each([
     ['east', india, 'day'],
     ['west', california, 'midnight'],
-  ] as const)(
-    'to the %s from one night on, every record is brought up to date',
-    { tags: 'full' },
-    async (_, form, date_end) => {
-      const sandbox = await startSandbox({ ...shop, behaviour: { date_end } });
-      const asEver = (time: string): string => time;
-      expect(await nights(sandbox, [asEver, form, form, asEver])).toEqual([all, all, all, all]);
-    },
-  );
+  ] as const)('to the %s from one night on, every record is updated', { tags: 'full' }, async (_, form, date_end) => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { date_end } });
+    const asEver = (time: string): string => time;
+    expect(await nights(sandbox, [asEver, form, form, asEver])).toEqual([all, all, all, all]);
+  });
 });
 
 test(
-  'days that began at another time in earlier years are read by wider ranges from the second night on',
+  'records of years with another offset are read by wider ranges from the second night on',
   { tags: 'full' },
   async () => {
     const sandbox = await startSandbox({ ...shop });
@@ -92,7 +88,7 @@ test.each([
   ['inclusive', '2026-04-02T00:00:01.000000Z', true],
   ['exclusive', 'soon', false],
   ['exclusive', null, false],
-] as const)('with an %s end, %j beside a range of days: %s', (rangeEnd, createdAt, beside) => {
+] as const)('with an %s end, %j lies beside a range of days: %s', (rangeEnd, createdAt, beside) => {
   expect(isBeside({ from: '2026-03-01' as Day, to: '2026-04-01' as Day }, { rangeEnd })(createdAt)).toBe(beside);
 });
 
@@ -108,7 +104,7 @@ const upgrades = [
 ] as const;
 
 test.each(sample(upgrades, 2))(
-  'a server that writes %s for each time after an upgrade is refused in words that say so, and is mirrored once it is accepted',
+  'a server that writes %s for each time after an upgrade is refused with the reason, and mirrored once it is accepted',
   async (_, form, words) => {
     const sandbox = await startSandbox();
     const file = `${temporaryFolder()}/mirror.db`;
@@ -135,7 +131,7 @@ test.each(sample(upgrades, 2))(
     );
     expect(subjects.pluck().all().toSorted()).toEqual([...resourceNames].toSorted());
     database.close();
-    // Back as it was, which is no longer what the mirror knows of it.
+    // The old form again, which is now unknown to the mirror.
     isUpgraded = false;
     expect(await sync(proxy, file, { acceptNewServer: true })).toMatchObject({ error: null });
     expectMirrored(sandbox, file);
@@ -165,7 +161,7 @@ describe.each([
     return { sandbox, proxy, file, putInPlace: (other: Sandbox) => (server = other) };
   }
 
-  test('keep no deleted record in the mirror, and let a comparison find it', async () => {
+  test('do not keep a deleted record in the mirror, or hide it from a comparison', async () => {
     const { sandbox, proxy, file } = await mirrored();
     sandbox.control.remove('users', 17);
     expect((await verifyMirror(proxy, file)).report.resources.users).toMatchObject({ status: 'different' });
@@ -173,7 +169,7 @@ describe.each([
     expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 1 });
   });
 
-  test('do not let another server take the place of the mirror\u2019s', async () => {
+  test('do not let another server take the place of the known one', async () => {
     const { sandbox, proxy, file, putInPlace } = await mirrored();
     putInPlace(await startSandbox({ seed: 8, key: sandbox.key }));
     await expect(sync(proxy, file)).rejects.toMatchObject({ name: 'OtherServerError' });

@@ -11,7 +11,7 @@ test.each([
   ['postgresql://m@[::1]:6000/shop', { host: '::1', tls: 'off' }],
   ['postgresql://m@/shop?host=/var/run/postgresql', { host: '/var/run/postgresql', tls: 'off' }],
   ['postgresql://a%40b@db.example.com/my%20shop', { user: 'a@b', database: 'my shop' }],
-])('%s is the address of a database, encrypted where it leaves this machine', (text, parts) => {
+])('%s is a database address, with TLS by default unless it is local', (text, parts) => {
   expect(parseDatabaseAddress(text)).toMatchObject(parts);
 });
 
@@ -25,11 +25,11 @@ test.each([
   'postgresql://m@db.example.com/shop?options=-csynchronous_commit%3Doff',
   'https://m@db.example.com/shop',
   'db.example.com',
-])('%s is none', (text) => {
+])('%s is not a database address', (text) => {
   expect(parseDatabaseAddress(text)).toBeUndefined();
 });
 
-test('an address reads as it was given, and never with a password', () => {
+test('an address is shown as it was given, but never with a password', () => {
   for (const text of [
     'postgresql://m@db.example.com:5432/shop',
     'postgresql://m@[::1]:6000/shop',

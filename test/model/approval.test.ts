@@ -43,7 +43,7 @@ function approvalsNeeded(policy: ApprovalPolicy, sent: Sent): number {
 const small: Sent = { money: money('5.00', '5.00', '5.00'), rows: 1, aloneToday: '0' };
 
 describe('approval', () => {
-  test('is always needed where a policy names no threshold', () => {
+  test('is always needed if a policy names no threshold', () => {
     expect(approvalsNeeded(policy(), small)).toBe(2);
     expect(approvalsNeeded(policy(), { money: null, rows: 0, aloneToday: '0' })).toBe(2);
   });
@@ -52,7 +52,7 @@ describe('approval', () => {
     ['rowAmount', '100', (amount: string) => ({ ...small, money: money(amount, '0', '0') })],
     ['net', '100', (amount: string) => ({ ...small, money: money('0', amount, '0') })],
     ['gross', '100', (amount: string) => ({ ...small, money: money('0', '0', amount) })],
-  ] as const)('is needed above %s, not at it, to the last decimal and whatever the sign', (name, limit, totals) => {
+  ] as const)('is needed above %s but not at it, to the last decimal and with either sign', (name, limit, totals) => {
     const under = policy({ [name]: limit as Money });
     for (const amount of ['100', '100.00', '-100.00', '0']) expect(approvalsNeeded(under, totals(amount))).toBe(0);
     for (const amount of ['100.00000001', '-100.01', '12345678901234.5']) {
@@ -60,15 +60,15 @@ describe('approval', () => {
     }
   });
 
-  test('is needed above so many rows', () => {
+  test('is needed above a number of rows', () => {
     expect(approvalsNeeded(policy({ rows: 10 }), { ...small, rows: 10 })).toBe(0);
     expect(approvalsNeeded(policy({ rows: 10 }), { ...small, rows: 11 })).toBe(2);
   });
 
-  test('is needed once one person would have sent more alone within a day', () => {
+  test('is needed once one person would send more alone within a day', () => {
     const day = policy({ alonePerDay: '0.30' as Money });
     const totals = { money: money('0.1', '-0.1', '0.1'), rows: 1 };
-    // 0.1 + 0.2 is more than 0.3 only to a float.
+    // 0.1 + 0.2 is more than 0.3 only in floating point.
     expect(approvalsNeeded(day, { ...totals, aloneToday: '0.2' })).toBe(0);
     expect(approvalsNeeded(day, { ...totals, aloneToday: '0.21' })).toBe(2);
     const rows = policy({ alonePerDay: '10' as Money });
@@ -76,7 +76,7 @@ describe('approval', () => {
     expect(approvalsNeeded(rows, { money: null, rows: 5, aloneToday: '6' })).toBe(2);
   });
 
-  test('of what moves no money goes by rows, whatever is said of amounts', () => {
+  test('for rows that move no money depends on their number only', () => {
     const amounts = policy({ rowAmount: '1' as Money, net: '1' as Money, gross: '1' as Money });
     expect(reasonsFor(amounts, { money: null, rows: 1_000, aloneToday: '0' })).toEqual([]);
     const rows = policy({ rows: 1, alonePerDay: '2' as Money });
@@ -86,7 +86,7 @@ describe('approval', () => {
     ]);
   });
 
-  test('says each reason', () => {
+  test('gives each reason', () => {
     const all = policy({ rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4' } as Partial<ApprovalPolicy>);
     expect(reasonsFor(all, { money: money('-5.00', '6.00', '7.00'), rows: 1, aloneToday: '8' })).toEqual([
       'one row changes a balance by 5, more than 1',
@@ -98,7 +98,7 @@ describe('approval', () => {
   });
 });
 
-test('every action can be put under approval', () => {
+test('every action can require approval', () => {
   expect(approvalSubjects).toEqual([...actionNames, 'deletions']);
 });
 
@@ -111,17 +111,17 @@ describe('the totals of a batch', () => {
 
   const totals = rows.reduce((sum, row) => withRow(sum, changeOf(row)), noTotals);
 
-  test('are the largest change, the sum and the sum without signs, to the last decimal', () => {
+  test('are the largest change, the net and the gross sum, to the last decimal', () => {
     expect(totals).toEqual({ rowAmount: '59.90', net: '-59.70', gross: '60.10', unknown: 0, rows: 3 });
   });
 
-  test('are rows alone where no money moves', () => {
+  test('are only rows if no money moves', () => {
     const limits = policy({ net: '1' as Money, rows: 2 });
     expect(approvalReasons(limits, 'email', totals)).toEqual(['there are 3 rows, more than 2']);
   });
 });
 
-test('a policy is shown by the names of the config file, without what is not set', () => {
+test('a policy is shown with the names of the config file, without what is not set', () => {
   expect(policyByName(policy({ goodForMs: 72 * 3_600_000 }))).toEqual({ approvers: 2, good_for: '3d' });
   const all = { rowAmount: '1', net: '2', gross: '3', rows: 0, alonePerDay: '4', approvers: 1, goodForMs: 60_000 };
   expect(Object.entries(policyByName(all as ApprovalPolicy))).toEqual([
@@ -151,7 +151,7 @@ describe('a write by hand', () => {
     expect(totals).toEqual({ rowAmount: '7.50', net: '7.50', gross: '7.50', rows: 1, unknown: 0 });
   });
 
-  test('that sets a balance, or whose amount cannot be read, is above every amount', () => {
+  test('that sets a balance, or whose amount cannot be read, exceeds every limit of an amount', () => {
     expect(reasons('set', '1', limit)).toHaveLength(1);
     expect(reasons('add', 'much', { alonePerDay: '1000000' as Money })).toHaveLength(1);
     expect(reasons('set', '1', { rows: 1 })).toEqual([]);
@@ -165,11 +165,11 @@ describe('a write by hand', () => {
     ['users.update-balance', { type: 'remove', amount: '7.5' }, '7.50'],
     ['users.update-balance', { type: 'set', amount: '1000' }, '1000.00'],
     ['users.update-balance', { type: 'add', amount: 'much' }, null],
-  ])('%s with %j is, for the bounds, a row that changes a balance by %s', (operation, body, plannedAfter) => {
+  ])('(%s with %j) counts for the bounds as a row with the change %s', (operation, body, plannedAfter) => {
     expect(changeByHand(operation, JSON.stringify(body))).toEqual({ plannedBefore: '0', plannedAfter });
   });
 
-  test('that moves no money is no change for the bounds', () => {
+  test('that moves no money does not count for the bounds', () => {
     for (const operation of ['users.get', 'users.delete', 'users.send-email']) {
       expect(changeByHand(operation, '{"type":"add","amount":5}')).toBeNull();
     }

@@ -5,7 +5,7 @@ import { type Caps, type Money, noCaps, type PlannedChange } from '../../src/mod
 const caps = (fields: Readonly<Partial<Record<keyof Caps, string | number>>>): Caps =>
   ({ ...noCaps, ...fields }) as Caps;
 
-/** A row that changes a balance of 100 by that much. */
+/** A row that changes a balance of 100 by this amount. */
 const by = (amount: number): PlannedChange => ({ plannedBefore: '100.00', plannedAfter: String(100 + amount) });
 /** A row that moves no money. */
 const words: PlannedChange = { plannedBefore: 'a title', plannedAfter: 'another' };
@@ -30,47 +30,47 @@ describe('a batch', () => {
     bounds: Caps,
     problem: string | null,
   ])[] = [
-    ['goes without bounds, however much it moves', [by(1e6)], [by(1e6)], noCaps, null],
-    ['goes with as many rows as the bound', [by(1), words], [by(1)], caps({ maxRows: 2 }), null],
+    ['passes without bounds, however much it moves', [by(1e6)], [by(1e6)], noCaps, null],
+    ['passes with as many rows as the bound', [by(1), words], [by(1)], caps({ maxRows: 2 }), null],
     [
-      'stays with one row more',
+      'is refused with one row more',
       [by(1), words, words],
       [],
       caps({ maxRows: 2 }),
       'there are 3 rows, more than bulk.max_rows allows (2)',
     ],
     [
-      'stays for one row that is too much, however small the others',
+      'is refused for one row that moves too much, however small the others',
       [by(1), by(-6), words],
       [],
       caps({ maxRow: '5' }),
       'the balance would change by -6.00, more than bulk.max_row allows (5)',
     ],
-    ['goes with just the total, up and down alike', [by(5), by(-5), words], [], caps({ maxTotal: '10' }), null],
     [
-      'stays for a cent above the total, whatever the signs',
+      'passes with exactly the total, counted without signs',
+      [by(5), by(-5), words],
+      [],
+      caps({ maxTotal: '10' }),
+      null,
+    ],
+    [
+      'is refused for a cent above the total, counted without signs',
       [by(5), by(-5.01)],
       [],
       caps({ maxTotal: '10' }),
       'the rows move 10.01 in all, more than bulk.max_total allows (10)',
     ],
-    ['goes where what was moved within the day leaves room', [by(5)], [by(-5), words], caps({ maxDay: '10' }), null],
+    ['passes if what was moved within the day leaves room', [by(5)], [by(-5), words], caps({ maxDay: '10' }), null],
     [
-      'stays where others have moved too much within the day',
+      'is refused if others moved too much within the day',
       [by(5)],
       [by(-5.01)],
       caps({ maxDay: '10' }),
       'the rows move 5.00, and what else was sent within the last 24 hours moved 5.01: ' +
         'together more than bulk.max_day allows (10)',
     ],
-    ['that moves nothing goes, however much others have moved', [words, by(0)], [by(50)], caps({ maxDay: '10' }), null],
-    [
-      'is not held by what others moved, where no bound is on the day',
-      [by(5)],
-      [by(50)],
-      caps({ maxTotal: '10' }),
-      null,
-    ],
+    ['that moves nothing passes, however much others moved', [words, by(0)], [by(50)], caps({ maxDay: '10' }), null],
+    ['passes whatever others moved if there is no bound on the day', [by(5)], [by(50)], caps({ maxTotal: '10' }), null],
   ];
   test.each(cases)('%s', (_, rows, others, bounds, problem) => {
     expect(batchCapProblem(rows, others, bounds)).toBe(problem);

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const reading = (path: string, most?: number) => (): string => readRegularFile(path, most).bytes.toString('latin1');
 
-test('A file is read whole, up to a limit that no claim about its size can pass', () => {
+test('a file is read completely, up to a limit that does not rely on its reported size', () => {
   const file = join(temporaryFolder(), 'file');
   writeFileSync(file, '');
   expect(reading(file)()).toBe('');
@@ -17,7 +17,7 @@ test('A file is read whole, up to a limit that no claim about its size can pass'
   appendFileSync(file, text);
   expect(reading(file, 10_000)()).toBe(text);
   expect(reading(file, 9_999)).toThrow('it has more than');
-  // Says that it is empty, as all files of /proc do.
+  // Reports a size of zero, as all files of /proc do.
   expect(reading('/proc/self/status')()).toContain('VmRSS');
   expect(reading('/proc/self/status', 100)).toThrow('it has more than');
   truncateSync(file, 1e12);
@@ -32,12 +32,12 @@ test.each([
   expect(reading(path)).toThrow(reason);
 });
 
-test('Every folder is made for its owner alone, by one function', () => {
+test('every folder in src is made by one function', () => {
   const others = filesUnder('src').filter((path) => path.endsWith('.ts') && path !== 'src/model/files.ts');
   expect(others.filter((path) => /\bmkdir/.test(textOf(path)))).toEqual([]);
 });
 
-test('Everything that reads files whole does it here, but for those that are our own', () => {
+test('everything in src that reads whole files does it here, except for our own files', () => {
   const own = /^src\/(?:sandbox\/|cli\/demo|model\/(?:program|files)\.ts$)/;
   const direct = /\b(?:readFileSync|readFile)\b[^;]*from 'node:fs/;
   const others = filesUnder('src').filter((path) => path.endsWith('.ts') && !own.test(path));
@@ -45,7 +45,7 @@ test('Everything that reads files whole does it here, but for those that are our
   expect(others.filter((path) => direct.test(textOf(path)))).toEqual([]);
 });
 
-test('a folder is made with those that lead to it, for its owner alone; one that is there stays as it is', () => {
+test('a folder is made with its parents, for its owner only', () => {
   const place = temporaryFolder();
   const folder = join(place, 'a/b/c');
   makeFolder(folder);
@@ -53,7 +53,7 @@ test('a folder is made with those that lead to it, for its owner alone; one that
   for (const each of ['a', 'a/b', 'a/b/c']) expect(statSync(join(place, each)).mode & 0o777).toBe(0o700);
 });
 
-test('a folder that cannot be made is an error at once, also where the system makes none', () => {
+test('a folder that cannot be made is an error at once', () => {
   expect(() => makeFolder('/proc/nowhere/deeper')).toThrow('ENOENT');
   const file = join(temporaryFolder(), 'file');
   writeFileSync(file, '');
@@ -61,11 +61,11 @@ test('a folder that cannot be made is an error at once, also where the system ma
   expect(() => makeFolder(join(file, 'below'))).toThrow('ENOTDIR');
 });
 
-/** Often on another disk than temporary folders of tests are. */
+/** Often on another disk than the temporary folders of tests. */
 const elsewhere = import.meta.dirname;
 
 test.skipIf(statSync(tmpdir()).dev === statSync(elsewhere).dev)(
-  'Where SQLite finds a disk full, both that it writes to are named, if there are two',
+  'if SQLite finds a disk full, the disk of temporary files is named, too, if it is another one',
   () => {
     const folder = temporaryFolder();
     const database = new SqliteDatabase(join(folder, 'full.db'));

@@ -17,7 +17,7 @@ describe('a moment', () => {
     expect(timestampOf(parseMoment(text, now) ?? NaN)).toBe(expected);
   });
 
-  test('of a day is its last where the day shall be included', () => {
+  test('of a day is its last one if the day is to be included', () => {
     expect(parseMoment('2024-02-29', now, true)).toBe(Date.parse('2024-02-29') + dayMs - 1);
   });
 

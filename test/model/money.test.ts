@@ -32,7 +32,7 @@ test.each(['', 'ten', '1,50', '1e3', '0x10', '1.234', '12345678901234.56', '1+2'
   },
 );
 
-test('places can be allowed or forbidden', () => {
+test('more decimals can be allowed, or none', () => {
   expect(parseMoney('1.234', 3)).toEqual({ money: '1.234' });
   expect(parseMoney('1.5', 0)).toHaveProperty('problem', '"1.5" has 1 decimal places; at most 0 are allowed');
 });
@@ -51,7 +51,7 @@ test.each([
   ['25e-12', '0.000000000025'],
   ['-0', '0.00'],
   ['-0.00', '0.00'],
-])('%o of a server is the amount %s, to the last digit', (value, amount) => {
+])('%o from a server is the amount %s, to the last digit', (value, amount) => {
   expect(moneyOf(value)).toBe(amount);
 });
 
@@ -79,18 +79,18 @@ const noAmounts: readonly unknown[] = [
   {},
   [5],
 ];
-test.each(noAmounts.map((value) => [value]))('%o of a server is no amount', (value) => {
+test.each(noAmounts.map((value) => [value]))('%o from a server is not an amount', (value) => {
   expect(decimalOf(value)).toBeNull();
   expect(moneyOf(value)).toBeNull();
 });
 
-test('an amount keeps the places that it has beyond two', () => {
+test('an amount keeps its decimals beyond two', () => {
   expect(moneyText(new Big('5'))).toBe('5.00');
   expect(moneyText(new Big('0.12345678'))).toBe('0.12345678');
   expect(moneyText(new Big('-0.001'))).toBe('-0.001');
 });
 
-test('the change between two balances is exact, and unknown where one of them is', () => {
+test('the change between two balances is exact, or unknown if one of them is', () => {
   expect(changeBetween('0.30', '0.10')?.toFixed()).toBe('-0.2');
   expect(changeBetween('12.00', '12.00')?.toFixed()).toBe('0');
   for (const [from, to] of [
@@ -104,7 +104,7 @@ test('the change between two balances is exact, and unknown where one of them is
   }
 });
 
-test('what rows move is counted up and down alike, and rows without amounts not at all', () => {
+test('the gross total adds changes without signs, and ignores rows without amounts', () => {
   const rows = [
     { plannedBefore: '0.10', plannedAfter: '0.30' },
     { plannedBefore: '5.00', plannedAfter: '4.90' },
@@ -132,7 +132,7 @@ test.each([
   ['8,666.40', '8666.40', false],
   ['yes', '8666.40', false],
   ['', '8666.40', false],
-])('typing %j is typing the total %s: %s', (typed, total, isSame) => {
+])('%j counts as typing the total %s: %s', (typed, total, isSame) => {
   expect(isSameTotal(typed, total)).toBe(isSame);
 });
 
@@ -152,6 +152,6 @@ test.each([
   [-1e-20, '0.00'],
   [90071992547409.9, '90071992547409.90'],
   [1e21, '1000000000000000000000.00'],
-])('of %f, what is left of calculating with doubles is not read: %s', (value, amount) => {
+])('the rounding error of %f is not read: %s', (value, amount) => {
   expect(moneyOf(value)).toBe(amount);
 });

@@ -8,7 +8,7 @@ import { resourceNames, resourceOf } from '../../src/model/resources.ts';
 const file = fileURLToPath(new URL('../../docs/api.md', import.meta.url));
 const update = process.env['UPDATE_DOCS'] === '1';
 
-test('docs/api.md is what the descriptors say (UPDATE_DOCS=1 writes it anew)', () => {
+test('docs/api.md matches the descriptors (UPDATE_DOCS=1 writes it)', () => {
   if (update) writeFileSync(file, apiReference());
   expect(readFileSync(file, 'utf8')).toBe(apiReference());
 });

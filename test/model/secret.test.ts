@@ -29,7 +29,7 @@ describe('a password', () => {
     ],
     ['Your password is <b>k3Xw9qLm</b>.', 'Your password is <b>****</b>.'],
     ['created with the password: k3Xw9qLm', 'created with the password: ****'],
-  ])('that stands under its name is hidden: %s', (text, clean) => {
+  ])('that is labelled as one is hidden: %s', (text, clean) => {
     expect(withoutPasswords(text)).toBe(clean);
   });
 
@@ -40,22 +40,22 @@ describe('a password', () => {
     '{"password_changed_at":"2026-01-06T10:00:00Z","has_password":true,"password":""}',
     'the password is required',
     'password: must contain a digit',
-  ])('is not seen in words about one: %s', (text) => {
+  ])('is not assumed in text about one: %s', (text) => {
     expect(withoutPasswords(text)).toBe(text);
   });
 
-  test('that a sentence says stays where sentences are data', () => {
+  test('in a sentence stays if only fields are cleaned', () => {
     const text = '{"content":"Your password is k3Xw9qLm","password":"x"}';
     expect(withoutPasswordFields(text)).toBe('{"content":"Your password is k3Xw9qLm","password":"****"}');
   });
 
-  test('may have spaces in it in a record, and stand in a list', () => {
+  test('is hidden in lists and with spaces if records are cleaned', () => {
     const text = '{"passphrase":"correct horse","pwd":{"old":["a b",{"x":"c","n":1}]},"id":7,"compass":"north"}';
     const clean = '{"passphrase":"****","pwd":{"old":["****",{"x":"****","n":1}]},"id":7,"compass":"north"}';
     expect(withoutPasswordFields(text, true)).toBe(clean);
   });
 
-  test('of many megabytes, or among as many strokes, is hidden in bounded time', () => {
+  test('of many megabytes, or after millions of backslashes, is hidden in bounded time', () => {
     const long = 'x'.repeat(20_000_000);
     expect(withoutPasswordFields(`{"password":"${long}"}`)).toBe('{"password":"****"}');
     const strokes = '\\'.repeat(4_000_000);
@@ -64,16 +64,16 @@ describe('a password', () => {
   });
 
   test.each(['Password', 'new-password', 'PASSWD', 'userPwd', 'pass', 'root_pass', 'password2', 'Passwort'])(
-    'is what %s names',
+    'is expected in a field called %s',
     (name) => expect(namesPassword(name)).toBe(true),
   );
 
   test.each(['password_changed_at', 'has_passwords', 'compass', 'bypass', 'passport', 'pwd_hint', 'forward'])(
-    'is not what %s names',
+    'is not expected in a field called %s',
     (name) => expect(namesPassword(name)).toBe(false),
   );
 
-  test('is found in a body however deep it stands', () => {
+  test('is found in a body at any depth', () => {
     expect(passwordsIn({ password: 'a', inner: [{ plainPassword: 'b', name: 'c' }], password_set: 'd' })).toEqual([
       'a',
       'b',
@@ -82,12 +82,12 @@ describe('a password', () => {
 });
 
 describe('secret words', () => {
-  test('are hidden in every form that text takes on', () => {
+  test('are hidden in every encoding of text', () => {
     const words = new SecretWords();
     words.add('pa/s"&w');
     words.add('abc');
     const text = `pa/s"&w ${encodeURIComponent('pa/s"&w')} ${JSON.stringify('pa/s"&w')} pa\\/s\\"&w pa/s&quot;&amp;w abc`;
-    // What is as short as abc stands in too many words.
+    // A word as short as abc is part of too many other words.
     expect(words.redact(text)).toBe('**** **** "****" **** **** abc');
   });
 
@@ -108,11 +108,11 @@ describe('secret words', () => {
     words.add(key);
     const seen = words.redact(`<${written}>`);
     expect(seen).toContain('****');
-    // Of base64 the letters that another text shares in may stay.
+    // Base64 characters at the edges, which also encode other text, may stay.
     expect(seen.replace('****', '').length).toBeLessThan(written.length - key.length + 6);
   });
 
-  test('that are short are hidden as they are, not in other writings', () => {
+  test('that are short are hidden only exactly as they are', () => {
     expect(hiderOf(['Anna1'])('Anna1 anna1')).toBe('**** anna1');
   });
 });

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { counted } from '../../src/model/text.ts';
 import { filesUnder, projectFolder } from '../support/documents.ts';
 
-test('one thing is one, and all other numbers are many', () => {
+test('one is singular, and all other numbers are plural', () => {
   expect([0, 1, 2, 1_234].map((count) => counted(count, 'window'))).toEqual([
     '0 windows',
     '1 window',
@@ -14,7 +14,7 @@ test('one thing is one, and all other numbers are many', () => {
   expect([counted(1n, 'retry', 'retries'), counted(2, 'retry', 'retries')]).toEqual(['1 retry', '2 retries']);
 });
 
-test('nothing else makes one of many', () => {
+test('no other code in src forms plurals', () => {
   const others = filesUnder('src').filter((file) => {
     const text =
       file.endsWith('.ts') && !file.endsWith('/counted.ts') ? readFileSync(join(projectFolder, file), 'utf8') : '';

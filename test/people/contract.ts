@@ -1,14 +1,14 @@
-/** What every store of accounts does, whatever database holds it. */
+/** What every store of accounts does, in any database. */
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../src/journal/port.ts';
 import { dayMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
 import type { People } from '../../src/people/people.ts';
 import { newAccount, operator } from '../support/people.ts';
 
-/** Accounts of which there are none yet. The test that opened them need not close them. */
+/** A new, empty store of accounts. The test that opened it need not close it. */
 export interface Opened {
   readonly people: People;
-  /** Another connection to the same accounts, as another process has one. */
+  /** Another connection to the same accounts, like that of another process. */
   readonly again: () => Promise<People>;
   /** The journal in the same database. */
   readonly journal: () => Promise<Journal>;
@@ -29,7 +29,7 @@ function settableClock(): SettableClock {
   };
 }
 
-/** @param open accounts of the kind that is tested, none yet */
+/** @param open opens an empty store of the tested kind */
 export function peopleContract(open: (clock: SettableClock) => Promise<Opened>): void {
   const opened = async () => {
     const clock = settableClock();
@@ -37,7 +37,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
   };
 
   describe('an account', () => {
-    test('is kept with its roles in their order, who made it and who changed it last', async () => {
+    test('is kept with its roles in order, who created it and who changed it last', async () => {
       const { people, again, clock } = await opened();
       const start = timestampOf(clock.now());
       await people.add(newAccount('bert', { roles: ['admin', 'approver'], osUsers: ['bert', 'b'], password: 'hash' }));
@@ -62,7 +62,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       ]);
     });
 
-    test('is there once, also where several make it at once', async () => {
+    test('is created once, even if several processes add it at once', async () => {
       const { people, again } = await opened();
       const other = await again();
       const made = await Promise.all(
@@ -74,7 +74,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       await expect(people.add(newAccount('anna'))).rejects.toThrow(/anna already, which is disabled/);
     });
 
-    test('that is not there is refused with the nearest that is', async () => {
+    test('that does not exist is refused with the nearest name', async () => {
       const { people } = await opened();
       await expect(people.setState('anna', 'disabled')).rejects.toThrow(/there is no account anna/);
       await people.add(newAccount('anna'));
@@ -88,7 +88,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       for (const each of changes) await expect(each()).rejects.toMatchObject(refused);
     });
 
-    test('becomes an approver only once it is said which accounts of the system are the same person', async () => {
+    test('becomes an approver only once its system accounts are given', async () => {
       const { people } = await opened();
       const unsaid = { roles: ['approver'], osUsers: null } as const;
       await expect(people.add(newAccount('anna', unsaid))).rejects.toThrow(/anna would be an approver/);
@@ -101,7 +101,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
   });
 
   describe('the last active admin', () => {
-    test('is neither disabled nor loses the role, and another one may', async () => {
+    test('cannot be disabled or lose the role, unlike other admins', async () => {
       const { people } = await opened();
       await people.add(newAccount('anna', { roles: ['admin'] }));
       await people.add(newAccount('bert', { roles: ['admin'] }));
@@ -116,7 +116,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       await expect(people.setState('bert', 'disabled')).rejects.toThrow(/bert is the last active admin/);
     });
 
-    test('is left where two of them go at once', async () => {
+    test('stays if the last two are disabled at once', async () => {
       const { people, again } = await opened();
       await people.add(newAccount('anna', { roles: ['admin'] }));
       await people.add(newAccount('bert', { roles: ['admin'] }));
@@ -131,7 +131,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
   });
 
   describe('the chain', () => {
-    test('has a step for each change, with who made it, and no hash of a password', async () => {
+    test('has a step for each change, with its actor, and no password hash', async () => {
       const { people, journal } = await opened();
       const hash = '$scrypt$ln=4,r=8,p=1$c2FsdA$a2V5';
       await people.add(newAccount('anna', { password: hash }));
@@ -141,7 +141,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       await people.add(newAccount('bert'));
       await people.setState('bert', 'disabled');
       await people.setState('bert', 'active');
-      // What changes nothing is no step.
+      // Without a change there is no step.
       await people.setState('bert', 'active');
       await people.setOsUsers('anna', ['anna']);
       await people.changeRoles('anna', { add: ['admin'], remove: ['reader'] });
@@ -160,7 +160,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       expect(JSON.stringify(entries)).not.toContain('scrypt');
     });
 
-    test('has no step of a change that was refused', async () => {
+    test('has no step for a change that was refused', async () => {
       const { people, journal } = await opened();
       await people.add(newAccount('anna', { roles: ['admin'] }));
       await expect(people.setState('anna', 'disabled')).rejects.toThrow(/last active admin/);
@@ -169,12 +169,12 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
     });
   });
 
-  describe('a try to sign in', () => {
+  describe('an attempt to sign in', () => {
     const tryTimes = async (people: People, times: number) => {
       for (let each = 0; each < times; each += 1) await people.beginSignIn('anna');
     };
 
-    test('is counted before the password is looked at; from the fifth on the next one waits, each longer', async () => {
+    test('is counted before the password is checked, and after the fifth each next one must wait longer', async () => {
       const { people, clock } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       await tryTimes(people, 4);
@@ -185,14 +185,14 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
         expect((await people.beginSignIn('anna')).open).toBe(false);
         clock.set(start + wait * secondMs - 1);
         expect((await people.beginSignIn('anna')).open).toBe(false);
-        // Tries that were refused because of the wait made it no longer.
+        // Attempts during the wait do not extend it.
         clock.set(start + wait * secondMs);
         expect((await people.accounts())[0]?.blockedUntil).toBeNull();
         expect((await people.beginSignIn('anna')).open).toBe(true);
       }
     });
 
-    test('counts beside those of others at the same time', async () => {
+    test('is counted together with others at the same time', async () => {
       const { people, again } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       const other = await again();
@@ -202,7 +202,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       expect(tries.filter(({ open }) => open)).toHaveLength(5);
     });
 
-    test('that succeeds, a new password, and a day without any begin the count anew', async () => {
+    test('resets the count if it succeeds, as do a new password and a day without attempts', async () => {
       const { people, clock } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       await tryTimes(people, 5);
@@ -217,7 +217,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       expect((await people.accounts())[0]?.blockedUntil).toBeNull();
     });
 
-    test('of a name that nobody has shows nothing, and blocks nobody', async () => {
+    test('with an unknown name reveals nothing and blocks nobody', async () => {
       const { people } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       for (let each = 0; each < 10; each += 1) {
@@ -226,7 +226,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       expect((await people.beginSignIn('anna')).open).toBe(true);
     });
 
-    test('comes to nothing where the account was disabled, or got another password, meanwhile', async () => {
+    test('fails if the account was disabled or got another password meanwhile', async () => {
       const { people } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       await people.setState('anna', 'disabled');
@@ -238,7 +238,7 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       expect((await people.beginSignIn('anna')).password).toBe('hash2');
     });
 
-    test('keeps a stronger hash of the same password, in the name of the account', async () => {
+    test('stores a stronger hash of the same password, with the account as actor', async () => {
       const { people, journal } = await opened();
       await people.add(newAccount('anna', { password: 'hash' }));
       const before = await people.account('anna');

@@ -6,7 +6,7 @@ import { newAccount, newPeople, quickCost } from '../support/people.ts';
 const password = 'tulip-Anchor 9 rivers';
 
 describe('a password', () => {
-  test('is kept as a hash with its parameters and a salt of its own; a try takes 128 MiB', async () => {
+  test('is kept as a hash with its own salt and parameters that take 128 MiB for each check', async () => {
     const hash = await hashPassword(password);
     expect(hash).toMatch(/^\$scrypt\$ln=17,r=8,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
     expect(await isPassword(password, hash)).toBe(true);
@@ -15,7 +15,7 @@ describe('a password', () => {
     expect(one).not.toBe(two);
   });
 
-  test('fits as it was given and in no other way, however its letters are composed', async () => {
+  test('matches only itself, but in any Unicode composition', async () => {
     const hash = await hashPassword(`${password}\u00E9`, quickCost);
     expect(await isPassword(`${password}e\u0301`, hash)).toBe(true);
     for (const other of [password, `${password}e`, `${password}\u00C9`, ` ${password}\u00E9`, '']) {
@@ -23,7 +23,7 @@ describe('a password', () => {
     }
   });
 
-  test('fits no hash that is not there, that cannot be read, or that asks for too much', async () => {
+  test('matches no hash that is missing, cannot be read, or asks for too much', async () => {
     const hash = await hashPassword(password, quickCost);
     const bad = [null, '', 'plain', hash.slice(0, -4), hash.replace('ln=4', 'ln=40'), hash.replace('r=8', 'r=0')];
     for (const each of bad) expect(await isPassword(password, each, quickCost)).toBe(false);
@@ -41,7 +41,7 @@ describe('a password', () => {
     expect(passwordProblem(given, 'anna.lind@example.com')).toContain(words);
   });
 
-  test('may have spaces, signs and letters of any script', () => {
+  test('may have spaces, punctuation and letters of any script', () => {
     for (const given of [password, 'čtyři modré řeky v lese', '四条蓝色的河流穿过森林和山谷']) {
       expect(passwordProblem(given, 'anna')).toBeUndefined();
     }
@@ -49,7 +49,7 @@ describe('a password', () => {
 });
 
 describe('the name of an account', () => {
-  test('is the same in large and small letters and in wide ones', () => {
+  test('is the same in upper case, lower case and full-width letters', () => {
     for (const given of ['Anna', ' ANNA ', '\uFF21nna']) expect(accountName(given)).toBe('anna');
     expect(accountName('a.lind+x@example.com')).toBe('a.lind+x@example.com');
   });
@@ -62,7 +62,7 @@ describe('the name of an account', () => {
     },
   );
 
-  test('of the system is what the system has, or a number', () => {
+  test('in the system is a user name or a number', () => {
     for (const given of ['anna', '1000', 'DOMAIN\\anna', 'anna.lind']) expect(osUserName(given)).toBe(given);
     for (const given of ['', 'a b', 'a:b', '/root']) expect(() => osUserName(given)).toThrow(/a system account/);
   });
@@ -84,12 +84,12 @@ describe('signing in', () => {
     return people;
   }
 
-  test('gives the account whose password it is, however its name is written', async () => {
+  test('returns the account, in whatever case its name is written', async () => {
     const people = await withAnna();
     expect(await authenticate(people, ' ANNA', password, quickCost)).toMatchObject({ name: 'anna', roles: ['maker'] });
   });
 
-  test('is refused in the same words whatever the reason, and the try counts', async () => {
+  test('is refused in the same words for every reason, and the attempt counts', async () => {
     const people = await withAnna();
     await people.add(newAccount('bert', { password: await hashPassword(password, quickCost) }));
     await people.setState('bert', 'disabled');
@@ -111,7 +111,7 @@ describe('signing in', () => {
     expect(await refusal(authenticate(people, 'anna', password, quickCost))).toBe(words[0]);
   });
 
-  test('takes as much work where there is no such account', async () => {
+  test('takes as much work if the account does not exist', async () => {
     const cost = { logN: 14, r: 8, p: 1 };
     const people = await withAnna(cost);
     const once = async (name: string) => {
@@ -120,13 +120,13 @@ describe('signing in', () => {
       const { user, system } = process.cpuUsage(before);
       return user + system;
     };
-    // Of several, the least: whatever else goes on in this process only adds to it.
+    // The least of three, because other work in this process only adds to it.
     const least = async (name: string) => Math.min(await once(name), await once(name), await once(name));
     const unknown = await least('nobody');
     expect(unknown).toBeGreaterThan((await least('anna')) / 4);
   });
 
-  test('brings a hash of before to the strength of today', async () => {
+  test('upgrades an older hash to the current strength', async () => {
     const people = await withAnna();
     await authenticate(people, 'anna', password, { ...quickCost, logN: 5 });
     const { password: hash } = await people.beginSignIn('anna');
@@ -134,7 +134,7 @@ describe('signing in', () => {
     expect(await isPassword(password, hash)).toBe(true);
   });
 
-  test('is let in twice at once, though the first brings the hash to the strength of today', async () => {
+  test('succeeds twice at once even if the first upgrades the hash', async () => {
     const people = await withAnna();
     const cost = { ...quickCost, logN: 5 };
     const both = await Promise.all([1, 2].map(() => authenticate(people, 'anna', password, cost)));

@@ -42,7 +42,7 @@ describe('accounts in the SQLite file of the journal', () => {
     ['a person of the system', `os_users = '["root"]'`],
     ['a state', `state = 'disabled'`],
     ['what is no list of roles any more', `roles = 'admin', os_users = '5', created_by = '', changed_by = 'null'`],
-  ])('nothing is done by or with an account whose record was altered: %s', async (_, change) => {
+  ])('an account whose record was altered can do nothing and cannot be changed: %s', async (_, change) => {
     const { people, file } = await newPeople();
     const account = await people.add(newAccount('anna', { password: 'hash' }));
     await people.add(newAccount('bert', { password: 'hash' }));

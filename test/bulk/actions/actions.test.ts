@@ -20,18 +20,15 @@ const newUser = { first_name: 'Anna', last_name: 'Lind', username: 'anna.lind', 
 const letter = { subject: 'Hello', content: '<p>Hello</p>' };
 const note = { type: 'success', icon: 'bx bx-gift', message: 'Hello' };
 
-test.each(actions.map(({ name }) => name))(
-  'the example rows of %s are valid once their users are there',
-  async (name) => {
-    const { sandbox, bench } = await start();
-    const action = actions.find((each) => each.name === name);
-    for (const { user_id: id } of action?.examples ?? []) {
-      if (id !== undefined) sandbox.control.insert('users', { id: Number(id) });
-    }
-    const batch = await bench.plan(name, action?.examples ?? []);
-    expect(batch.problems).toEqual([]);
-  },
-);
+test.each(actions.map(({ name }) => name))('the example rows of %s are valid if their users exist', async (name) => {
+  const { sandbox, bench } = await start();
+  const action = actions.find((each) => each.name === name);
+  for (const { user_id: id } of action?.examples ?? []) {
+    if (id !== undefined) sandbox.control.insert('users', { id: Number(id) });
+  }
+  const batch = await bench.plan(name, action?.examples ?? []);
+  expect(batch.problems).toEqual([]);
+});
 
 test.each<[string, Cells]>([
   ['balance', { type: 'add', amount: '5' }],
@@ -39,7 +36,7 @@ test.each<[string, Cells]>([
   ['email', letter],
   ['update', { first_name: 'Bea' }],
   ['delete', { force: '' }],
-])('a row of %s is left out where the server shows somebody else in place of its user', async (name, cells) => {
+])('a row of %s is skipped if the server shows another user in place of its own', async (name, cells) => {
   const sandbox = await startSandbox({ users: 5 });
   const body = JSON.stringify(sandbox.control.get('users', 2));
   let isMixedUp = false;
@@ -56,7 +53,7 @@ test.each<[string, Cells]>([
   expect(await bench.row(batch)).toMatchObject({ state: 'skipped', problem });
 });
 
-test('a lost response is not settled by somebody else whom the server shows in place of the user', async () => {
+test('a lost response is not settled by another user that the server shows in place of the row’s own', async () => {
   const sandbox = await startSandbox({ users: 5 });
   sandbox.control.update('users', 1, { language: null });
   const body = JSON.stringify(sandbox.control.get('users', 2));
@@ -74,7 +71,7 @@ test('a lost response is not settled by somebody else whom the server shows in p
 describe('email', () => {
   const email = (user: number): Cells => ({ user_id: user, ...letter });
 
-  test('has its token at the end of the content, where no reader sees it', async () => {
+  test('carries its token at the end of the content, where readers do not see it', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('email', [email(user)]);
     await bench.send(batch);
@@ -83,7 +80,7 @@ describe('email', () => {
     ]);
   });
 
-  test('that a proxy sent twice stops the batch', async () => {
+  test('stops the batch if a proxy sent it twice', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('email', [email(user), email(1)]);
     sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
@@ -100,7 +97,7 @@ describe('email', () => {
     expect((await bench.row(batch)).evidence).toBe('token');
   });
 
-  test('is not taken for the same words that somebody else sent before', async () => {
+  test('is not confused with an earlier email of the same text', async () => {
     const { sandbox, bench, user } = await start();
     sandbox.control.insert('emails', { user_id: user, ...letter });
     const batch = await bench.plan('email', [email(user)]);
@@ -109,7 +106,7 @@ describe('email', () => {
     expect(await bench.send(batch, 0)).toBe(5);
   });
 
-  test('needs a person where its response is lost and other emails went to the user meanwhile', async () => {
+  test('needs a person if its response is lost and the user got other emails meanwhile', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('email', [email(user)]);
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
@@ -119,7 +116,7 @@ describe('email', () => {
     expect((await bench.row(batch)).state).toBe('needs_human');
   });
 
-  test('is said at plan time to need a person where emails are not shown', async () => {
+  test('gets a warning in the plan if the server shows no emails', async () => {
     const { bench, user } = await start({ behaviour: { forbidden: 'emails' } });
     const batch = await bench.plan('email', [email(user)]);
     expect(batch.warnings).toContainEqual(expect.stringContaining("does not show a user's emails"));
@@ -131,7 +128,7 @@ describe('email', () => {
 describe('notify', () => {
   const hidden = { behaviour: { includes_ignored: 'notifications' } } as const;
 
-  test('is said at plan time to need a person where notifications are not shown', async () => {
+  test('gets a warning in the plan if the server shows no notifications, and needs a person if its response is lost', async () => {
     const { sandbox, bench, user } = await start(hidden);
     const batch = await bench.plan('notify', [{ user_id: user, ...note }]);
     expect(batch.warnings).toContainEqual(expect.stringContaining('a person must find out'));
@@ -141,7 +138,7 @@ describe('notify', () => {
     expect(await bench.row(batch)).toMatchObject({ state: 'needs_human', evidence: null });
   });
 
-  test('that a proxy made twice stops the batch, by what is seen', async () => {
+  test('stops the batch if two new notifications are seen', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('notify', [{ user_id: user, ...note }]);
     sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'POST' } });
@@ -162,14 +159,14 @@ describe('notify', () => {
 });
 
 describe('create', () => {
-  test('sends what the API names, an address as an object', async () => {
+  test('sends the fields of the API, with the address as an object', async () => {
     const { sandbox, bench } = await start();
     const batch = await bench.plan('create', [{ ...newUser, welcome_email: 'no', 'address[city]': 'Uppsala' }]);
     expect(await bench.send(batch)).toBe(0);
     expect(bodies(sandbox)).toEqual([{ ...newUser, welcome_email: false, address: { city: 'Uppsala' } }]);
   });
 
-  test('refuses who is there already, in whatever letters, and who is in the file twice', async () => {
+  test('refuses a user that exists already or stands in the file twice', async () => {
     const { sandbox, bench } = await start();
     const there = sandbox.control.insert('users', { email: 'bo@new.example' });
     const batch = await bench.plan('create', [
@@ -183,7 +180,7 @@ describe('create', () => {
     ]);
   });
 
-  test('of many is not asked about one by one at plan time, which is said', async () => {
+  test('of many users does not look each of them up in the plan, and says so', async () => {
     const { sandbox, bench } = await start();
     const rows = Array.from({ length: 101 }, (_, at) => ({
       ...newUser,
@@ -196,7 +193,7 @@ describe('create', () => {
     expect(sandbox.control.requests().total).toBeLessThan(10);
   });
 
-  test('does not take a password out of a file', async () => {
+  test('takes no password from a file', async () => {
     const { bench } = await start();
     const batch = await bench.plan('create', [{ ...newUser, password: 'secret' }]);
     expect(batch.problems).toEqual([
@@ -204,7 +201,7 @@ describe('create', () => {
     ]);
   });
 
-  test('needs a person where its response is lost and somebody else took the email meanwhile', async () => {
+  test('needs a person if its response is lost and another user took the email meanwhile', async () => {
     const { sandbox, bench } = await start();
     const batch = await bench.plan('create', [newUser]);
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'POST' } });
@@ -216,7 +213,7 @@ describe('create', () => {
 });
 
 describe('update', () => {
-  test('changes what is filled in, shows it before, and can be undone', async () => {
+  test('changes the cells that are filled in, shows the change in the plan, and can be undone', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa', last_name: '', language: 'fr' }]);
     expect(await bench.row(batch)).toMatchObject({
@@ -229,7 +226,7 @@ describe('update', () => {
     expect(sandbox.control.get('users', user)).toMatchObject({ first_name: 'Anna', language: 'en' });
   });
 
-  test('is not undone where somebody changed the user since', async () => {
+  test('is not undone if the user was changed since', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa' }]);
     await bench.send(batch);
@@ -239,7 +236,7 @@ describe('update', () => {
     ]);
   });
 
-  test('is not sent where the user was changed since the plan', async () => {
+  test('is not sent if the user was changed since the plan', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan('update', [{ user_id: user, first_name: 'Åsa' }]);
     sandbox.control.update('users', user, { first_name: 'Eva' });
@@ -247,7 +244,7 @@ describe('update', () => {
     expect(await bench.row(batch)).toMatchObject({ state: 'skipped', problem: expect.stringContaining('"Eva"') });
   });
 
-  test('names users by id or email, for a user name is what it sets', async () => {
+  test('finds users by id or email only, because it may set the user name', async () => {
     const { sandbox, bench, user } = await start();
     const email = String(sandbox.control.get('users', user)?.['email']);
     const batch = await bench.plan('update', [{ email, username: 'new.name' }]);
@@ -265,7 +262,7 @@ describe('update', () => {
 });
 
 describe('delete', () => {
-  test('says what goes with the user', async () => {
+  test('shows what is lost with the user', async () => {
     const { sandbox, bench, user } = await start();
     const email = String(sandbox.control.get('users', user)?.['email']);
     const batch = await bench.plan('delete', [{ user_id: user }]);
@@ -290,7 +287,7 @@ describe('delete', () => {
     expect(bodies(sandbox)).toEqual([{ force: true }]);
   });
 
-  test('refused with a conflict is read back at once: the row is rejected, and the others go out', async () => {
+  test('is rejected at once if the server refuses it with a conflict, and the other rows are sent', async () => {
     const { sandbox, bench, user } = await start();
     sandbox.control.setBehaviour({ refusal_status: 409 });
     sandbox.control.setRelated('users', user, 'punishments', [{ reason: 'spam' }]);
@@ -305,26 +302,29 @@ describe('delete', () => {
   test.each([
     ['lists show users', ''],
     ['lists show nobody', 'users'],
-  ])('that was lost is not made by a server that finds nobody for a while, though %s', async (_, empty_lists) => {
-    const sandbox = await startSandbox({ users: 5 });
-    const { control } = sandbox;
-    const server = await behindProxy(sandbox, ({ method }) => {
-      if (method === 'DELETE') control.setBehaviour({ missing_users: true, empty_lists });
-      return {};
-    });
-    const bench = benchOf(server, (await newJournal(systemClock)).journal);
-    onTestFinished(() => bench.close());
-    const batch = await bench.plan('delete', [{ user_id: 3 }, { user_id: 4 }]);
-    control.faultNext({ fault: 'error_500', match: { method: 'DELETE' } });
-    expect(await bench.send(batch)).toBe(8);
-    expect(await bench.row(batch)).toMatchObject({ state: 'unknown' });
-    control.setBehaviour({ missing_users: false, empty_lists: '' });
-    expect(await bench.send(batch, 0)).toBe(5);
-    expect(await bench.row(batch)).toMatchObject({ state: 'not_applied' });
-    expect(control.get('users', 3)).toBeDefined();
-  });
+  ])(
+    'does not count as made if its response is lost and the server finds nobody for a while, though %s',
+    async (_, empty_lists) => {
+      const sandbox = await startSandbox({ users: 5 });
+      const { control } = sandbox;
+      const server = await behindProxy(sandbox, ({ method }) => {
+        if (method === 'DELETE') control.setBehaviour({ missing_users: true, empty_lists });
+        return {};
+      });
+      const bench = benchOf(server, (await newJournal(systemClock)).journal);
+      onTestFinished(() => bench.close());
+      const batch = await bench.plan('delete', [{ user_id: 3 }, { user_id: 4 }]);
+      control.faultNext({ fault: 'error_500', match: { method: 'DELETE' } });
+      expect(await bench.send(batch)).toBe(8);
+      expect(await bench.row(batch)).toMatchObject({ state: 'unknown' });
+      control.setBehaviour({ missing_users: false, empty_lists: '' });
+      expect(await bench.send(batch, 0)).toBe(5);
+      expect(await bench.row(batch)).toMatchObject({ state: 'not_applied' });
+      expect(control.get('users', 3)).toBeDefined();
+    },
+  );
 
-  test('that cannot be undone says so', async () => {
+  test('cannot be undone, and says so', async () => {
     const { bench, user } = await start();
     const batch = await bench.plan('delete', [{ user_id: user }]);
     await bench.send(batch);

@@ -7,7 +7,7 @@ import { systemClock } from '../../../src/model/time.ts';
 import { startSandbox } from '../../support/sandbox.ts';
 import { sample } from '../../support/part.ts';
 
-/** Each action with a row that can go out, and with what the request is known by. */
+/** Each action with a valid row, and the method and path by which its request is recognised. */
 const cases: readonly {
   readonly action: string;
   readonly method: 'POST' | 'PUT' | 'DELETE';
@@ -36,7 +36,7 @@ const cases: readonly {
   { action: 'delete', method: 'DELETE', path: /users\/\d+$/, row: (user) => ({ user_id: user }) },
 ];
 
-/** What is done, and what is answered instead of saying so. */
+/** Faults after the write was made: no response says so. */
 const afterCommit = ['commit_reset', 'commit_500', 'commit_html', 'commit_truncated', 'commit_hang', 'commit_refused'];
 const beforeCommit = ['reset_before', 'error_500', 'html', 'hang'];
 
@@ -54,7 +54,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
   const faulty = ({ control }: Sandbox, fault: string): void =>
     control.faultNext({ fault: fault as WriteFault, match: { method, path } });
 
-  test('is sent once and found to be there', async () => {
+  test('is sent once and then found on the server', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan(action, [row(user)]);
     expect(batch.problems).toEqual([]);
@@ -65,7 +65,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
   });
 
   test.each(sample(afterCommit, 2))(
-    'that was done although the response was %s is settled without sending again',
+    'is settled without a second request if it was made and the response was %s',
     async (fault) => {
       const { sandbox, bench, user } = await start();
       const batch = await bench.plan(action, [row(user)]);
@@ -77,7 +77,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
   );
 
   test.each(sample(beforeCommit, 1))(
-    'that was not done, with the response %s, stays unknown until two late looks agree',
+    'stays unknown until it is looked for after settle_after, if it was not made and the response was %s',
     async (fault) => {
       const { sandbox, bench, user } = await start();
       const batch = await bench.plan(action, [row(user)]);
@@ -90,7 +90,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
     },
   );
 
-  test('that is done late is found by the next look', async () => {
+  test('is found by the next look if it is made late', async () => {
     const { sandbox, bench, user } = await start();
     sandbox.control.setBehaviour({ late_commit_ms: 600_000 });
     const batch = await bench.plan(action, [row(user)]);
@@ -102,10 +102,10 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
     expect([sends(sandbox), made(sandbox)]).toEqual([1, 1]);
   });
 
-  test('that the server refuses is rejected when it was seen not to be there', async () => {
+  test('is rejected if the server refuses it and a look does not find it', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan(action, [row(user)]);
-    // Between the look and the write: nothing of the row itself is wrong.
+    // After the plan, so that the row itself is valid.
     sandbox.control.setBehaviour({
       forbidden: `users.${{ email: 'send-email', notify: 'send-notification' }[action] ?? action}`,
     });
@@ -114,7 +114,7 @@ describe.each(cases)('$action', ({ action, method, path, row }) => {
     expect(made(sandbox)).toBe(0);
   });
 
-  test('whose user went away meanwhile, or came before it, is not sent', async () => {
+  test('is not sent if its user was deleted, or created by others, after the plan', async () => {
     const { sandbox, bench, user } = await start();
     const batch = await bench.plan(action, [row(user)]);
     if (action === 'create') sandbox.control.insert('users', { email: 'anna@new.example' });

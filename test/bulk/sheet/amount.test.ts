@@ -84,16 +84,16 @@ describe('An amount', () => {
     ['-1.234,5', 'comma', '= -1234.5'],
     ['1,234.567', 'point', 'has 3 decimal places'],
     ['five', 'comma', 'is not an amount'],
-  ] as const)('in text whose decimal mark was said: %j with %s', (text, mark, outcome) => {
+  ] as const)('in text with a given decimal mark: %j with %s', (text, mark, outcome) => {
     expect(read(text, mark)).toContain(outcome);
   });
 
-  test('has as many places as are allowed, and no more', () => {
+  test('has as many decimals as allowed, and no more', () => {
     expect(read('1.234', null, 3)).toBe('= 1.234');
     expect(read('1.2', null, 0)).toContain('has 1 decimal places; at most 0 are allowed');
   });
 
-  test('in a number of a spreadsheet is read as it is stored, whatever was said of text', async () => {
+  test('in a number cell is read as it is stored, whatever decimal mark is given for text', async () => {
     const options = { decimals: 2, mark: 'comma' } as const;
     const cells = [...(await readFixture('numbers.xlsx')).rows].map(({ cells }) => cells[1] as SheetCell);
     expect(
@@ -118,7 +118,7 @@ describe('An amount', () => {
     expect(amountOf(cell, { decimals: 2, mark: null })).toContain(problem);
   });
 
-  test('of up to 15 digits comes back exactly, however it is written', () => {
+  test('of up to 15 digits is read exactly, however it is written', () => {
     const amounts = fc.tuple(
       fc.bigInt({ min: -(10n ** 15n) + 1n, max: 10n ** 15n - 1n }),
       fc.integer({ min: 0, max: 2 }),
@@ -137,7 +137,7 @@ describe('An amount', () => {
   });
 });
 
-describe('What stands before the decimals of a sheet', () => {
+describe('The question for the decimal mark of a sheet', () => {
   const number = (raw: string): SheetCell => ({ kind: 'number', text: raw, raw });
   const question = (rows: readonly (readonly (SheetCell | string | undefined)[])[], columns = [0]) => {
     const sheet = rows.map((cells, at) => ({
@@ -148,14 +148,14 @@ describe('What stands before the decimals of a sheet', () => {
     return found && { ...found, readings: found.readings.map(({ mark, amount }) => `${mark} ${amount.toFixed()}`) };
   };
 
-  test('need not be said where every amount is plain, or is a number of a spreadsheet', () => {
+  test('is not asked if every amount is plain or a number cell', () => {
     expect(question([])).toBeNull();
     expect(question([['5'], ['1234.56'], ['-7.00'], [number('1,5')], ['']])).toBeNull();
     expect(question([['1,50', '5']], [1])).toBeNull();
     expect(question([['5'], []], [0, 1])).toBeNull();
   });
 
-  test('is asked of the first doubtful amount, with what each mark makes of it, and how many there are', () => {
+  test('names the first ambiguous amount, its readings, and how many there are', () => {
     expect(question([['5'], ['1,234'], ['2,500']])).toEqual({
       row: 3,
       column: 0,
@@ -189,13 +189,13 @@ describe('What stands before the decimals of a sheet', () => {
     ).toEqual(['point 1500']);
   });
 
-  test('is open where two marks explain all of them', () => {
-    // With three places the comma would stand before decimals, too.
+  test('has two readings if both marks fit all amounts', () => {
+    // With three decimals allowed, the comma may be a decimal mark, too.
     const rows = [{ row: 2, cells: [textCell('1,234')] }];
     expect(markQuestion(rows, [0], 3)?.readings.map(({ mark }) => mark)).toEqual(['comma', 'point']);
   });
 
-  test('is what explains all amounts, and not the first alone', () => {
+  test('offers only marks that fit all amounts', () => {
     expect(question([['1,50'], ['1.234']])?.readings).toEqual(['comma 1.5']);
     expect(question([['1.234.567'], ['1.50']])).toBeNull();
     expect(question([['0,500']])).toBeNull();
@@ -204,7 +204,7 @@ describe('What stands before the decimals of a sheet', () => {
     expect(question([['1,50', '1,234,567']], [0, 1])).toBeNull();
   });
 
-  test('is not asked of cells that hold something else', () => {
+  test('ignores cells that hold something else', () => {
     expect(question([['€1,50'], ['see above, please'], ['1,50']])).toMatchObject({ row: 4, count: 1 });
   });
 });

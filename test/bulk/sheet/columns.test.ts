@@ -33,7 +33,7 @@ describe('The columns of a sheet', () => {
       'the columns "user_id", "email" are all there, and each could be meant; keep one of them',
     ],
     ['no-key.csv', null, 'one of the columns "user_id", "email", "username" is needed, and none is there'],
-  ])('are refused in row 1 where they are unclear: %s', async (name, column, problem) => {
+  ])('are refused in row 1 if they are unclear: %s', async (name, column, problem) => {
     expect(columnsOf(await readFixture(name), known).problems).toContainEqual({ row: 1, column, problem });
   });
 });

@@ -9,7 +9,7 @@ export const folder = fileURLToPath(new URL('../../fixtures/sheets/', import.met
 export const readFixture = (name: string, sheet?: string): Promise<Sheet> =>
   readSheet(folder + name, { ...(sheet !== undefined && { sheet }), signal: new AbortController().signal });
 
-/** Rows as their number and texts. */
+/** Each row as its number and texts. */
 export const grid = (sheet: Sheet): (string | number)[][] =>
   [...sheet.rows].map(({ row, cells }) => [row, ...cells.map(({ text }) => text)]);
 
@@ -20,7 +20,7 @@ export const column = (sheet: Sheet, header: string): string[] =>
     return `${cell?.kind} ${cell?.text}`;
   });
 
-/** The refusal of a file, which must be one for an operator, with exit code 2 and advice. */
+/** The error of a refused file, which must be an `OperatorError` with exit code 2 and advice. */
 export async function refusalOf(reading: Promise<Sheet>): Promise<OperatorError> {
   const error: unknown = await reading.then(
     () => undefined,

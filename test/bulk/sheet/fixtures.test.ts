@@ -7,7 +7,7 @@ import { folder } from './fixture.ts';
 
 const isSheet = (name: string): boolean => /\.(?:csv|tsv|xlsx|jsonl)$/.test(name);
 
-test('The sheets are what the script makes, byte for byte, and no others', () => {
+test('The sheets are exactly those that the script makes, byte for byte', () => {
   expect(readdirSync(folder).filter(isSheet).toSorted()).toEqual([...sheets.keys()].toSorted());
   for (const [name, content] of sheets) {
     const committed = readFileSync(folder + name);
@@ -15,7 +15,7 @@ test('The sheets are what the script makes, byte for byte, and no others', () =>
   }
 });
 
-test('Every sheet is read in a test', () => {
+test('Every sheet is used in a test', () => {
   const tests = readdirSync(import.meta.dirname)
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(`${import.meta.dirname}/${name}`, 'utf8'))

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Files that are made to fill the memory, or to keep the machine busy. Read by a process of its own, which is measured. */
+/** Files made to fill the memory or keep the machine busy. A process of its own reads them and is measured. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ async function readApart(file: string): Promise<{ readonly outcome: string; read
   return JSON.parse(stdout) as { outcome: string; megabytes: number };
 }
 
-/** A workbook with that part, packed; returns its path. */
+/** Writes a workbook with this content in one part, and returns its path. */
 function packed(name: string, content: string): string {
   const parts = partsOf({ sheets: [{ name: 'Credits', rows: header }] });
   const file = join(temporaryFolder(), 'harm.xlsx');
@@ -32,11 +32,11 @@ function packed(name: string, content: string): string {
 }
 
 const sheetPart = 'xl/worksheets/sheet1.xml';
-/** A cell without its place. */
+/** A cell without a reference. */
 const inline = (content: string): string => `<c t="inlineStr"><is><t>${content}</t></is></c>`;
 const mebibyte = 1024 * 1024;
 
-describe('A file is read or refused in bounded memory where it', () => {
+describe('A file is read or refused in bounded memory if it', () => {
   test.each(
     sample(
       [
@@ -150,7 +150,7 @@ describe('A file is read or refused in bounded memory where it', () => {
     writeFileSync(file, workbookOf({ sheets: [{ name: 'Credits', rows: header + padding + credit(2, '5') }] }));
     const { outcome, megabytes } = await readApart(file);
     expect(outcome).toBe('read 1 rows');
-    // Of which 75 are the file.
+    // 75 of them are the file.
     expect(megabytes).toBeLessThan(300);
   });
 });

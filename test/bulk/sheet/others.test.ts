@@ -1,4 +1,4 @@
-/** What other programs write, and what another reader reads. */
+/** Files of other programs, and a comparison with another reader. */
 import { readSheet as judge } from 'read-excel-file/node';
 import { expect, test } from 'vitest';
 import { column, folder, grid, readFixture } from './fixture.ts';
@@ -35,7 +35,7 @@ test('CSV of LibreOffice is read, with a cell of two lines', async () => {
 });
 
 test.each(['openpyxl', 'xlsxwriter'])(
-  'A workbook of %s is read; its formulas have no value to believe',
+  'A workbook of %s is read, but its formulas have no stored values',
   async (name) => {
     const sheet = await readFixture(`others/${name}.xlsx`);
     expect(column(sheet, 'amount').slice(0, 3)).toEqual(['number 1234.56', 'number 0.58', 'error ']);

@@ -14,19 +14,16 @@ const rowOf = (at: number): Row => ({
 });
 
 describe('packed rows', () => {
-  test.each([0, 1, 99, 100, 101, 1_000, 1_234])(
-    '%i of them come back as they were, as often as they are read',
-    (count) => {
-      const all = Array.from({ length: count }, (_, at) => rowOf(at));
-      const packed = new PackedRows<Row>();
-      for (const each of all) packed.add(each);
-      expect(packed).toHaveLength(count);
-      expect([...packed]).toEqual(all);
-      expect([...packed]).toEqual(all);
-    },
-  );
+  test.each([0, 1, 99, 100, 101, 1_000, 1_234])('%i of them are read back unchanged, as often as needed', (count) => {
+    const all = Array.from({ length: count }, (_, at) => rowOf(at));
+    const packed = new PackedRows<Row>();
+    for (const each of all) packed.add(each);
+    expect(packed).toHaveLength(count);
+    expect([...packed]).toEqual(all);
+    expect([...packed]).toEqual(all);
+  });
 
-  test.each([0, 1, 100, 1_234])('%i of them are gone once they were read for the last time', (count) => {
+  test.each([0, 1, 100, 1_234])('%i of them are gone once they are drained', (count) => {
     const all = Array.from({ length: count }, (_, at) => rowOf(at));
     const packed = new PackedRows<Row>();
     for (const each of all) packed.add(each);
@@ -35,7 +32,7 @@ describe('packed rows', () => {
     expect(packed).toHaveLength(0);
   });
 
-  test('are read no further than somebody wants', () => {
+  test('are unpacked only as far as they are read', () => {
     const packed = new PackedRows<Row>();
     for (let at = 0; at < 500; at += 1) packed.add(rowOf(at));
     const read: number[] = [];

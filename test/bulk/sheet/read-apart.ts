@@ -1,4 +1,4 @@
-/** A process that reads the file named and prints why it was refused, and how much memory that took. */
+/** Reads the named file and prints the outcome and how much memory that took. */
 import { peakRssOf } from '../../support/process-size.ts';
 import { readSheet } from '../../../src/bulk/sheet/sheet.ts';
 

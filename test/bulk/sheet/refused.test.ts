@@ -7,7 +7,7 @@ import { folder, readFixture, refusalOf } from './fixture.ts';
 
 const signal = new AbortController().signal;
 
-describe('A file is refused, with its name and the reason, where it', () => {
+describe('A file is refused, with its name and the reason, if it', () => {
   test.for([
     ['is in Latin-1', 'latin-1.csv', 'the text of line 3 is not UTF-8: "jos\ufffd,add,5.00"'],
     ['is UTF-16 and does not say so', 'utf-16-without-mark.csv', 'it holds NUL characters'],
@@ -71,13 +71,13 @@ describe('A file is refused, with its name and the reason, where it', () => {
     expect(message).toContain(reason);
   });
 
-  test('does not exist, or is a folder', async () => {
+  test('does not exist', async () => {
     const parent = temporaryFolder();
     const missing = await refusalOf(readSheet(join(parent, 'none.csv'), { signal }));
     expect(missing.message).toContain('none.csv: it does not exist');
   });
 
-  test('has another ending, or that of Excel before 2007', async () => {
+  test('has another extension, or that of Excel before 2007', async () => {
     const parent = temporaryFolder();
     for (const name of ['credits.xls', 'credits']) {
       writeFileSync(join(parent, name), 'user_id\n1\n');

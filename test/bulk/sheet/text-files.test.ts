@@ -29,17 +29,20 @@ describe('A text file', () => {
     });
   });
 
-  test('may begin with a byte order mark, which is no part of the first header', async () => {
+  test('may begin with a byte order mark, which is not part of the first header', async () => {
     const sheet = await readFixture('byte-order-mark.csv');
     expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
     expect(grid(sheet)).toEqual(plain);
   });
 
-  test.each(['utf-16-little-endian.csv', 'utf-16-big-endian.csv'])('may be UTF-16 that says so: %s', async (name) => {
-    const sheet = await readFixture(name);
-    expect(grid(sheet)).toEqual([[2, 'josé@example.com', 'add', '5.00']]);
-    expect(sheet.delimiter).toBe('\t');
-  });
+  test.each(['utf-16-little-endian.csv', 'utf-16-big-endian.csv'])(
+    'may be UTF-16 with a byte order mark: %s',
+    async (name) => {
+      const sheet = await readFixture(name);
+      expect(grid(sheet)).toEqual([[2, 'josé@example.com', 'add', '5.00']]);
+      expect(sheet.delimiter).toBe('\t');
+    },
+  );
 
   test.each([
     ['semicolon.csv', ';'],
@@ -48,14 +51,14 @@ describe('A text file', () => {
     ['delimiter-by-count.csv', ';'],
     ['delimiter-in-header.csv', ';'],
     ['one-column.csv', ','],
-  ])('has its delimiter found, without a word about it: %s', async (name, delimiter) => {
+  ])('has its delimiter detected without a note: %s', async (name, delimiter) => {
     const sheet = await readFixture(name);
     expect(sheet.delimiter).toBe(delimiter);
     expect(sheet.notes).toEqual([]);
     expect(sheet.problems).toEqual([]);
   });
 
-  test('may name its delimiter in a first line, which is not counted, as spreadsheet programs do', async () => {
+  test('may name its delimiter in a first line, which is not counted', async () => {
     const sheet = await readFixture('sep-line.csv');
     expect(grid(sheet)).toEqual([
       [2, '1', 'add', '5.00'],
@@ -78,18 +81,18 @@ describe('A text file', () => {
     expect([...(await readFixture('mixed-line-ends.csv')).rows].map(({ row }) => row)).toEqual([2, 3, 4]);
   });
 
-  test('has blank rows counted where others follow, and dropped at the end', async () => {
+  test('has blank rows counted between others and dropped at the end', async () => {
     const sheet = await readFixture('blank-rows.csv');
     expect([...sheet.rows].map(({ row }) => row)).toEqual([2, 6]);
     expect(sheet.blankRows).toBe(3);
     expect(sheet.notes).toContain('3 blank rows between others');
   });
 
-  test('may have headers alone', async () => {
+  test('may have only headers', async () => {
     expect((await readFixture('headers-only.csv')).rows).toHaveLength(0);
   });
 
-  test('reports a row with fewer cells than headers, as a line break without quotes makes it', async () => {
+  test('reports a row with fewer cells than headers, as from a line break without quotes', async () => {
     const { problems } = await readFixture('line-break-without-quotes.csv');
     const problem = 'the row has 2 cells, the header 3; a cell with a line break needs quotes';
     expect(problems).toEqual([
@@ -98,12 +101,12 @@ describe('A text file', () => {
     ]);
   });
 
-  test('reports a cell beyond the headers, as a thousands comma makes it; an empty one is nothing', async () => {
+  test('reports a cell beyond the headers, as from a thousands comma, unless it is empty', async () => {
     const { problems } = await readFixture('row-too-long.csv');
     expect(problems).toEqual([{ row: 3, column: null, problem: 'column D holds "234.00" but has no header' }]);
   });
 
-  test('has unseen characters trimmed from the ends of cells and reports it; those inside stay', async () => {
+  test('has invisible characters trimmed from the ends of cells, with a note; those inside stay', async () => {
     const sheet = await readFixture('unseen-characters.csv');
     expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
     expect(grid(sheet)).toEqual([
@@ -117,7 +120,7 @@ describe('A text file', () => {
     expect(sheet.notes.at(-1)).toBe(`unseen characters (no-break or zero-width) ${note}`);
   });
 
-  test('reports the errors that a spreadsheet program wrote, with row, column and cell', async () => {
+  test('reports the error values of a spreadsheet program, with row and column', async () => {
     const { problems } = await readFixture('error-values.csv');
     const advice = 'correct its formula, or write the value itself';
     expect(problems).toEqual([
@@ -133,12 +136,12 @@ describe('A text file', () => {
   });
 
   test(
-    'is read in pieces whose ends may fall anywhere, even between CR and LF or inside a character',
+    'is read in chunks that may end anywhere, even between CR and LF or inside a character',
     { tags: 'full' },
     async () => {
       const file = join(temporaryFolder(), 'long.csv');
       const record = '7,"é東😀 ""x""\r\ny"\r\n';
-      // Shifts the records by one byte each time a piece begins.
+      // With this length, each chunk ends at another byte of the record.
       const records = 130_000;
       writeFileSync(file, `a,b\r\n${record.repeat(records)}`);
       const sheet = await readSheet(file, { signal: new AbortController().signal });
@@ -149,7 +152,7 @@ describe('A text file', () => {
     },
   );
 
-  test('has a cell that is longer than a cell can be refused', async () => {
+  test('is refused if a cell is too long', async () => {
     const file = join(temporaryFolder(), 'long-cell.csv');
     writeFileSync(file, `a,b\n1,${'x'.repeat(32_768)}\n`);
     const { message } = await refusalOf(readSheet(file, { signal: new AbortController().signal }));
@@ -158,7 +161,7 @@ describe('A text file', () => {
 });
 
 describe('JSON lines', () => {
-  test('have their names as columns, in whatever order they come, and lines as rows', async () => {
+  test('have their names as columns, in any order, and their lines as rows', async () => {
     const sheet = await readFixture('plain.jsonl');
     expect(sheet.columns).toEqual(['user_id', 'type', 'amount']);
     expect(grid(sheet)).toEqual([
@@ -176,7 +179,7 @@ describe('JSON lines', () => {
     ]);
   });
 
-  test('may hold truth values, nothing, and lists and objects as their JSON', async () => {
+  test('may hold booleans and nulls, and lists and objects as their JSON', async () => {
     const sheet = await readFixture('values.jsonl');
     expect(sheet.columns).toEqual(['user_id', 'a', 'b', 'c', 'd', 'e']);
     expect(grid(sheet)).toEqual([
@@ -194,7 +197,7 @@ describe('JSON lines', () => {
     expect(sheet.blankRows).toBe(2);
   });
 
-  test('report a name that stands twice in a line', async () => {
+  test('report a name that occurs twice in a line', async () => {
     const { problems } = await readFixture('repeated-name.jsonl');
     const problem = '"amount" is there more than once; keep one of them';
     expect(problems).toEqual([{ row: 1, column: 'amount', problem }]);

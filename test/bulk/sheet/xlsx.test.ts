@@ -15,7 +15,7 @@ describe('A workbook', () => {
     expect(sheet).toMatchObject({ format: 'xlsx', sheet: 'Credits', delimiter: null, notes: [], problems: [] });
   });
 
-  test('is read from its first visible sheet, and hidden ones before it are reported', async () => {
+  test('is read from its first visible sheet, and reports hidden ones before it', async () => {
     const sheet = await readFixture('hidden-first-sheet.xlsx');
     expect(sheet.sheet).toBe('Credits & more');
     expect(grid(sheet)).toEqual(plain);
@@ -25,26 +25,26 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('is read from the sheet that was named, in any case of letters; a hidden one is reported', async () => {
+  test('is read from the named sheet, in any case, and reports if that is hidden', async () => {
     expect((await readFixture('hidden-first-sheet.xlsx', 'notes')).columns).toEqual(['note']);
     const hidden = await readFixture('hidden-first-sheet.xlsx', 'Old');
     expect(grid(hidden)).toEqual([[2, '1', 'add', '999']]);
     expect(hidden.notes).toEqual(['the sheet "Old" is hidden']);
   });
 
-  test('without the sheet that was named is refused, and the nearest suggested', async () => {
+  test('is refused without the named sheet, with the nearest name suggested', async () => {
     const { message, advice } = await refusalOf(readFixture('hidden-first-sheet.xlsx', 'Note'));
     expect(message).toContain('hidden-first-sheet.xlsx has no sheet "Note"');
     expect(advice).toBe('Did you mean "Notes"?');
   });
 
-  test('has its texts put together from runs and escapes, without the readings above them', async () => {
+  test('has its texts joined from runs and unescaped, without phonetic readings', async () => {
     const sheet = await readFixture('shared-texts.xlsx');
     expect(sheet.columns).toEqual(['username', 'description']);
     expect(grid(sheet)).toEqual([[2, '東京', 'a\r\nb & 😀 _x0041_ <c>']]);
   });
 
-  test('has numbers read as they were typed in, where Excel stores the double next to them', async () => {
+  test('has numbers read as they were typed, even if Excel stored the nearest double', async () => {
     const sheet = await readFixture('numbers.xlsx');
     expect([...sheet.rows].map(({ cells }) => [cells[1]?.raw, cells[1]?.text])).toEqual([
       ['1234.56', '1234.56'],
@@ -56,7 +56,7 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('has formulas read by their stored values; one without is a problem of its row and column', async () => {
+  test('has formulas read by their stored values, and reports those without', async () => {
     const sheet = await readFixture('formulas.xlsx');
     expect(column(sheet, 'amount')).toEqual(['number 3', 'error ', 'error ', 'number 7.5', 'text 12', 'empty ']);
     expect(sheet.problems).toEqual([
@@ -65,13 +65,13 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('of a program that does not calculate has no value of a formula believed', async () => {
+  test('of a program that does not calculate has its formula values ignored', async () => {
     const sheet = await readFixture('formulas-not-calculated.xlsx');
     expect(column(sheet, 'amount')).toEqual(['error ', 'number 4']);
     expect(sheet.problems).toEqual([{ row: 2, column: 'amount', problem: `the formula "=1+2" ${noValue}` }]);
   });
 
-  test('reports cells with errors, those that were pasted as text, too', async () => {
+  test('reports cells with errors, even if pasted as text', async () => {
     const { problems } = await readFixture('error-cells.xlsx');
     const advice = 'correct its formula, or write the value itself';
     expect(problems).toEqual([
@@ -81,7 +81,7 @@ describe('A workbook', () => {
     ]);
   });
 
-  test('has numbers known as percentages and dates by their format', async () => {
+  test('has percentages and dates recognised by their format', async () => {
     expect(column(await readFixture('formats.xlsx'), 'amount')).toEqual([
       'number 46092.5',
       'percent 46092.5',
@@ -100,18 +100,18 @@ describe('A workbook', () => {
     expect(column(await readFixture('days-from-1904.xlsx'), 'amount')).toEqual(['date 2026-03-11', 'date 06:00:00']);
   });
 
-  test('may hold truth values', async () => {
+  test('may hold booleans', async () => {
     expect(column(await readFixture('truth-values.xlsx'), 'amount')).toEqual(['boolean true', 'boolean false']);
   });
 
-  test('keeps the numbers of its rows; blank ones are counted where others follow', async () => {
+  test('keeps the numbers of its rows, and counts blank rows between others', async () => {
     const sheet = await readFixture('blank-rows.xlsx');
     expect([...sheet.rows].map(({ row }) => row)).toEqual([2, 9]);
     expect(sheet.blankRows).toBe(6);
   });
 
   test.each(['hidden-rows', 'rows-without-height'])(
-    'with rows or columns that nobody sees has them read, and reports it: %s',
+    'has hidden rows and columns read, with a note: %s',
     async (name) => {
       const sheet = await readFixture(`${name}.xlsx`);
       expect(grid(sheet)).toEqual(plain);
@@ -129,7 +129,7 @@ describe('A workbook', () => {
   });
 
   test.each(['without-references.xlsx', 'prefixed-names.xlsx'])(
-    'is read all the same where a program writes it in another way: %s',
+    'is read in less common forms, too: %s',
     async (name) => {
       expect(grid(await readFixture(name))).toEqual(plain);
     },

@@ -1,6 +1,6 @@
 /**
- * Approval by a second person as a world of its own: two batches of the same plan, a maker who is an approver too, two other
- * approvers, and time. How it stands is decided by the function that the journal asks in production.
+ * Approval by a second person as a world of its own: two batches of the same plan, a maker who is also an approver, two other
+ * approvers, and time. The standing is decided by the function that the journal uses in production.
  */
 import { type ApprovalStep, standingOf } from '../../../src/journal/standing.ts';
 import type { Account, Actor } from '../../../src/model/actor.ts';
@@ -10,14 +10,14 @@ import type { Model } from './explore.ts';
 
 export const approvalGuards = {
   approved_at_claim: 'nothing is claimed without approval',
-  approved_at_sending: 'nothing is sent whose approval holds no longer',
-  claimed_as_it_is: 'a batch that has become another since it was claimed is not sent',
-  approval_of_content: 'an approval is for what the batch is now',
-  approval_expires: 'an approval holds for its time',
+  approved_at_sending: 'nothing is sent after its approval has ended',
+  claimed_as_it_is: 'a batch that changed since it was claimed is not sent',
+  approval_of_content: 'an approval is only for the batch as it was then',
+  approval_expires: 'an approval expires',
   denial_ends: 'a denial ends the approvals before it',
-  not_by_a_maker: 'whoever made or changed the batch does not approve it',
-  active_approver: 'an approver must be one still',
-  used_once: 'what one batch was sent by, no other one is sent by',
+  not_by_a_maker: 'a person who made or changed the batch cannot approve it',
+  active_approver: 'an approver must still be one',
+  used_once: 'an approval that one batch was sent by is not used for another',
 } as const;
 export type ApprovalGuard = keyof typeof approvalGuards;
 
@@ -38,7 +38,7 @@ interface Step {
   readonly kind: 'added' | 'submitted' | 'approved' | 'denied' | 'claimed' | 'resend';
   readonly by: string;
   readonly batch: number;
-  /** Of what the batch was. */
+  /** The hash of the batch at that time. */
   readonly hash: string;
   readonly day: number;
   readonly approvals: readonly number[];
@@ -110,7 +110,7 @@ export function approvalModel({ name, needed, most, without = [] }: ApprovalWorl
     });
   }
 
-  /** The same said in other words, by whoever wrote the rule: so many people who had no hand in it say yes to what it is. */
+  /** The same rule written independently: enough people who did not make the batch approved it as it is. */
   function isApproved(state: ApprovalState, batch: number): boolean {
     const hash = hashOf(state, batch);
     const denied = state.steps.findLastIndex((each) => each.kind === 'denied' && each.hash === hash);
@@ -172,7 +172,7 @@ export function approvalModel({ name, needed, most, without = [] }: ApprovalWorl
       }
       if (claimed === null || claimed !== hashOf(state, batch)) {
         const may = !on('approved_at_claim') || found.missing === 0;
-        // The other batch has the same rows: it goes out once those were refused.
+        // The other batch has the same rows, so it is claimed only once those were refused.
         const isFree = batches.every((each, other) => other === batch || each.claimed === null || each.settled);
         if (may && isFree) {
           yield next(`${who(batch)} is claimed`, (to) => {
@@ -234,7 +234,7 @@ export function approvalModel({ name, needed, most, without = [] }: ApprovalWorl
     moves,
     key: (state) => JSON.stringify(state),
     broken: ({ wrong }) => wrong,
-    // What is not approved waits for people, and may for ever.
+    // A batch that is not approved may wait for ever.
     isAtRest: () => true,
   };
 }

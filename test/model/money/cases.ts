@@ -1,16 +1,16 @@
-/** Each guard with the models with it and without it, and the file of its story. */
+/** Each guard, with the models with and without it and the file of its story. */
 import { fileURLToPath } from 'node:url';
 import { approvalGuards, approvalModel } from './approvals.ts';
 import type { Model } from './explore.ts';
 import { approvalCases, guardCases } from './worlds.ts';
 import { guards, modelOf } from './world.ts';
 
-/** A guard, or two that stand behind each other, and a world. */
+/** A guard, or several that back each other up, and a world. */
 interface Case {
   readonly title: string;
   readonly story: string;
   readonly breaks: string;
-  /** As it is, and without the guards. */
+  /** The model with all guards. `without`: without these guards. */
   readonly whole: Model<unknown>;
   readonly without: Model<unknown>;
 }

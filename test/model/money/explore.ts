@@ -1,6 +1,6 @@
 /**
- * Every state that a model can reach, breadth first, so that the first state that breaks an invariant is one of the fewest
- * steps. A state is its key, canonical JSON; of states that were met, 53 bits of a hash are kept.
+ * Every state that a model can reach, breadth first, so that the first state that breaks an invariant is reached with the fewest
+ * steps. A state is its key, as canonical JSON. Of visited states, 53 bits of a hash are kept.
  */
 
 export interface Model<S> {
@@ -8,11 +8,11 @@ export interface Model<S> {
   readonly initial: S;
   /** What may happen next, in plain words, and the state that it leads to. */
   moves(state: S): Iterable<readonly [story: string, next: S]>;
-  /** Canonical JSON: the same for states that differ in nothing but the order of things that are alike. */
+  /** Canonical JSON: the same for states that differ only in the order of things that are alike. */
   key(state: S): string;
-  /** Name of an invariant that does not hold; null where all do. */
+  /** The name of an invariant that does not hold; null if all do. */
   broken(state: S): string | null;
-  /** Nothing is left to be done. From every state one of these must be reachable. */
+  /** Nothing is left to do. From every state, such a state must be reachable. */
   isAtRest(state: S): boolean;
 }
 
@@ -20,15 +20,15 @@ export interface Explored {
   readonly model: string;
   readonly states: number;
   readonly moves: number;
-  /** Most steps from the beginning. */
+  /** The most steps from the beginning. */
   readonly depth: number;
   readonly violation: { readonly invariant: string; readonly story: readonly string[] } | null;
 }
 
-/** The name of what every model is held to besides its own invariants. */
+/** The invariant that every model must keep besides its own. */
 export const noDeadEnd = 'no_dead_end';
 
-/** Numbers in the order in which they come, in little memory. */
+/** A list of numbers that needs little memory. */
 class Numbers {
   #values = new Int32Array(1 << 12);
   length = 0;
@@ -48,11 +48,11 @@ class Numbers {
   }
 }
 
-/** Explores all of the model. Throws where it has more states than that. */
+/** Explores the whole model. Throws if it has more states than `mostStates`. */
 export function explore<S>(model: Model<S>, mostStates = 4_000_000): Explored {
   const numbers = new Map<number, number>();
   const [parents, from, to, ends] = [new Numbers(), new Numbers(), new Numbers(), new Numbers()];
-  /** Told anew from the beginning: on the way, what is alike may have changed its place. */
+  /** Retold from the beginning, because on the way things that are alike may have changed places. */
   const storyOf = (last: number): string[] => {
     const path: number[] = [];
     for (let at = last; parents.at(at) >= 0; at = parents.at(at)) path.unshift(at);
@@ -108,7 +108,7 @@ export function explore<S>(model: Model<S>, mostStates = 4_000_000): Explored {
   return result(depth - 1, lost === undefined ? null : noDeadEnd, lost ?? 0);
 }
 
-/** Tells a story anew; gives the invariant that breaks with its last step, and the first step that cannot be taken. */
+/** Replays a story. Returns the invariant that breaks with its last step, and the first step that cannot be taken. */
 export function replay<S>(
   model: Model<S>,
   story: readonly string[],
@@ -124,7 +124,7 @@ export function replay<S>(
 
 /** The first state from which no end can be reached. */
 function firstWithoutEnd(states: number, from: Numbers, to: Numbers, ends: Numbers): number | undefined {
-  // Moves by the state that they lead to.
+  // The moves, grouped by the state that they lead to.
   const [before, begin] = [new Int32Array(to.length), new Int32Array(states + 1)];
   for (let at = 0; at < to.length; at += 1) begin[to.at(at) + 1] = (begin[to.at(at) + 1] ?? 0) + 1;
   for (let at = 0; at < states; at += 1) begin[at + 1] = (begin[at + 1] ?? 0) + (begin[at] ?? 0);

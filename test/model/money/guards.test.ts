@@ -1,5 +1,5 @@
 // @module-tag full
-/** Each guard of the code is taken away, and the invariant that it holds breaks: with the fewest steps, as a story in `stories/`. */
+/** Each guard of the code is removed, and its invariant breaks. The shortest trace is kept as a story in `stories/`. */
 import { describe, expect, test } from 'vitest';
 import { approvalGuards } from './approvals.ts';
 import { cases, limitFile } from './cases.ts';
@@ -7,14 +7,14 @@ import { explore } from './explore.ts';
 import { approvalCases, guardCases, limits, secondLines, secondLinesOfApproval, worlds } from './worlds.ts';
 import { guards, modelOf } from './world.ts';
 
-describe('a guard that is taken away breaks its invariant', () => {
+describe('removing a guard breaks its invariant', () => {
   test.each(cases)('$title: $breaks', async ({ without, breaks, story }) => {
     const { violation } = explore(without);
     expect(violation?.invariant).toBe(breaks);
     await expect([breaks, ...(violation?.story ?? [])].join('\n')).toMatchFileSnapshot(story);
   });
 
-  test('each guard is among them, or stands behind another one', () => {
+  test('covers each guard, or another one backs it up', () => {
     const alone = guardCases.flatMap(({ without }) => (without.length === 1 ? without : []));
     expect([...new Set([...alone, ...secondLines])].sort()).toEqual(Object.keys(guards).sort());
     const ofApproval = approvalCases.flatMap(({ without }) => without);
@@ -22,7 +22,7 @@ describe('a guard that is taken away breaks its invariant', () => {
   });
 });
 
-describe('where the proof ends', () => {
+describe('beyond the limits of the proof, an invariant breaks', () => {
   test.each(limits)('$world.name', async ({ world, breaks }) => {
     const { violation } = explore(modelOf(world));
     expect(violation?.invariant).toBe(breaks);
@@ -30,7 +30,7 @@ describe('where the proof ends', () => {
   });
 });
 
-test('a consent that is claimed before the prompt alone is found without being told where', () => {
+test('a claim that is checked only before the prompt is found without naming the world', () => {
   let found: string | undefined;
   for (const world of worlds) {
     if (found !== undefined) break;

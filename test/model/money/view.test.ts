@@ -1,4 +1,4 @@
-/** The model reads the journal in its own way where the program does by SQL: both must see the same before a claim. */
+/** The model reads its journal in memory where the program uses SQL. Both must see the same before a claim. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ClaimView, IntentState } from '../../../src/journal/port.ts';
@@ -30,7 +30,7 @@ const claimed = [
 const terms = { repeatsSince: timestampOf(0), daySince: timestampOf(0) };
 const timeOf = (step: number) => timestampOf(Date.UTC(2026, 2, 11) + step * 1_000);
 
-/** What decides; of several batches or rows that stand in the way, that there is one. */
+/** The parts that matter for the decision. Of batches or rows that stop the claim, only whether there is one. */
 function decisiveOf({ rows: own, like, repeats, claimedToday, behind, overApplied }: ClaimView) {
   const order = (a: { readonly row: number | null }, b: { readonly row: number | null }) => (a.row ?? 0) - (b.row ?? 0);
   return {
@@ -44,7 +44,7 @@ function decisiveOf({ rows: own, like, repeats, claimedToday, behind, overApplie
 }
 
 test.each(sample([false, true], 1))(
-  'the model sees of a journal what the program reads of it; same file: %s',
+  'the model and the program see the same of a journal (same file: %s)',
   async (sameFile) => {
     const { viewOf } = modelOf({ name: 'view', rows, processes: 1, ...(sameFile && { sameFile }) });
     const { journal, file } = await newJournal();

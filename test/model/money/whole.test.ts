@@ -1,5 +1,5 @@
 // @module-tag full
-/** Every world is explored whole, and no invariant breaks. How many states there are stands in docs/proof.md. */
+/** Every world is explored completely, and no invariant breaks. The numbers of states are in docs/proof.md. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, test } from 'vitest';
 import { approvalModel } from './approvals.ts';
@@ -13,7 +13,7 @@ const models: readonly Model<unknown>[] = [
 ];
 const explored: Explored[] = [];
 
-describe('the money, exhaustively', () => {
+describe('every invariant of the money holds', () => {
   test.each(models)('$name', { timeout: 600_000 }, (model) => {
     const found = explore(model);
     explored.push(found);
@@ -28,7 +28,7 @@ describe('the money, exhaustively', () => {
 });
 
 test.skipIf(process.env['MODEL_BOUND'] !== undefined)(
-  'docs/proof.md has the states as they were counted (UPDATE_DOCS=1 writes them anew)',
+  'docs/proof.md has the counted states (UPDATE_DOCS=1 writes them)',
   () => {
     const numbers = new Intl.NumberFormat('en-US');
     const line = ({ model, states, moves, depth }: Explored) =>
@@ -50,7 +50,7 @@ test.skipIf(process.env['MODEL_BOUND'] !== undefined)(
   },
 );
 
-describe('a guard that stands behind another one breaks nothing where it is taken away alone', () => {
+describe('nothing breaks if only this guard is removed, because another one backs it up', () => {
   const alone = secondLines.flatMap((guard) =>
     guardCases.flatMap(({ without, world }) => (without.includes(guard) ? [{ guard, world }] : [])),
   );

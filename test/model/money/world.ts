@@ -1,10 +1,10 @@
 /**
  * The money as a world of small steps: two processes with batches of rows, the journal that they share, the mirror that
- * remembers it, a server that may lie, people, and time. What is decided in it is decided by the functions that run in
- * production; the world adds only where a process stands, and what can happen between two of its steps.
+ * remembers it, a server that may lie, people, and time. All decisions are made by the functions that run in production. The
+ * world adds only how far a process is, and what can happen between two of its steps.
  *
- * More is allowed here than production does: rows of different users go in any order, no row goes alone before the others,
- * and a process may stop anywhere.
+ * More is allowed here than in production: rows of different users are sent in any order, no row is sent alone before the
+ * others, and a process may stop anywhere.
  */
 import { balance } from '../../../src/bulk/actions/balance.ts';
 import { type BalanceParameters, observationOf } from '../../../src/bulk/actions/balance-judge.ts';
@@ -39,34 +39,34 @@ import { moneyOf, noCaps } from '../../../src/model/money.ts';
 import { type Timestamp, timestampOf } from '../../../src/model/time.ts';
 import type { Model } from './explore.ts';
 
-/** What the code does so that no money goes twice. A world without one of them shows what it is for. */
+/** What the code does so that nobody is paid twice. A world without a guard shows what it is for. */
 export const guards = {
-  claim_check: 'what else was sent is looked at in the transaction that claims the rows',
+  claim_check: 'the transaction that claims the rows checks what else was sent',
   bounds: 'the claim keeps to the bound on the money of a day',
-  lock: 'one process is at a batch',
-  lock_in_step: 'a process that lost its lock takes no step more',
+  lock: 'one process holds the lock of a batch',
+  lock_in_step: 'a process that lost its lock takes no further step',
   from_state: 'a step names the state that it comes from',
   one_open_row: 'one row of a user is open at a time',
-  in_place: 'a step makes sure that the journal is still the file that was opened',
+  in_place: 'a step checks that the journal is still the file that was opened',
   memory: 'the journal has the newest step that the mirror remembers',
-  memory_before_send: 'that is looked at once more just before the request leaves',
+  memory_before_send: 'the mirror’s memory is checked once more just before the request is sent',
   own_token: "the row's own mark is looked for before it is sent for the first time",
-  other_tokens: 'marks of the same payment that this journal does not know are looked for before it is sent',
-  look_again: 'before a row is sent again it is looked at what became of the request before',
-  sent_until: 'a write is given its time from when its request was out, not from when it was recorded',
-  send_by: 'a request that has not left in time does not leave any more',
-  may_begin: 'nothing leaves a process whose lock has ended',
-  settle_after: 'a write that is nowhere to be seen is given its time',
+  other_tokens: 'unknown marks of the same payment are looked for before a row is sent',
+  look_again: 'before a row is sent again, the outcome of its previous request is looked for',
+  sent_until: 'a write gets its time from when its request was sent, not from when it was recorded',
+  send_by: 'a request that was not sent in time is not sent any more',
+  may_begin: 'a process whose lock has ended sends nothing',
+  settle_after: 'a write that is not found gets its time',
   second_look: 'two looks must agree',
-  look_after_response: 'the user is looked at, whatever the response said',
-  made_twice_stops: 'nothing goes out while a row is known to have been made twice',
-  adopt_waits: 'nothing is adopted while a request that the journal does not know may be under way',
-  adopted_is_news: 'what was adopted counts as sent from the time on when the journal got to know of it',
-  unknown_send: 'where the mirror knows of a request that the journal does not, that one is given its time, too',
+  look_after_response: 'the user is looked at after any response',
+  made_twice_stops: 'nothing is sent while a row is known to have been made twice',
+  adopt_waits: 'nothing is adopted while an unknown request may be under way',
+  adopted_is_news: 'an adopted payment counts as claimed when the journal learned of it',
+  unknown_send: 'a request that only the mirror knows gets its time, too',
 } as const;
 export type Guard = keyof typeof guards;
 
-/** What a server may do with a request, besides making it and saying so. */
+/** What a server may do with a request besides making the write and saying so. */
 export const faults = {
   lost: 'makes it, and its response is lost',
   dropped: 'does not make it, and no response comes',
@@ -98,30 +98,30 @@ export interface World {
   readonly resends?: number;
   readonly agains?: number;
   readonly locksLost?: number;
-  /** By how much somebody else changes a balance. */
+  /** The amount by which somebody else changes a balance. */
   readonly otherChange?: string;
-  /** Whether there is one, and what becomes of it when the journal is put back. */
+  /** Whether there is a mirror, and whether it is restored with the journal. */
   readonly mirror?: 'kept' | 'put back';
   /** What the server shows of transactions. */
   readonly shows?: 'all' | 'hidden' | 'cut' | 'late';
   /** The server may make a write later than `bulk.settle_after`. */
   readonly isLate?: true;
   /**
-   * The journal is put back also while requests are under way: `any`: at any moment, so that a row may count as not applied
-   * until the next look; `sent`: not just between the record that a row is being sent and the request.
+   * The journal may be restored even while requests are under way. `any`: at any moment, so that a row may count as not applied
+   * until the next look. `sent`: except between the record that a row is being sent and its request.
    */
   readonly whilePaying?: 'any' | 'sent';
   readonly maxDay?: string;
   readonly without?: readonly Guard[];
 }
 
-/** What the server showed of a user: the balance, then who made each change that it shows. */
+/** What the server showed of a user: the balance, then the maker of each change that it shows. */
 type Seen = string;
 interface Row {
   s: IntentState | 'absent';
-  /** When it was claimed, as a number that only grows; 0 for not at all. */
+  /** When it was claimed, as a growing number; 0 if never. */
   claimed: number;
-  /** 1 where it was sent: how often makes no difference. */
+  /** 1 if it was sent, however often. */
   attempts: 0 | 1;
   /** Sent longer ago than `bulk.settle_after`. */
   old: boolean;
@@ -158,26 +158,26 @@ interface Process {
   row: number;
   tried: number;
   seen: Seen;
-  /** Of the first of two looks. */
+  /** What the first of two looks saw. */
   first: Seen;
   response: AnswerKind | 'later' | null;
-  /** Longer ago than `bulk.settle_after` it recorded that it would send. */
+  /** It recorded that it would send longer ago than `bulk.settle_after`. */
   old: boolean;
-  /** The journal was put back: what this process has open is not the journal any more. */
+  /** The journal was restored, so the file that this process has open is no longer the journal. */
   ghost: boolean;
 }
 export interface State {
   journal: Journal;
   copy: Journal | null;
-  /** The newest step that the mirror remembers: none, one of this journal, or one that it lacks; and of the copy. */
+  /** The newest step that the mirror remembers: none, one of this journal, or one that it lacks. Also of the copy. */
   memory: 'none' | 'here' | 'ahead';
   memoryOfCopy: 'none' | 'here';
-  /** Since the copy was made, or put back, a request has been remembered; the newest of them was long ago. */
+  /** A request was remembered since the copy was made or restored. `memoryOld`: the newest of them was long ago. */
   rememberedSince: boolean;
   memoryOld: boolean;
-  /** Changes of each user: the row that made it, with `'` for one that a proxy repeated, or `o`; `?`: not shown yet. */
+  /** The changes of each user: the row that made it, with `'` if a proxy repeated it, or `o` for others; `?`: not shown yet. */
   made: string[][];
-  /** Rows of requests that left and that nobody waits for. */
+  /** Rows whose requests were sent and that nobody waits for. */
   underWay: number[];
   processes: Process[];
   left: {
@@ -190,7 +190,7 @@ export interface State {
     agains: number;
     locksLost: number;
   };
-  /** How often each payment may be made: once, and once more for each time that somebody said so. */
+  /** How often each payment may be made: once, and once more for each time that somebody allowed it. */
   permitted: number[];
   wrong: string | null;
 }
@@ -226,7 +226,7 @@ const absent: Row = {
   before: '',
 };
 
-/** Gives what the work gives, once for each key. */
+/** Does the work once for each key and remembers the result. */
 function remembered<T>(work: (...key: readonly (string | number)[]) => T): (...key: readonly (string | number)[]) => T {
   const known = new Map<string, T>();
   return (...key) => {
@@ -300,7 +300,7 @@ export function modelOf(
     seenBefore: now.before === '' ? null : observation(row, now.before),
   });
 
-  /** What `src/journal/claim-view.ts` reads of the journal; `view.test.ts` compares the two. */
+  /** What `src/journal/claim-view.ts` reads of the journal. `view.test.ts` compares the two. */
   function viewOf({ rows: all, batches }: Journal, mine: number): ClaimView {
     const view = (row: number): ClaimedRow => ({
       row,
@@ -340,7 +340,7 @@ export function modelOf(
         twice === undefined || !on('made_twice_stops') ? undefined : { batch: String(batch(twice)), row: twice },
     };
   }
-  /** The rows may go out, as `decideClaim` has it. */
+  /** Whether the rows may be sent, as `decideClaim` decides. */
   function mayClaim({ journal }: State, { batch: mine, job, again }: Process): boolean {
     const found = journal.batches[mine];
     const caps = {
@@ -362,7 +362,7 @@ export function modelOf(
     };
     return !refuses(() => decideClaim(viewOf(journal, mine), batchNow, consent));
   }
-  /** The journal is the one that the mirror remembers. */
+  /** Whether the journal is the one that the mirror remembers. */
   const isKnown = ({ memory, rememberedSince }: State, ghost: boolean): boolean =>
     memoryProblem(memory === 'none' ? null : { journal: 'j', step: 1, hash: 'h', batch: null, at: at(0) }, {
       id: 'j',
@@ -376,7 +376,7 @@ export function modelOf(
     yield* surroundings(state);
   }
 
-  /** The state after the change; `done` false where nothing came of it. */
+  /** The move with this story and the state after the change. */
   function next(state: State, story: string, change: (to: State) => void): readonly [string, State] {
     const to = copyOf(state);
     change(to);
@@ -387,7 +387,7 @@ export function modelOf(
     const now = state.processes[p] ?? idle;
     const { batch: mine, row, at: place } = now;
     const who = `process ${p + 1}`;
-    /** One step of the journal: false where the process may take none, and stops. */
+    /** One step of the journal. Returns false if the process may take none and stops. */
     const step = (to: State, change: (journal: Journal) => void): boolean => {
       const self = to.processes[p] ?? idle;
       const isLost = self.ghost ? on('in_place') : on('lock_in_step') && to.journal.batches[mine]?.owner !== p;
@@ -395,11 +395,11 @@ export function modelOf(
         stop(to, p);
         return false;
       }
-      // What is written to a file that is the journal no more changes nothing that anybody reads.
+      // Nobody reads what is written to a file that is no longer the journal.
       if (!self.ghost) change(to.journal);
       return true;
     };
-    /** From state to state, as `move` of the journal does it. */
+    /** From state to state, as `move` of the journal does. */
     const moveRow = (to: State, from: IntentState, into: IntentState, fields: Partial<Row> = {}): boolean => {
       let fits = true;
       const isAlive = step(to, ({ rows: all }) => {
@@ -487,7 +487,7 @@ export function modelOf(
         return;
       }
       case 'claim': {
-        // Without the guard, what was looked at before the question was asked counts.
+        // Without the guard, the check before the prompt counts.
         const may = !on('claim_check') || mayClaim(state, now);
         yield next(
           state,
@@ -514,7 +514,7 @@ export function modelOf(
       }
       case 'rows': {
         const left = untried(['planned']);
-        // Those of one user in their order.
+        // The rows of one user in their order.
         const ready = left.filter((each) => !left.some((before) => before < each && user(before) === user(each)));
         for (const each of ready) {
           for (const [seen, words, stale] of looks(state, each)) {
@@ -735,7 +735,7 @@ export function modelOf(
       yield next(state, `${who} ${words}`, (to) => {
         const twice = verdict?.discrepancy === 'over_applied';
         const claimed = current.claimed > 0 ? {} : { claimed: 1 };
-        // A journal that was put back says what was, so that only what it records since counts.
+        // A restored journal has old states, so only what it records since then counts.
         const isOut =
           look(state, row).split(' ').includes(String(row)) ||
           state.underWay.includes(row) ||
@@ -761,7 +761,7 @@ export function modelOf(
     mayRepeat: false,
   });
 
-  /** A look shows what is there, or what was there before the newest change. */
+  /** What a look may show: the current state, or that before the newest change. */
   function* looks(state: State, row: number): Generator<readonly [Seen, string, 0 | 1]> {
     yield [look(state, row), '', 0];
     if (state.left.staleLooks === 0 || (state.made[user(row)]?.length ?? 0) === 0) return;
@@ -770,7 +770,7 @@ export function modelOf(
     yield [look(before, row), ', at a replica that lags', 1];
   }
 
-  /** What becomes of a request that has left: the changes that it makes, and its response. */
+  /** The outcomes of a request that was sent: the changes that it makes, and its response. */
   function* outcomes(
     state: State,
     row: number,
@@ -820,14 +820,14 @@ export function modelOf(
     }
   }
 
-  /** Time, people at the journal, and files put back. */
+  /** Time, people who use the journal, and restored files. */
   function* surroundings(state: State): Moves {
     const { journal, left, processes } = state;
     const isOld =
       journal.rows.every((row) => row.attempts === 0 || row.old) &&
       processes.every((each) => each.old || (each.at !== 'remember' && each.at !== 'leave')) &&
       (state.memoryOld || state.memory === 'none');
-    // A server makes what has reached it within that time, or never.
+    // A server makes a write that reached it within that time, or never.
     const isReached = state.underWay.length > 0 || processes.some((each) => each.at === 'wait');
     if (!isOld && (world.isLate === true || !isReached)) {
       yield next(state, 'time passes, longer than bulk.settle_after', (to) => {
@@ -895,7 +895,7 @@ export function modelOf(
     }
   }
 
-  /** A person says what became of a row, having waited until nothing was under way and looked at the user. */
+  /** A person decides about a row, after waiting until nothing is under way and looking at the user. */
   function* decisions(state: State, row: number): Moves {
     const now = state.journal.rows[row] ?? absent;
     const isMade = state.made.some((made) => made.includes(String(row)));
@@ -919,13 +919,13 @@ export function modelOf(
         free(to.journal, batch(row));
       });
     if (!isDone) yield isMade ? decide('applied', 'was made', {}) : decide('not_applied', 'was not made', {});
-    // Also wrongly, where the server shows what was made.
+    // The decision may be wrong if the server shows what was made.
     if (state.left.resends === 0 || (isMade && shows !== 'all')) return;
     const [words, again] = decide('planned', 'was not made, and shall be sent again', { twice: false });
     yield [words, { ...again, left: { ...again.left, resends: again.left.resends - 1 } }];
   }
 
-  /** Rows left sending are unknown, and blocked ones are free where the user is. */
+  /** Rows that were left sending become unknown, and blocked ones are planned again if their user is free. */
   function free({ rows: all }: Journal, mine: number): void {
     for (const [each, row] of all.entries()) {
       if (batch(each) === mine && row.s === 'sending')
@@ -945,7 +945,7 @@ export function modelOf(
     to.processes[p] = process;
   }
 
-  /** The process is at nothing any more; the kernel takes the lock of one that was killed. */
+  /** The process stops. The kernel releases the lock of one that was killed. */
   function stop(to: State, p: number, isKilled = false): void {
     const { batch: mine, ghost, at: place } = to.processes[p] ?? idle;
     const found = to.journal.batches[mine];
@@ -977,7 +977,7 @@ export function modelOf(
       Object.assign(to.journal.batches[batch(row)] ?? {}, { state: 'stopped' });
     }
     for (const [row, found] of to.journal.rows.entries()) {
-      // What was planned since the copy and not made is nowhere.
+      // A row that was planned after the copy and not made does not exist.
       const isKnown = to.journal.rows.some((each, other) => batch(other) === batch(row) && each.s !== 'absent');
       if (found.s === 'absent' && isKnown) found.s = 'invalid';
     }
@@ -1009,7 +1009,7 @@ export function modelOf(
     return world.maxDay !== undefined && claimed > Number(world.maxDay) ? 'within_the_bounds' : null;
   }
 
-  /** What was claimed and may not go out any more, unless somebody says that it is meant, waits for nobody. */
+  /** A claimed row that may be sent only with a reason does not count as waiting. */
   function isAtRest(state: State): boolean {
     const { journal, underWay, processes } = state;
     const refused = journal.batches.map(
@@ -1028,11 +1028,11 @@ export function modelOf(
     );
   }
 
-  /** Users whose rows are alike may change places, and so may the processes. */
+  /** Users with equal rows may change places, and so may the processes. */
   const swaps = symmetriesOf(world);
   function key(state: State): string {
     for (const journal of [state.journal, state.copy]) {
-      // Only the order of claims counts.
+      // Only the order of claims matters.
       const order = [...new Set(journal?.rows.map((row) => row.claimed))]
         .filter((each) => each > 0)
         .sort((a, b) => a - b);

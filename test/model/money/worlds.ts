@@ -1,8 +1,8 @@
-/** The worlds that are explored whole; for each guard the world that shows what it is for; and where the proof ends. */
+/** The worlds that are explored completely, for each guard the world that shows what it is for, and the limits of the proof. */
 import type { ApprovalGuard, ApprovalWorld } from './approvals.ts';
 import type { Guard, World } from './world.ts';
 
-/** With a larger number, more may go wrong in each world: `npm run soak`. */
+/** With a larger number, more may go wrong in each world, as in `npm run soak`. */
 const bound = Number(process.env['MODEL_BOUND'] ?? 0);
 
 const a1 = { batch: 0, user: 0 } as const;
@@ -13,7 +13,7 @@ const back = { batch: 0, user: 0, type: 'remove' } as const;
 const backAgain = { ...back, batch: 1 } as const;
 const put = { processes: 2, restores: 1, mirror: 'kept' } as const;
 
-/** One of them more for each step of the bound. */
+/** One more for each step of the bound. */
 const more = (count: number): number => count + bound;
 
 export const worlds: readonly World[] = [
@@ -117,7 +117,7 @@ const bothBack: World = {
 };
 const [paid, notMade] = ['paid_at_most_once', 'not_applied_only_if_never_made'];
 
-/** Each guard taken away, and what breaks then. Two that are taken away together stand behind each other. */
+/** Each guard that is removed, and what breaks then. Guards that are removed together back each other up. */
 export const guardCases: readonly Case<Guard, World>[] = [
   { without: ['claim_check'], breaks: paid, world: { name: 'two prompts', rows: [a1, b1], processes: 2 } },
   {
@@ -183,7 +183,7 @@ export const guardCases: readonly Case<Guard, World>[] = [
   },
 ];
 
-/** Alone, none of these breaks anything: another one stands behind it. */
+/** Removing only one of these breaks nothing, because another one backs it up. */
 export const secondLines: readonly Guard[] = [
   'lock',
   'lock_in_step',
@@ -193,7 +193,7 @@ export const secondLines: readonly Guard[] = [
   'memory',
 ];
 
-/** What is not proven, since it does not hold: worlds in which an invariant breaks although every guard stands. */
+/** What does not hold: worlds in which an invariant breaks with all guards. */
 export const limits: readonly Case<Guard, World>[] = [
   {
     without: [],
@@ -253,5 +253,5 @@ export const approvalCases: readonly Case<ApprovalGuard, ApprovalWorld>[] = [
   { without: ['active_approver'], breaks: unapproved, world: dismissal },
   { without: ['used_once'], breaks: unapproved, world: denial },
 ];
-/** What one person sends alone is summed when it is claimed, which is not in this world. */
+/** What one person sends alone is added up at the claim, which is not part of this world. */
 export const secondLinesOfApproval: readonly ApprovalGuard[] = ['claimed_as_it_is'];

@@ -31,6 +31,6 @@ test.each([
   ],
   ['Then see with `admin-mirror query --explain` which', 'Then see with “Show its plan” on the page SQL which'],
   ['Do that. `admin-mirror schema` shows tables.', 'Do that. The page SQL shows tables.'],
-])('on a page of the console, %j reads %j', (said, shown) => {
+])('a page of the console shows %j as %j', (said, shown) => {
   expect(inBrowser(said)).toBe(shown);
 });

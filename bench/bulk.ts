@@ -1,4 +1,4 @@
-/** Planning a large file, what the journal costs for each row beside the syncs that it needs, and result files. */
+/** Planning of a large file, the cost of the journal for each row compared with its disk syncs, and result files. */
 import { closeSync, fsyncSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeResults } from '../src/bulk/results.ts';
@@ -14,10 +14,10 @@ import type { Row } from './table.ts';
 
 const planRows = 100_000;
 const journalRows = 500;
-/** Before the first byte, after the answer, after the look. */
+/** Before the first byte, after the response, after the look-up. */
 const syncsARow = 3;
 
-/** All figures of the bulk runner. `mirror` has as many users as the sandbox that is started here. */
+/** All figures of the bulk runner. `mirror` has as many users as the sandbox that this starts. */
 export async function benchBulk(folder: string, mirror: string, users: number, pairs: number): Promise<Row[]> {
   return [
     ...(await benchPlan(folder, mirror, users, pairs)),
@@ -30,7 +30,7 @@ function line(at: number, users: number): string {
   return `${((at * 7) % users) + 1},${at % 3 === 0 ? 'remove' : 'add'},${((at % 50_000) / 100 + 0.01).toFixed(2)},Credit of March ${at}`;
 }
 
-/** Plans against a mirror and a server, each plan with a journal of its own. */
+/** Plans against a mirror and a server, each with its own journal. */
 async function benchPlan(folder: string, mirror: string, users: number, pairs: number): Promise<Row[]> {
   const lines = Array.from({ length: planRows }, (_, at) => line(at, users));
   const sandbox = await startBenchSandbox(users);
@@ -136,7 +136,7 @@ async function filled(folder: string, name: string, count: number): Promise<Jour
   return journal;
 }
 
-/** Every step of a row that is sent, answered and settled. */
+/** Every step of a row that is sent, gets a response and is settled. */
 async function sendRow(journal: Journal, batch: string, row: number): Promise<void> {
   const seenBefore = { found: true, balance: '10.00', shown: true, hits: 0, alike: 0, sets: 0, sum: '10.00' };
   const body = `{"type":"add","amount":2.00,"description":"Credit of March ${row} am:abcdefghijkl"}`;

@@ -1,11 +1,11 @@
-/** A certificate of a large mirror, written and checked. Nothing else does the same, so there is no floor. */
+/** A certificate of a large mirror, written and checked. No other program does the same, so there is no floor. */
 import { join } from 'node:path';
 import { measureCli, median } from './process.ts';
 import type { Row } from './table.ts';
 
 const goal = 10;
 
-/** Certifies the users of the mirror, and checks it so many times. */
+/** Certifies the users of the mirror, and checks the certificate `pairs` times. */
 export async function benchCertify(folder: string, mirror: string, pairs: number): Promise<Row[]> {
   const files = ['--db', mirror, '--journal', join(folder, 'certify.journal.db')];
   const certificate = join(folder, 'certificate.json');

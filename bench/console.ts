@@ -1,5 +1,5 @@
 /**
- * The console with many users: how long each page takes under 20 readers while a sync writes, its processor time, and the
+ * The console with many users: the time of each page under 20 readers while a sync writes, its processor time, and the
  * memory of the process. Part of `npm run bench`; alone, with fewer users: `node bench/console.ts 100000`.
  */
 import { spawn } from 'node:child_process';
@@ -18,7 +18,7 @@ import { markdownTable, type Row } from './table.ts';
 const readers = 20;
 const goalMs = 150;
 const goalMb = 200;
-/** Each page by each reader, on its own. */
+/** How often each page is read to measure its processor time. */
 const rounds = 5;
 
 const pages = [
@@ -37,7 +37,7 @@ const pages = [
 
 async function startServe(folder: string, environment: Readonly<Record<string, string>>) {
   const port = await freePort();
-  // What it says of itself is the address of the proxy, which is not there.
+  // It announces the address of the proxy, which does not exist.
   const args = ['serve', '--json', '--listen', `127.0.0.1:${port}`, '--behind-proxy', 'http://127.0.0.1'];
   const child = spawn(process.execPath, [command, ...args], {
     cwd: folder,
@@ -48,13 +48,13 @@ async function startServe(folder: string, environment: Readonly<Record<string, s
   return { url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0, close: () => child.kill('SIGKILL') };
 }
 
-/** The measured time below which so many of the times are. */
+/** The measured time below which this part of the times is. */
 function percentile(times: readonly number[], part: number): number {
   const sorted = [...times].sort((a, b) => a - b);
   return sorted[Math.ceil(sorted.length * part) - 1] ?? Number.NaN;
 }
 
-/** Measures it, and gives its lines of the table. */
+/** Measures the console, and returns its rows of the table. */
 export async function benchConsole(users: number): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-console-'));
   const sandbox = await startBenchSandbox(users);
@@ -78,7 +78,7 @@ export async function benchConsole(users: number): Promise<Row[]> {
       const visit = async (path: string, reader: number): Promise<void> => {
         const startedAt = performance.now();
         const response = await fetch(`${url}${path}`, {
-          // Each of an address of its own, as a proxy tells it: what one address may request is bounded.
+          // Each reader has its own address, as a proxy reports it: requests of one address are limited.
           headers: { cookie: `__Host-admin-mirror=${token}`, 'x-forwarded-for': `127.0.1.${reader}` },
         });
         await response.arrayBuffer();
@@ -98,7 +98,7 @@ export async function benchConsole(users: number): Promise<Row[]> {
       });
       await Promise.all(
         Array.from({ length: readers }, async (_, reader) => {
-          // Every page at least once by each, also where the sync has ended before.
+          // Each reader reads every page at least once, even if the sync has ended before.
           for (let turn = 0; !syncs.isDone || turn < pages.length; turn += 1) {
             await visit(pages[(reader + turn) % pages.length] ?? '/', reader);
           }

@@ -1,10 +1,10 @@
-/** CSV of a whole table beside the sqlite3 shell on the same file in the same run. */
+/** CSV of a whole table compared with the sqlite3 shell on the same file in the same run. */
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure, measureCli, median, type Measured } from './process.ts';
 import type { Row } from './table.ts';
 
-/** Measures so many pairs, ours and the shell's in turn, both writing a file. */
+/** Measures `pairs` pairs, ours and the shell's in turn, both writing a file. */
 export async function benchCsv(folder: string, mirror: string, pairs: number): Promise<Row[]> {
   const ours: Measured[] = [];
   const shell: Measured[] = [];

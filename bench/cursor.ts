@@ -1,4 +1,4 @@
-/** What the change cursor costs a first sync: its processor time with and without what numbers the rows of users. */
+/** The cost of the change cursor for a first sync: processor time with and without numbering the rows of users. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { openMirrorFile } from '../src/store/open.ts';
@@ -6,10 +6,10 @@ import { measureCli, median } from './process.ts';
 import { startBenchSandbox } from './sandbox.ts';
 import type { Row } from './table.ts';
 
-/** Leaves the column, which a statement fills that is there in any case. */
+/** Keeps the column, which a statement fills in any case. */
 const withoutNumbers = 'DROP INDEX users_seq; DROP TRIGGER users_renumbered';
 
-/** Measures so many pairs, with numbers and without in turn. */
+/** Measures `pairs` pairs, with numbers and without in turn. */
 export async function benchCursor(folder: string, users: number, pairs: number): Promise<Row[]> {
   const file = join(folder, 'cursor.db');
   const sandbox = await startBenchSandbox(users);

@@ -1,4 +1,4 @@
-/** Every user in each format beside the floor that it has, and the memory that each takes. */
+/** Every user in each format compared with its floor, and the memory of each. */
 import { closeSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure, measureCli, median, type Measured } from './process.ts';
@@ -6,7 +6,7 @@ import type { Row } from './table.ts';
 
 const mostMb = 300;
 
-/** JSON lines beside the shell's JSON: a ratio. */
+/** JSON lines compared with the shell's JSON: a ratio. */
 async function benchJsonLines(folder: string, mirror: string, pairs: number): Promise<Row[]> {
   const ours: Measured[] = [];
   const shell: Measured[] = [];
@@ -32,7 +32,7 @@ async function benchJsonLines(folder: string, mirror: string, pairs: number): Pr
   ];
 }
 
-/** A format that no shell writes: at most so many seconds. */
+/** A format that no shell writes: a limit in seconds. */
 async function benchFormat(
   folder: string,
   mirror: string,
@@ -77,7 +77,7 @@ function seconds(tries: readonly Measured[]): string {
   return `${median(tries.map((each) => each.seconds)).toFixed(1)} s`;
 }
 
-/** Measures each format so many times; JSON lines in turn with the shell. */
+/** Measures each format `pairs` times; JSON lines in turn with the shell. */
 export async function benchExportFormats(folder: string, mirror: string, pairs: number): Promise<Row[]> {
   return [
     ...(await benchJsonLines(folder, mirror, pairs)),

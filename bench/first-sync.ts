@@ -1,4 +1,4 @@
-/** First sync of many users beside the floor of the same run: records a second, memory, requests. */
+/** First sync of many users compared with the floor of the same run: records a second, memory, requests. */
 import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -34,7 +34,7 @@ async function floorOnce(sandbox: BenchSandbox, mirror: string, file: string): P
   return seconds;
 }
 
-/** Pages of the windows that the mirror was read in, 2 requests a window, and 25. */
+/** The pages of the windows that the mirror was read in, 2 requests for each window, and 25. */
 function boundOf(mirror: string): number {
   const database = new SqliteDatabase(mirror, { readonly: true });
   const totals = database
@@ -46,7 +46,10 @@ function boundOf(mirror: string): number {
   return pages + 2 * totals.length + 25;
 }
 
-/** Makes the mirror: measures so many pairs, ours and floor in turn, with `large` users, and once the memory with `small` ones. */
+/**
+ * Makes the mirror: measures `pairs` pairs, ours and floor in turn, with `large` users, and the memory once with
+ * `small` ones.
+ */
 export async function benchFirstSync(mirror: string, large: number, small: number, pairs: number): Promise<Row[]> {
   const folder = dirname(mirror);
   const sandbox = await startBenchSandbox(large);

@@ -1,7 +1,7 @@
 /**
- * The floor of a first sync, as a process of its own: the same pages by `undici.request` at concurrency 4, each page's
- * bytes given to SQLite in one transaction, and nothing else. Arguments: a finished mirror, whose windows name the
- * pages, and the file to write. Environment: address and key. Prints the records it stored.
+ * The floor of a first sync, as a child process: the same pages by `undici.request` at concurrency 4, each page's bytes
+ * stored in SQLite in one transaction, and nothing else. Arguments: a finished mirror, whose windows name the pages,
+ * and the file to write. Environment: address and key. Prints the number of stored records.
  */
 import SqliteDatabase from 'better-sqlite3';
 import pLimit from 'p-limit';

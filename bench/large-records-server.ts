@@ -1,6 +1,6 @@
 /**
- * A server of four lists whose records are as long as it is told, which makes each page when it is asked for: a process of its
- * own, for bench/large-records.ts. Arguments: records in each list, bytes of a record. Prints its address.
+ * A server of four lists with records of a given length, which makes each page on request: a child process for
+ * bench/large-records.ts. Arguments: records in each list, bytes of a record. Prints its address.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ const start = Date.parse('2023-03-11T00:00:00Z');
 const step = (1_000 * dayMs) / records;
 const at = (index: number): number => Math.floor(start + index * step);
 
-/** Letters of the kind that a mail has: not all of them are of one byte, wherever they are held. */
+/** Text like that of an email: not all characters are one byte in memory. */
 const text = 'Grüße aus der Werkstatt – “quoted” <p>and so on</p> '.repeat(Math.ceil(bytes / 50)).slice(0, bytes);
 const longFields: Readonly<Record<ResourceName, string>> = {
   users: 'data',

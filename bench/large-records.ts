@@ -1,4 +1,7 @@
-/** The memory of a first sync and of a `--full` one where every record of every list is 60 KB long, mails as well as users. */
+/**
+ * The memory of a first sync and of a `--full` one if every record of every list is 60 KB long, emails as well as
+ * users.
+ */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';

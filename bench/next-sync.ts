@@ -1,4 +1,6 @@
-/** Later syncs of the same mirror: nothing changed, a hundredth changed, and the quick one; and what they cost the server. */
+/**
+ * Later syncs of the same mirror: nothing changed, a hundredth changed, and a quick one; and their cost for the server.
+ */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import SqliteDatabase from 'better-sqlite3';
@@ -23,7 +25,7 @@ async function sync(
   return { seconds, report };
 }
 
-/** Changes so many users at random places, over the sandbox's control route. */
+/** Changes `count` users at random places, by the sandbox's control route. */
 async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> {
   const answer = await fetch(`${sandbox.url}/control/churn`, {
     method: 'POST',
@@ -33,7 +35,7 @@ async function changeUsers(sandbox: BenchSandbox, count: number): Promise<void> 
   if (!answer.ok) throw new Error(`the sandbox did not change its users: ${answer.status} ${await answer.text()}`);
 }
 
-/** Rows that the server skips for the walks of the mirror's windows, and for one walk over everything, by OFFSET. */
+/** The rows that the server skips by OFFSET for the walks of the mirror's windows, and for one walk over everything. */
 function skippedRows(mirror: string, users: number): { windows: number; plain: number } {
   const database = new SqliteDatabase(mirror, { readonly: true });
   const totals = database
@@ -50,14 +52,14 @@ function skippedRows(mirror: string, users: number): { windows: number; plain: n
 
 const number = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** Measures the later syncs of so many users, the first one of the same mirror being the floor. */
+/** Measures the later syncs of `users` users; the first sync of the same mirror is the floor. */
 export async function benchNextSync(folder: string, users: number, tries: number): Promise<Row[]> {
   const mirror = join(folder, 'next.db');
   for (const end of ['', '-wal', '-shm']) rmSync(`${mirror}${end}`, { force: true });
   const sandbox = await startBenchSandbox(users);
   try {
     const first = await sync(sandbox, mirror, ['users']);
-    // The second one compares every row; from then on pages that come again are known.
+    // The second sync compares every row; after that, unchanged pages are recognised.
     await sync(sandbox, mirror, ['users']);
     const unchanged: number[] = [];
     const changed: number[] = [];
@@ -86,7 +88,8 @@ export async function benchNextSync(folder: string, users: number, tries: number
         ours: String(quick.report.requests),
         ratio: '',
         goal: 'at most 12 and the open windows, packages and coupons',
-        // An open window, empty or of one page, of each of the four, and the sealed ones of packages and coupons.
+        // An open window, empty or of one page, for each of the four lists, and the sealed windows of packages and
+        // coupons.
         met: quick.report.requests <= 12 + 4 + 2,
       },
     ];

@@ -1,4 +1,4 @@
-/** Running a command as a whole process and measuring it from outside. */
+/** Runs a command as a whole process and measures it from outside. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -8,14 +8,14 @@ export const command = `${root}src/admin-mirror.js`;
 
 export interface Measured {
   readonly seconds: number;
-  /** Largest resident set, MB; of the process itself, not of its children. */
+  /** The largest resident set, MB, of the process itself without its children. */
   readonly peakMb: number;
-  /** Of the process and its threads, as far as the last look at it told. */
+  /** The processor time of the process and its threads, as of the last look. */
   readonly cpuSeconds: number;
   readonly stdout: string;
 }
 
-/** The largest resident set so far, as the kernel keeps it. */
+/** The largest resident set so far, as the kernel reports it. */
 export function peakOf(pid: number): number {
   try {
     const line = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -30,7 +30,7 @@ const ticksASecond = 100;
 /** The processor time so far, user and system. */
 export function cpuOf(pid: number): number {
   try {
-    // Behind the name in brackets, which may hold anything, stand the other fields.
+    // The other fields follow the name in brackets, which may contain anything.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ');
@@ -42,7 +42,7 @@ export function cpuOf(pid: number): number {
 
 const pollMs = 20;
 
-/** Runs the program to its end. Throws where it fails, with what it printed. */
+/** Runs the program to its end. Throws if it fails, with its output. */
 export function measure(
   program: string,
   args: readonly string[],

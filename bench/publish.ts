@@ -1,4 +1,7 @@
-/** Publishing a mirror to PostgreSQL beside COPY of the same rows from a file; what changed beside everything; restoring. */
+/**
+ * Publishing of a mirror to PostgreSQL compared with COPY of the same rows from a file; changes compared with
+ * everything; restoring.
+ */
 import { createReadStream, createWriteStream, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -10,7 +13,7 @@ import { startPostgres, type TestDatabase } from '../test/support/postgres.ts';
 import { measureCli, median, type Measured } from './process.ts';
 import type { Row } from './table.ts';
 
-/** Measures so many pairs, ours and the floor in turn. */
+/** Measures `pairs` pairs, ours and the floor in turn. */
 export async function benchPublish(folder: string, users: number, pairs: number): Promise<Row[]> {
   const file = join(folder, 'published.db');
   makeMirror(file, users);
@@ -81,7 +84,10 @@ function change(file: string, pair: number): void {
   mirror.close();
 }
 
-/** How long COPY takes from a file into a table like that of the mirror, its key and indices made afterwards as ours are. */
+/**
+ * The time of COPY from a file into a table like that of the mirror, with its key and indices created afterwards as
+ * ours are.
+ */
 async function copySeconds({ urlWithPassword }: TestDatabase, file: string): Promise<number> {
   const client = new Client({ connectionString: urlWithPassword });
   await client.connect();

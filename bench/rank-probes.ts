@@ -1,5 +1,5 @@
 /**
- * How many pages the search for deletions asks for, beside what an earlier simulation of such a search took. Nothing is
+ * How many pages the search for deletions requests, compared with an earlier simulation of such a search. Nothing is
  * sent: the server is a list in memory.
  */
 import { searchMissing } from '../src/mirror/find-deletions.ts';
@@ -7,15 +7,18 @@ import { Random } from '../src/sandbox/random.ts';
 import type { Row } from './table.ts';
 
 const pageSize = 100;
-/** Requests of the earlier simulation by records and deletions among them. */
+/** Requests of the earlier simulation by records, and by deletions among them. */
 export const simulated: readonly { readonly records: number; readonly requests: Readonly<Record<number, number>> }[] = [
   { records: 100_000, requests: { 1: 10, 5: 37, 20: 96, 100: 289, 300: 520 } },
   { records: 1_000_000, requests: { 1: 14, 5: 51, 20: 162, 100: 593, 300: 1306 } },
 ];
-/** Requests over those of the table that still pass. */
+/** The factor over the requests of the table that still passes. */
 export const leeway = 1.5;
 
-/** Deletes so many records at random and searches for them; gives the pages asked for. Throws where it errs. */
+/**
+ * Deletes `deletions` records at random and searches for them; returns the number of requested pages. Throws if the
+ * result is wrong.
+ */
 export function requestsOfSearch(records: number, deletions: number, random: Random): number {
   const ids = Float64Array.from({ length: records }, (_, index) => index + 1);
   const gone = new Set<number>();
@@ -35,7 +38,7 @@ export function requestsOfSearch(records: number, deletions: number, random: Ran
   return requests;
 }
 
-/** The rows of the results: means of so many searches each. */
+/** The rows of the results: means of `searches` searches each. */
 export function benchRankProbes(searches: number): Row[] {
   const random = new Random(11);
   return simulated.flatMap(({ records, requests }) =>

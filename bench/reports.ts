@@ -1,6 +1,7 @@
 /**
- * Every shipped report on a million users, emails, orders, payments and balance transactions, as a whole command, beside the
- * sqlite3 shell with the same statement on the same file. What takes longer than a second is listed with the reason.
+ * Every shipped report on a million users, emails, orders, payments and balance transactions, as a whole command,
+ * compared with the sqlite3 shell with the same statement on the same file. Reports that take longer than a second are
+ * listed with the reason.
  */
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +40,7 @@ const reasons: Readonly<Record<string, string>> = {
   'balance-drift': `${readsAll}; the newest of each user is looked up`,
 };
 
-/** Measures each report so many times; gives its rows, and a list of those that are slow and why. */
+/** Measures each report `pairs` times; returns its rows, and a list of the slow ones with the reasons. */
 export async function benchReports(
   folder: string,
   count: number,
@@ -85,7 +86,7 @@ async function measureReport(folder: string, mirror: string, report: Report, tri
   };
 }
 
-/** The shell has no way to bind on its command line. */
+/** The shell cannot bind values on its command line. */
 function withValues(sql: string, values: BoundValues): string {
   return sql.replaceAll(/:([a-z_]+)/g, (whole, name: string) => {
     if (!(name in values)) return whole;
@@ -95,7 +96,7 @@ function withValues(sql: string, values: BoundValues): string {
   });
 }
 
-/** Not a number where the machine's shell is too old for the statement. */
+/** NaN if the machine's shell is too old for the statement. */
 async function shellSeconds(folder: string, mirror: string, sql: string): Promise<number> {
   const output = openSync(join(folder, 'shell.csv'), 'w');
   try {
@@ -107,7 +108,7 @@ async function shellSeconds(folder: string, mirror: string, sql: string): Promis
   }
 }
 
-/** `index emails_unsent`, or which tables are read whole. */
+/** The plan in words: `index emails_unsent`, or the tables that are read completely. */
 function planOf(mirror: string, report: Report, values: BoundValues): string {
   const database = new SqliteDatabase(mirror, { readonly: true });
   const plan = database.prepare<[BoundValues], { detail: string }>(`EXPLAIN QUERY PLAN ${report.sql}`).all(values);
@@ -124,7 +125,7 @@ function planOf(mirror: string, report: Report, values: BoundValues): string {
   );
 }
 
-/** A synced mirror, and related records that are made in it: the server would take an hour to hand them out. */
+/** Fills a synced mirror with generated related records: the server would take an hour to serve them. */
 async function fill(mirror: string, count: number): Promise<void> {
   const sandbox = await startBenchSandbox(count, count);
   try {
@@ -148,7 +149,7 @@ async function fill(mirror: string, count: number): Promise<void> {
   database.close();
 }
 
-/** One a user, with the keys that the reports read and what else a server may send. */
+/** One for each user, with the keys that the reports read and others that a server may send. */
 const related: Readonly<Record<string, string>> = {
   orders: `json_object('id', id, 'status', iif(id % 5, 'active', 'cancelled'), 'package_id', id % 50, 'created_at', created_at)`,
   payments: `json_object('id', id, 'order_id', id, 'package_id', id % 50, 'status', iif(id % 10, 'paid', 'unpaid'),

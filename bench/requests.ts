@@ -1,6 +1,6 @@
 /**
- * How many requests a run sends, beside the least that could do. The engine and the store are the real ones; the server
- * is a list in memory, so that a million records cost no more than writing them.
+ * How many requests a run sends, compared with the least possible. The engine and the store are real; the server is a
+ * list in memory, so that a million records cost no more than writing them.
  */
 import { hash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -20,15 +20,15 @@ import { markdownTable, type Row } from './table.ts';
 const start = Date.parse('2023-03-11T00:00:00Z');
 const days = 1_096;
 
-/** A server with so many users, created evenly over some time, which is three years unless told, and nothing else. */
+/** A server with this many users and nothing else, created evenly over some time, three years by default. */
 class ListedServer {
-  /** Since it began. */
+  /** The requests since it started. */
   requests = 0;
   now = start + days * dayMs;
   readonly #step: number;
-  /** Users that are shown, by their numbers, in the order of creation. */
+  /** The users on its pages, by number, in the order of creation. */
   #shown: number[];
-  /** Users that totals count and no page shows. */
+  /** Users that totals count and no page has. */
   #hidden: number[] = [];
   readonly #changed = new Set<number>();
 
@@ -37,7 +37,7 @@ class ListedServer {
     this.#shown = Array.from({ length: users }, (_, index) => index);
   }
 
-  /** Adds those that were created since, as many a day as ever. */
+  /** Adds the users created since the last call, at the same rate. */
   grow(): void {
     for (let next = (this.#shown.at(-1) ?? -1) + 1; this.#at(next) <= this.now; next += 1) this.#shown.push(next);
   }
@@ -47,7 +47,7 @@ class ListedServer {
     this.#shown = this.#shown.filter((user) => !gone.has(user));
   }
 
-  /** From now on totals count so many records that no page shows. */
+  /** From now on totals count this many records that no page has. */
   overcount(count: number, random: Random): void {
     this.#hidden = [...this.#hidden, ...this.#draw(count, random)].sort((a, b) => a - b);
   }
@@ -73,7 +73,7 @@ class ListedServer {
     return low;
   }
 
-  /** When the user was created: somewhere within its step. */
+  /** The time when the user was created: somewhere within its step. */
   #at(index: number): number {
     const within = (Math.imul(index, 2_654_435_761) >>> 0) / 4_294_967_296;
     return Math.floor(start + (index + within) * this.#step);
@@ -103,7 +103,7 @@ class ListedServer {
     };
   }
 
-  /** What the engine asks of a client; nothing else is there. */
+  /** The functions of a client that the engine uses. */
   client(): Client {
     const list: Client['list'] = (resource, options = {}) => {
       this.requests += 1;
@@ -160,7 +160,7 @@ class ListedServer {
   }
 }
 
-/** One mirror of one such server; each call runs a sync and gives the requests that it sent. */
+/** One mirror of one such server; each call runs a sync and returns the requests that it sent. */
 export function openSimulation(users: number, pageSize: number, overMs = days * dayMs) {
   const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-requests-'));
   const server = new ListedServer(users, overMs);
@@ -206,15 +206,17 @@ export function openSimulation(users: number, pageSize: number, overMs = days * 
   };
 }
 
-/** Requests of a search by halves for so many differences in so many pages, twice over, and one look at each. */
+/**
+ * The requests of a binary search for this many differences in this many pages, done twice, and one more look at each.
+ */
 export function halving(differences: number, pages: number): number {
   return 2 * differences * Math.log2(Math.max(2, pages / differences)) + differences;
 }
 
-/** Over what the halves take. */
+/** The allowed factor over the binary search. */
 export const leeway = 1.5;
 
-/** What stands above the table. */
+/** The text above the table. */
 export const requestsWords =
   'With the real engine over a server in memory. The floor is the least that could do: the pages, or\n' +
   'a look at each page in which the halves of a list differ.';
@@ -231,7 +233,7 @@ async function requestsWith(users: number, pageSize: number): Promise<Row[]> {
   const simulation = openSimulation(users, pageSize);
   const { server, run } = simulation;
   const pages = Math.ceil(users / pageSize);
-  // The open window has two days and what has passed of the third.
+  // The open window has two days and the elapsed part of the third.
   const leastOpen = Math.ceil((users / days) * (2 / pageSize));
   const openPages = Math.ceil((users / days) * (3 / pageSize));
   const rows: Row[] = [];

@@ -1,7 +1,7 @@
 /**
- * Measures what the project promises of its speed, each figure beside a floor of the same run, prints each as it comes and
- * writes bench/results.md. `npm run bench`; for less, `npm run bench:run -- --users 200000`, or some parts alone:
- * `npm run bench:run -- --only first-sync,csv`, of which nothing is written.
+ * Measures what the project promises about its speed, compares each figure with a floor of the same run, prints it at
+ * once and writes bench/results.md. `npm run bench`; for less, `npm run bench:run -- --users 200000`, or only some
+ * parts, which writes nothing: `npm run bench:run -- --only first-sync,csv`.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -35,12 +35,12 @@ const { values } = parseArgs({
 const users = Number(values.users);
 const pairs = Number(values.pairs);
 const only = values.only === '' ? [] : values.only.split(',');
-/** Those reports that an index cannot help. */
+/** The slow reports that no index can help. */
 const slowReports: string[] = [];
 const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-bench-'));
 try {
   const mirror = join(folder, 'mirror.db');
-  /** In the order of the table; what reads the mirror comes after what makes it. */
+  /** In the order of the table; parts that read the mirror come after the part that makes it. */
   const parts: Readonly<Record<string, () => Row[] | Promise<Row[]>>> = {
     start: () => benchStart(folder),
     'first-sync': () => benchFirstSync(mirror, users, Math.round(users / 5), pairs),
@@ -67,7 +67,7 @@ try {
     if (only.length > 0 && !only.includes(name)) continue;
     const found = await measureIt();
     rows.push(...found);
-    // As it comes: what is measured later may fail.
+    // At once: a later measurement may fail.
     process.stdout.write(`${markdownTable(found)}\n\n`);
   }
   if (only.length === 0) await writeResults(rows);

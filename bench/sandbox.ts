@@ -1,4 +1,4 @@
-/** A sandbox in a process of its own, so that serving and reading do not share a thread. */
+/** A sandbox in a child process, so that serving and reading do not share a thread. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { command } from './process.ts';
@@ -6,13 +6,13 @@ import { command } from './process.ts';
 export interface BenchSandbox {
   readonly url: string;
   readonly key: string;
-  /** Headers of requests to its control routes. */
+  /** The headers of requests to its control routes. */
   readonly control: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
   close(): void;
 }
 
-/** Starts `admin-mirror sandbox` with so many users and waits until it serves. */
+/** Starts `admin-mirror sandbox` with this many users and waits until it serves. */
 export async function startBenchSandbox(users: number, emails = 0): Promise<BenchSandbox> {
   const counts = ['--users', String(users), '--emails', String(emails), '--packages', '0', '--coupons', '0'];
   const child = spawn(process.execPath, [command, 'sandbox', '--json', '--quiet', ...counts], {

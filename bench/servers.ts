@@ -1,5 +1,5 @@
 /**
- * What servers cost as they become more, from 1 to 100 in one config file: an idle `schedule --all`, and `status --all`. Part of
+ * The cost of more servers, from 1 to 100 in one config file: an idle `schedule --all`, and `status --all`. Part of
  * `npm run bench`; alone: `node bench/servers.ts`.
  */
 import { spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ import { markdownTable, type Row } from './table.ts';
 
 const counts = [1, 10, 100] as const;
 const users = 5_000;
-/** It looks at its files every 30 seconds. */
+/** A worker checks its files every 30 seconds. */
 const idleMs = 60_000;
 const goals = { memoryMbEach: 3, idlePercent: 3, statusMsEach: 30, statusMbMore: 60 };
 
@@ -27,7 +27,7 @@ interface Cost {
   readonly statusMb: number;
 }
 
-/** A working folder with so many profiles, each with a copy of the mirror. */
+/** Fills a working folder with this many profiles, each with a copy of the mirror. */
 function placeWith(folder: string, servers: number, mirror: string, url: string): void {
   const names = Array.from({ length: servers }, (_, at) => `shop-${at}`);
   mkdirSync(join(folder, 'config'), { recursive: true });
@@ -43,7 +43,7 @@ function placeWith(folder: string, servers: number, mirror: string, url: string)
   }
 }
 
-/** An idle worker for all of them: its largest memory, and the part of a processor that it takes. */
+/** An idle worker for all of them: its largest memory, and its share of a processor. */
 async function idleWorker(folder: string, servers: number): Promise<Pick<Cost, 'workerMb' | 'idlePercent'>> {
   const child = spawn(process.execPath, [command, 'schedule', '--all'], {
     cwd: folder,
@@ -82,7 +82,7 @@ async function statusOf(folder: string): Promise<Pick<Cost, 'statusMs' | 'status
   return { statusMb, statusMs: seconds * 1_000 };
 }
 
-/** Measures it, and gives its lines of the table. */
+/** Measures the servers, and returns their rows of the table. */
 export async function benchServers(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-servers-'));
   const sandbox = await startBenchSandbox(users);

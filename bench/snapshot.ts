@@ -1,4 +1,7 @@
-/** A snapshot of a mirror of a gigabyte while a sync writes to it, beside copying the file; and the copy with pseudonyms. */
+/**
+ * A snapshot of a mirror of a gigabyte while a sync writes to it, compared with copying the file; and the copy with
+ * pseudonyms.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, statSync } from 'node:fs';
@@ -11,7 +14,7 @@ import type { Row } from './table.ts';
 
 const gigabyte = 1e9;
 
-/** Lets the mirror grow to that size by messages to its users. */
+/** Lets the mirror grow to that size by emails to its users. */
 function growTo(mirror: string, bytes: number): void {
   const database = openMirrorFile(mirror);
   const content = '<p>Your invoice is attached. It is due in three days.</p>'.repeat(20);
@@ -26,7 +29,7 @@ function growTo(mirror: string, bytes: number): void {
   database.close();
 }
 
-/** Syncs that read everything again and again, over changing records, until they are stopped. */
+/** Runs syncs that read everything again and again, over changing records, until they are stopped. */
 function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox): { stop: () => void } {
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -39,12 +42,12 @@ function keepSyncing(mirror: string, { url, control, environment }: BenchSandbox
       await once(child, 'close');
     }
   }
-  // What is under way when it is stopped fails, and nobody needs to know.
+  // A sync that is stopped fails, which does not matter.
   syncAll().catch(() => {});
   return { stop: () => stopping.abort() };
 }
 
-/** Measures so many pairs, the copy and ours in turn, while the mirror is written to. */
+/** Measures `pairs` pairs, the copy and ours in turn, while the mirror is written. */
 export async function benchSnapshot(folder: string, users: number, pairs: number): Promise<Row[]> {
   const mirror = join(folder, 'snapshot-source.db');
   const [plain, ours, masked] = ['plain.db', 'ours.db', 'masked.db'].map((name) => join(folder, name));
@@ -57,7 +60,7 @@ export async function benchSnapshot(folder: string, users: number, pairs: number
     const syncing = keepSyncing(mirror, sandbox);
     try {
       for (let pair = 0; pair < pairs; pair += 1) {
-        // Each onto a new file, and brought to the disk.
+        // Each to a new file, and synced to the disk.
         rmSync(plain ?? '', { force: true });
         copies.push(await measure('sh', ['-c', 'cp "$0" "$1" && sync "$1"', mirror, plain ?? '']));
         rmSync(ours ?? '', { force: true });

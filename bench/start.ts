@@ -1,4 +1,4 @@
-/** How long the command takes to start, beside Node doing nothing: as it is installed, and in a clone. */
+/** How long the command takes to start, compared with Node doing nothing: as installed, and in a clone. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import type { Row } from './table.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const tries = 15;
-/** The second where there is no mirror: it loads all that it needs, and says so. */
+/** The second runs without a mirror: it loads everything that it needs, and reports the missing mirror. */
 const measured = [
   { args: ['--version'], goal: 1.3 },
   { args: ['status'], goal: 2.5 },
@@ -19,7 +19,7 @@ export function benchStart(folder: string): Row[] {
   return [...rowsOf(installedIn(folder), 'admin-mirror'), ...rowsOf(command, 'in a clone, admin-mirror')];
 }
 
-/** The command as the published package has it: its bundle, beside the packages that it loads. */
+/** The command as in the published package: its bundle, next to the packages that it loads. */
 function installedIn(folder: string): string {
   spawnSync(process.execPath, [join(root, '.ci/build.mjs')], { stdio: 'inherit' });
   const place = join(folder, 'package');
@@ -34,7 +34,7 @@ function rowsOf(program: string, name: string): Row[] {
   return measured.map(({ args, goal }) => {
     const ours: number[] = [];
     const bare: number[] = [];
-    // The first fills the cache of compiled code.
+    // The first run fills the cache of compiled code.
     millisecondsOf([program, ...args]);
     for (let attempt = 0; attempt < tries; attempt += 1) {
       ours.push(millisecondsOf([program, ...args]));

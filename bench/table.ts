@@ -9,7 +9,7 @@ export interface Row {
   readonly met: boolean;
 }
 
-/** A markdown table, a line a row. */
+/** A markdown table, one line for each row. */
 export function markdownTable(rows: readonly Row[]): string {
   const lines = rows.map(
     ({ what, floor, ours, ratio, goal, met }) =>

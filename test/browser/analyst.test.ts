@@ -17,7 +17,7 @@ async function columnOf(page: Page, caption: string, name: string): Promise<stri
 }
 
 test(
-  'an analyst answers a question: filters, sorts, shares the link, asks in SQL, draws, downloads',
+  'an analyst answers a question: filters, sorts, shares the link, queries in SQL, draws, downloads',
   { timeout: storyMs },
   async () => {
     const { url, browser, sandbox } = await startConsole({ sandbox: { users: 120 } });
@@ -35,7 +35,7 @@ test(
     for (const name of ['username', 'last_seen_at', 'created_at'])
       await columns.getByLabel(name, { exact: true }).uncheck();
     await page.getByRole('button', { name: 'Show', exact: true }).click();
-    // By a click on its head a column is sorted, and by another one the other way round.
+    // A click on its head sorts a column, and another click reverses the order.
     for (const sign of ['▲', '▼']) {
       await page
         .getByRole('columnheader')
@@ -52,7 +52,7 @@ test(
     expect(shown.map((text) => Number(text.replaceAll(',', '')))).toEqual(rich);
     expect(await page.getByRole('table', { name: 'Rows of users' }).getByRole('columnheader').count()).toBe(4);
 
-    // The link says it all: to somebody else, too, as far as that person may see it.
+    // The link has the whole query, and shows others what they may see.
     const { page: other } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
     await other.goto(page.url());
     expect(await columnOf(other, 'Rows of users', 'balance')).toEqual(shown);
@@ -64,7 +64,7 @@ test(
     const { text: file } = await downloaded(page.getByRole('link', { name: 'csv', exact: true }));
     expect(file.trim().split('\n')).toHaveLength(rich.length + 1);
 
-    // A saved report, with a parameter and its picture.
+    // A saved report with a parameter and its picture.
     await page.getByRole('link', { name: 'Reports', exact: true }).click();
     await page.getByRole('link', { name: 'Sign-ups by month' }).click();
     await page.getByLabel(/^from/).fill('2025-01-01');
@@ -78,7 +78,7 @@ test(
     expect(name).toMatch(/^signups-by-month-.*\.csv$/);
     expect(report.trim().split('\n')).toHaveLength(months.length + 1);
 
-    // A statement of one's own: its plan, its result, its picture; and one that would write.
+    // A new statement with its plan, result and picture; and one that would write.
     await page.getByRole('link', { name: 'Reports', exact: true }).click();
     await page.getByRole('link', { name: 'Write SQL' }).click();
     const statement = page.getByLabel('One statement that reads');
@@ -102,12 +102,12 @@ test(
   },
 );
 
-test('statements without an end give way as soon as their pages are closed', { timeout: storyMs }, async () => {
+test('endless statements stop as soon as their pages are closed', { timeout: storyMs }, async () => {
   const { url, browser } = await startConsole();
   const { page } = await open(url, { cookie: (await browser('anna', ['analyst'])).cookie });
   const context = page.context();
   const endless = 'WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n';
-  // As many as run at a time, each for as long as the form offers.
+  // As many as can run at a time, each with the longest limit of the form.
   const tabs = await Promise.all([1, 2, 3].map(() => context.newPage()));
   for (const tab of tabs) {
     await tab.goto('/sql');

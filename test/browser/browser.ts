@@ -1,6 +1,6 @@
 /**
- * A real browser on the pages of a console: the system's Chromium, or the one that the packages of this folder carry. It
- * reaches this machine alone, and whatever goes wrong on a page is collected. `npm run test:full` installs it.
+ * A real browser on the pages of a console: the system's Chromium, or the one in the packages of this folder. It can
+ * reach only this machine, and collects whatever goes wrong on a page. `npm run test:full` installs it.
  */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,30 +17,30 @@ function executable(): string {
   throw new Error('there is no browser here: run `npm run setup:full` once');
 }
 
-/** Sizes of the screens that every page is looked at on. */
+/** The screen sizes on which every page is tested. */
 export const screens = { phone: { width: 360, height: 740 }, laptop: { width: 1_280, height: 800 } } as const;
 
 export interface BrowserTry extends BrowserContextOptions {
-  /** `name=value`; nobody is signed in without. */
+  /** `name=value`; without it nobody is signed in. */
   readonly cookie?: string;
 }
 
-/** What a page did that it should not have done. */
+/** A page, and what it did that it should not have done. */
 export interface Watched {
   readonly page: Page;
-  /** Errors on its console, exceptions, violations of the policy, and requests that left the console's address. */
+  /** Errors on its console, exceptions, policy violations, and requests to other addresses than the console's. */
   readonly problems: string[];
 }
 
-/** One browser for the tests of a file. Each tab is somebody's own, with cookies of its own, and closed with its test. */
+/** One browser for the tests of a file. Each tab has its own cookies, and is closed with its test. */
 export function useBrowser() {
   let browser: Browser | undefined;
   beforeAll(async () => {
     browser = await chromium.launch({
       executablePath: executable(),
-      // Which of them tests run as root need, and those that keep it from looking for news of its own.
+      // Flags that tests as root need, and flags that stop the browser's own requests.
       args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'],
-      // Its own fonts, so that pictures are the same everywhere; its own libraries, where the system has none.
+      // Its own fonts, so that pictures are the same everywhere; its own libraries, if the system has none.
       env: { ...process.env, FONTCONFIG_FILE: `${unpacked}fonts.conf`, LD_LIBRARY_PATH: `${unpacked}al2023/lib` },
     });
   });
@@ -66,7 +66,7 @@ export function useBrowser() {
     );
     if (cookie !== undefined) {
       const at = cookie.indexOf('=');
-      // As a secure one: this machine's own address counts as such.
+      // A secure cookie: this machine's own address counts as secure.
       const { hostname } = new URL(url);
       const fields = { httpOnly: true, secure: true, sameSite: 'Strict' } as const;
       await context.addCookies([
@@ -76,21 +76,21 @@ export function useBrowser() {
     const page = await context.newPage();
     page.on('console', (message) => {
       const said = message.text();
-      // A page that says why something is refused is as it should be.
+      // A page that explains a refusal is as expected.
       if (/^Failed to load resource: .* status of (?:409|422)/.test(said)) return;
       if (message.type() === 'error' || message.type() === 'warning') problems.push(`console: ${said}`);
     });
     page.on('pageerror', (error) => problems.push(`exception: ${error.message}`));
     page.on('requestfailed', (request) => {
       const why = request.failure()?.errorText ?? '';
-      // What became a download, or was left for another page.
+      // A request that became a download, or was left for another page.
       if (why !== 'net::ERR_ABORTED') problems.push(`failed: ${request.url()} ${why}`);
     });
     return { page, problems };
   };
 }
 
-/** What axe-core finds wrong, each with the elements it found it on. */
+/** The findings of axe-core, each with its elements. */
 export async function findingsOf(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   const found = await page.evaluate(async () => {

@@ -24,7 +24,7 @@ const usersOf = ({ sandbox }: Pick<Console, 'sandbox'>, count: number): number[]
 const balancesOf = ({ sandbox }: Pick<Console, 'sandbox'>, users: readonly number[]): number[] =>
   users.map((user) => Number(sandbox.control.get('users', user)?.['balance']));
 
-/** The number of rows in that state, as it stands on the page. */
+/** The number of rows in that state, as shown on the page. */
 const cardOf = (page: Page, state: string): Promise<string> =>
   page.locator('.card', { hasText: state }).locator('.big').innerText();
 
@@ -37,7 +37,7 @@ const cellsOf = (page: Page, caption: string): Promise<string[][]> =>
 
 describe('a finance clerk', () => {
   test(
-    'has a day: a template, a refusal, a correction, a denial, an approval, a lost response, and each row paid once',
+    'works through a day: a template, a refusal, a correction, a denial, an approval, a lost response, and each row paid once',
     { timeout: storyMs },
     async () => {
       const { sleep, open: goOn } = gate();
@@ -55,7 +55,7 @@ describe('a finance clerk', () => {
       const [head = ''] = template.split(/\r?\n/);
       const rows = [`${a},add,2.50,Refund`, `${b},add,seven,Refund`, `77777,add,1,Refund`, `${d},give,4,Refund`];
       const plan = page.getByRole('button', { name: 'Plan it' });
-      // What is no sheet is refused on the same page, on which the next one can be dropped.
+      // A file that is not a sheet is refused on the same page, where the next one can be dropped.
       await drop(page, fileOf(folder, 'refunds.pdf', 'x'), page.getByRole('heading', { name: 'Batches', exact: true }));
       await page.getByText('refunds.pdf is chosen.').waitFor();
       await page.getByLabel('Action').selectOption('notify');
@@ -76,7 +76,7 @@ describe('a finance clerk', () => {
       expect(await findingsOf(page)).toEqual([]);
       const first = page.url();
 
-      // The wrong rows come back as the same sheet, are put right in it, and chosen by hand.
+      // The wrong rows are downloaded as a sheet, corrected in it, and chosen by hand.
       const wrong = await downloaded(page.getByRole('link', { name: 'as .csv' }).first());
       expect(wrong.name).toMatch(/^wrong-.*\.csv$/);
       const right = wrong.text
@@ -95,7 +95,7 @@ describe('a finance clerk', () => {
       await page.getByText('1 of 1 missing; bea can approve it').waitFor();
       const second = page.url();
 
-      // Somebody else says no, and gets told why it is needed; then yes. By keyboard alone.
+      // Another person reads the note and denies the batch, then approves it, by keyboard alone.
       const boss = await open(url, { cookie: (await browser('bea')).cookie });
       await boss.page.goto('/');
       await boss.page
@@ -133,7 +133,7 @@ describe('a finance clerk', () => {
       await boss.page.getByText(/^Approved by .*bea/).waitFor();
       expect(made(sandbox)).toBe(0);
 
-      // The response to one row is lost, and the server is away for a while: the page says so without being loaded anew.
+      // The response to one row is lost, and the server is down for a while: the page shows that without a reload.
       const put = (user: number) => ({ method: 'PUT', path: `/users/${user}/` }) as const;
       control.setBehaviour({ transactions_delay: 60, retry_after_seconds: gateSeconds });
       control.faultNext([
@@ -155,7 +155,7 @@ describe('a finance clerk', () => {
       expect(await findingsOf(page)).toEqual([]);
       goOn();
 
-      // What is not known is looked at again, once the server shows it; nothing is sent for that.
+      // An unknown row is looked up again after the server shows it; nothing is sent for that.
       await page.getByRole('heading', { name: 'Outcomes that nobody knows yet' }).waitFor();
       await page.getByText('Press “Go on” later: it looks again. The page of batch').waitFor();
       expect(await findingsOf(page)).toEqual([]);
@@ -172,7 +172,7 @@ describe('a finance clerk', () => {
       const receipt = await downloaded(page.getByRole('link', { name: 'receipt.html' }));
       expect(receipt.text).toContain(String(second.split('/').at(-1)));
 
-      // What was right in the first sheet is still to be sent, and needs nobody else.
+      // The valid row of the first sheet is still to be sent, and needs no approval.
       await page.goto(first);
       await page.getByText('3 rows are wrong and will be left out').waitFor();
       await page.getByLabel(/^To send 1 row, without 3 invalid rows, with a net total of 2\.50 to /).fill('2.50');
@@ -184,7 +184,7 @@ describe('a finance clerk', () => {
   );
 });
 
-/** The batch of a sheet that pays each of them 2.00, as its maker sees it. */
+/** Plans a batch that pays each of them 2.00; returns the address of its page. */
 async function planned(page: Page, folder: string, users: readonly number[]): Promise<string> {
   const rows = users.map((user) => `${user},add,2,Refund\n`).join('');
   await page.goto('/batches');
@@ -195,7 +195,7 @@ async function planned(page: Page, folder: string, users: readonly number[]): Pr
   return page.url();
 }
 
-/** As a browser says it of a tab that somebody leaves, or comes back to. */
+/** Signals, as a browser does, that the tab is hidden or visible again. */
 function setHidden(isHidden: boolean): void {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
   document.dispatchEvent(new Event('visibilitychange'));
@@ -206,9 +206,9 @@ async function pressSend(page: Page, total: string): Promise<void> {
   await page.getByRole('button', { name: 'Send' }).click();
 }
 
-describe('two at once', () => {
+describe('several people and tabs at once', () => {
   test(
-    'press Send, in two tabs and as two people: each row is paid once, and the others are told in plain words',
+    'can press Send: each row is paid once, and the others get an error in plain words',
     { timeout: storyMs },
     async () => {
       const { sleep, open: goOn } = gate();
@@ -220,7 +220,7 @@ describe('two at once', () => {
       const place = await planned(carla.page, folder, users);
       const pages = [carla.page, await carla.page.context().newPage(), mia.page];
       for (const page of pages.slice(1)) await page.goto(place);
-      // The first row waits, so that it goes on as long as anybody looks.
+      // The first row waits, so that the sending lasts as long as the test needs.
       sandbox.control.setBehaviour({ retry_after_seconds: gateSeconds });
       sandbox.control.faultNext({ fault: 'error_503', match: { method: 'PUT' } });
       await Promise.all(pages.map((page) => pressSend(page, '6')));
@@ -233,7 +233,7 @@ describe('two at once', () => {
       expect(told.map((words) => words.length).toSorted((a, b) => a - b)).toEqual([0, 1, 1]);
       for (const words of told.flat())
         expect(words).toMatch(/^batch \S+ is already being sent; nothing more was sent\n/);
-      // A tab that nobody sees gives its connection back, and follows again once somebody looks at it.
+      // A hidden tab closes its connection, and follows again when it is visible.
       const [, aside] = pages;
       const givenBack = aside?.waitForEvent('requestfailed', (request) => request.url().endsWith('/events'));
       await aside?.evaluate(setHidden, true);
@@ -242,7 +242,7 @@ describe('two at once', () => {
       for (const page of pages) if (page !== aside) await page.getByText('✓ done').waitFor();
       expect(await aside?.getByRole('heading', { name: 'It is being sent' }).count()).toBe(1);
       await aside?.evaluate(setHidden, false);
-      // Each page follows to its end, those with a refusal without sending their form again.
+      // Each page follows to the end, and those with an error do not send their form again.
       for (const page of pages) await page.getByText('✓ done').waitFor();
       expect(pages.map((page) => page.url())).toEqual([place, place, place]);
       for (const page of pages) expect(await page.getByRole('alert').count()).toBe(0);
@@ -251,7 +251,7 @@ describe('two at once', () => {
   );
 
   test(
-    'approve, in two tabs and as two people: two are needed, and whoever presses twice counts once',
+    'can approve: two people are needed, and a person who approves twice counts once',
     { timeout: storyMs },
     async () => {
       const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n      approvers: 2\n';
@@ -292,7 +292,7 @@ describe('two at once', () => {
   );
 });
 
-/** `serve` as a process of its own on that port, once it listens. */
+/** `serve` as a child process on that port, once it listens. */
 async function served(folder: string, environment: Record<string, string>, port: number) {
   const child = startCli(['serve', '--listen', `127.0.0.1:${port}`, '--json'], { folder, environment });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -305,12 +305,12 @@ async function served(folder: string, environment: Record<string, string>, port:
 }
 
 test(
-  'a console that is killed in the midst of sending says so when it is there again, and pays nobody twice',
+  'a console that is killed during a sending shows that after its restart, and pays nobody twice',
   { timeout: storyMs },
   async () => {
     const { sandbox, folder, settings, browser } = await startConsole({
       sandbox: { users: 5, emails: 5 },
-      // That of the process.
+      // The clock of the process.
       clock: systemClock,
     });
     const { control } = sandbox;
@@ -321,7 +321,7 @@ test(
     const first = await served(folder, environment, port);
     const { page } = await open(`http://127.0.0.1:${port}`, { cookie });
     await planned(page, folder, users);
-    // The third row is made, and nobody is told.
+    // The third row is applied, but its response never comes.
     control.faultNext({ fault: 'commit_hang', match: { method: 'PUT', path: `/users/${users[2]}/` } });
     const following = page.waitForResponse(/\/events$/);
     await pressSend(page, '8');
@@ -342,7 +342,7 @@ test(
   },
 );
 
-test('a clerk without scripts goes from the sheet to the results', { timeout: storyMs }, async () => {
+test('a clerk without scripts can go from the sheet to the results', { timeout: storyMs }, async () => {
   const world = await startConsole({ sandbox: { users: 5, emails: 5 }, config });
   const { url, sandbox, folder, people, browser } = world;
   const users = usersOf(world, 3);
@@ -363,7 +363,7 @@ test('a clerk without scripts goes from the sheet to the results', { timeout: st
   await boss.getByLabel('Your password').first().fill(password);
   await boss.getByRole('button', { name: 'Approve' }).click();
   await boss.getByText(/^Approved by account bea/).waitFor();
-  // Nothing shows what became of this one: a person decides.
+  // Nothing shows the outcome of this row: a person decides.
   sandbox.control.setBehaviour({ description_max: 9 });
   sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${users[1]}/` } });
   await page.goto(place);
@@ -379,7 +379,7 @@ test('a clerk without scripts goes from the sheet to the results', { timeout: st
   expect(problems).toEqual([]);
 });
 
-test('on a phone the state of each batch, row and run is seen without moving the list', async () => {
+test('on a phone the state of each batch, row and run is visible without scrolling the list', async () => {
   const world = await startConsole({ sandbox: { users: 5, emails: 5 } });
   const { cookie, upload } = await world.browser('carla', ['maker']);
   const planned = await upload(

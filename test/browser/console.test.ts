@@ -17,7 +17,7 @@ const open = useBrowser();
 const password = 'correct horse battery staple';
 
 describe('the console in a browser', () => {
-  test('loads at most 60 KB for its first page, and 15 KB of scripts for all of them', async () => {
+  test('loads at most 60 KB for its home page, with at most 15 KB of scripts', async () => {
     const { url, browser } = await startConsole();
     const { cookie } = await browser('anna', [...roles]);
     const { page } = await open(url, { cookie });
@@ -34,7 +34,7 @@ describe('the console in a browser', () => {
     expect(sum(sizes)).toBeLessThan(60 * 1_024);
   });
 
-  test('shows times in the zone of the reader, with UTC on hover, and lets them age', async () => {
+  test("shows times in the reader's time zone, with UTC on hover, and updates ages", async () => {
     const { url, browser, sandbox } = await startConsole();
     const { cookie } = await browser('anna', ['reader']);
     const { page } = await open(url, { cookie, timezoneId: 'Asia/Tokyo', locale: 'en-US' });
@@ -51,7 +51,7 @@ describe('the console in a browser', () => {
     expect(await age.textContent()).toMatch(/ hours ago$/);
   });
 
-  test('does everything without scripts: signing in, filtering, changing an account, signing out', async () => {
+  test('works without scripts: signing in, filtering, adding an account, signing out', async () => {
     const { url, people } = await startConsole();
     const hash = await hashPassword(password, quickCost);
     await people.add(newAccount('anna', { roles: ['admin', 'operator'], password: hash }));
@@ -81,12 +81,12 @@ describe('the console in a browser', () => {
     expect(problems).toEqual([]);
   });
 
-  test('is signed in to and used by keyboard alone', async () => {
+  test('can be signed in to and used by keyboard alone', async () => {
     const { url, people } = await startConsole();
     await people.add(newAccount('anna', { roles: ['reader'], password: await hashPassword(password, quickCost) }));
     const { page } = await open(url);
     await page.goto('/');
-    // The browser puts the focus there some time after the page is loaded.
+    // The browser sets the focus some time after the page is loaded.
     await page.locator('input[name=name]:focus').waitFor();
     await page.keyboard.type('anna');
     await page.keyboard.press('Tab');
@@ -99,7 +99,7 @@ describe('the console in a browser', () => {
   });
 });
 
-/** A quiet server a day after its last sync but one, at a time that stands still: the pictures are the same each time. */
+/** A quiet server after four nights of changes, at a fixed time, so that the pictures are always the same. */
 async function pictured() {
   const world = await startConsole({ sandbox: { users: 1_200, emails: 2_400, packages: 40, coupons: 60 } });
   const { control } = world.sandbox;
@@ -112,7 +112,7 @@ async function pictured() {
   return world;
 }
 
-/** A sheet with something to look at and something wrong in it, planned; the path of its page. */
+/** Plans a sheet with valid and wrong rows; returns the path of its page. */
 async function plannedIn({ sandbox, browser }: Awaited<ReturnType<typeof pictured>>): Promise<string> {
   const anna = await browser('anna', [...roles]);
   const rows = ['add,12.50', 'add,seven', 'remove,4', 'add,250'].map(
@@ -123,8 +123,8 @@ async function plannedIn({ sandbox, browser }: Awaited<ReturnType<typeof picture
   return headers.get('location') ?? '';
 }
 
-describe('the pictures of the documents', () => {
-  test.each(['README.md', 'docs/console.md'])('%s leads with one', (file) => {
+describe('the pictures in the documents', () => {
+  test.each(['README.md', 'docs/console.md'])('%s starts with one', (file) => {
     const [lead = ''] = readFileSync(join(projectFolder, file), 'utf8').split('\n## ');
     expect(lead).toMatch(/^!\[[^\]]+\]\((?:docs\/)?console-\w+\.png\)$/m);
   });
@@ -133,7 +133,7 @@ describe('the pictures of the documents', () => {
     ['docs/console-home.png', () => '/', 'light', 720],
     ['docs/console-runs.png', () => '/runs', 'dark', 720],
     ['docs/console-batch.png', plannedIn, 'light', 1_340],
-  ] as const)('%s is small, and made anew with UPDATE_DOCS=1', async (file, pathIn, colorScheme, height) => {
+  ] as const)('%s is small, and can be made again with UPDATE_DOCS=1', async (file, pathIn, colorScheme, height) => {
     const target = join(projectFolder, file);
     if (process.env['UPDATE_DOCS'] === '1') {
       const world = await pictured();
@@ -143,7 +143,7 @@ describe('the pictures of the documents', () => {
       await page.setViewportSize({ ...screens.laptop, height });
       await page.clock.setFixedTime(sandbox.control.clock().now);
       await page.goto(await pathIn(world));
-      // What is made at random would be another picture each time.
+      // Random values would change the picture each time.
       await page.evaluate(() => {
         const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
         for (let text = texts.nextNode(); text !== null; text = texts.nextNode()) {

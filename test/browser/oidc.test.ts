@@ -11,7 +11,7 @@ import { clientSecret, startProvider } from './provider.ts';
 
 const open = useBrowser();
 
-/** A console that asks a provider, with an account for anna, and a browser that keeps cookies and follows nothing by itself. */
+/** A console with a provider, an account for anna, and a browser that keeps cookies and follows no redirects. */
 async function signInWorld(more: Readonly<Record<string, string>> = {}, config?: string) {
   let url = '';
   const provider = await startProvider(() => `${url}/sign-in/oidc/callback`);
@@ -27,7 +27,7 @@ async function signInWorld(more: Readonly<Record<string, string>> = {}, config?:
   return { ...console, provider, visitor: visitor(url) };
 }
 
-/** Cookies by the origin they are of; a page is asked for at a time. */
+/** A visitor with cookies by origin, who requests one page at a time. */
 function visitor(url: string) {
   const jars = new Map<string, Map<string, string>>();
   const jarOf = (at: URL) => {
@@ -52,7 +52,7 @@ function visitor(url: string) {
       get(path, { method: 'POST', body: new URLSearchParams(form) }),
     forget: (origin: string) => jars.delete(origin),
     cookieOf: (name: string) => jarOf(new URL(url)).get(name),
-    /** From the button to the provider, and to the address by which it sends the browser back. */
+    /** Follows the button to the provider; returns the address by which it sends the browser back. */
     throughProvider: async (path = '/sign-in/oidc'): Promise<string> => {
       let address = path;
       for (let step = 0; step < 10; step += 1) {
@@ -69,7 +69,7 @@ function visitor(url: string) {
 const session = '__Host-admin-mirror';
 
 describe('signing in by OpenID Connect', () => {
-  test('works in a browser from the button to the page that was asked for, and out again', async () => {
+  test('works in a browser from the button to the requested page, and signs out again', async () => {
     const { url, provider } = await signInWorld();
     const { page, problems } = await open(url, {}, [provider.issuer]);
     await page.goto('/runs');
@@ -84,7 +84,7 @@ describe('signing in by OpenID Connect', () => {
     expect(problems).toEqual([]);
   });
 
-  test('refuses a way back with another state, without its cookie, and a second time', async () => {
+  test('refuses a callback with another state, without its cookie, or for a second time', async () => {
     const { visitor: anna, url } = await signInWorld();
     const wrong = new URL(await anna.throughProvider());
     wrong.searchParams.set('state', 'guessed');
@@ -103,7 +103,7 @@ describe('signing in by OpenID Connect', () => {
     });
   });
 
-  test('makes no account: it is for those that are there', async () => {
+  test('creates no account', async () => {
     const { visitor: eve, provider } = await signInWorld();
     provider.signsIn('eve@example.com');
     const response = await eve.get(await eve.throughProvider());
@@ -112,10 +112,10 @@ describe('signing in by OpenID Connect', () => {
   });
 
   test.each([
-    ['of other letters that look alike', '\uFF41nna@example.com'],
-    ['with a letter that becomes another one in small letters', 'an\uFF2Ea@example.com'],
+    ['of other letters that look the same', '\uFF41nna@example.com'],
+    ['with a letter that becomes another one in lower case', 'an\uFF2Ea@example.com'],
     ['with spaces around it', ' anna@example.com'],
-  ])('does not take a name %s for that of an account', async (_, claim) => {
+  ])('does not accept a name %s as that of an account', async (_, claim) => {
     const { visitor: eve, provider } = await signInWorld();
     provider.signsIn(claim);
     const response = await eve.get(await eve.throughProvider());
@@ -123,14 +123,14 @@ describe('signing in by OpenID Connect', () => {
     expect(await response.text()).toContain('there is no active account of that name');
   });
 
-  test('goes by no difference between capital and small letters', async () => {
+  test('ignores upper and lower case', async () => {
     const { visitor: anna, provider } = await signInWorld();
     provider.signsIn('Anna@Example.com');
     expect((await anna.get(await anna.throughProvider())).status).toBe(200);
     expect(anna.cookieOf(session)).toMatch(/^[\w-]{43}$/);
   });
 
-  test('does not let a disabled account in', async () => {
+  test('does not sign in a disabled account', async () => {
     const { visitor: anna, people } = await signInWorld();
     await people.setState('anna@example.com', 'disabled');
     const response = await anna.get(await anna.throughProvider());
@@ -138,7 +138,7 @@ describe('signing in by OpenID Connect', () => {
     expect(await response.text()).toContain('there is no active account of that name');
   });
 
-  test('does not take an address that the provider does not vouch for', async () => {
+  test('does not accept an address that the provider has not verified', async () => {
     const { visitor: anna, provider } = await signInWorld();
     provider.signsIn('anna@example.com', false);
     const response = await anna.get(await anna.throughProvider());
@@ -146,7 +146,7 @@ describe('signing in by OpenID Connect', () => {
     expect(await response.text()).toContain('has not verified your email address');
   });
 
-  test('says so where the provider is down; the password still works', async () => {
+  test('reports that the provider is down, and still offers the password', async () => {
     const { visitor: anna, provider } = await signInWorld();
     await provider.goDown();
     const response = await anna.get('/sign-in/oidc');
@@ -155,7 +155,7 @@ describe('signing in by OpenID Connect', () => {
     expect((await anna.get('/sign-in')).status).toBe(200);
   });
 
-  test('asks again before an approval, although the provider still knows the person, and takes nobody else', async () => {
+  test('requires a new sign-in at the provider before an approval, by the same person', async () => {
     const { visitor: anna, provider, people } = await signInWorld();
     await anna.get(await anna.throughProvider());
     await anna.get(await anna.throughProvider('/sign-in/oidc?again=1&next=/me'));
@@ -172,7 +172,7 @@ describe('signing in by OpenID Connect', () => {
 });
 
 describe('an approval', () => {
-  test('of somebody without a password takes the word of the provider, once, and not that of before', async () => {
+  test('by an account without a password requires a new confirmation by the provider', async () => {
     const {
       visitor: anna,
       people,
@@ -199,7 +199,7 @@ describe('an approval', () => {
 });
 
 describe('the settings of the provider', () => {
-  test('must be https but for this machine, and name the console', async () => {
+  test('must be https, and name the console', async () => {
     const at = (environment: Readonly<Record<string, string>>) => startConsole({ environment });
     await expect(
       at({ ADMIN_MIRROR_SERVE_OIDC_ISSUER: 'http://id.example.com', ADMIN_MIRROR_SERVE_OIDC_CLIENT_ID: 'console' }),

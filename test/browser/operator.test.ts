@@ -9,7 +9,7 @@ import { storyMs } from './person.ts';
 
 const open = useBrowser();
 
-/** Goes on from the page that tells the cost to that of the run. */
+/** Starts the run on the page that shows its cost, and waits for the page of the run. */
 async function start(page: Page, name: string): Promise<void> {
   await page.getByText(/^At least \d+ requests?$/).waitFor();
   await page.getByRole('button', { name: `Start: ${name}` }).click();
@@ -17,13 +17,13 @@ async function start(page: Page, name: string): Promise<void> {
 }
 
 test(
-  'an operator has a morning after a bad night: what failed, a run that is stopped, one that ends, a comparison',
+  'an operator works through a morning after a bad night: a failure, a stopped run, a complete run, a comparison',
   { timeout: storyMs },
   async () => {
     const world = await startConsole({
       sandbox: { users: 300, now: Date.now() - 30 * hourMs },
       clock: systemClock,
-      // Whoever hangs is tried again soon, for as long as the test needs.
+      // Hanging requests are retried soon, for as long as the test needs.
       environment: { ADMIN_MIRROR_API_TIMEOUT: '1s', ADMIN_MIRROR_API_ATTEMPTS: '100' },
     });
     const { url, sandbox, file, browser } = world;
@@ -34,7 +34,7 @@ test(
     const { report: night } = await sync(sandbox, file);
     control.advanceClock(8 * hourMs);
 
-    // What failed, and why.
+    // The home page shows what failed, and why.
     const { page, problems } = await open(url, { cookie: (await browser('olga', ['operator'])).cookie });
     await page.goto('/');
     const wrong = page.getByRole('alert').filter({ hasText: 'was refused (403)' });
@@ -43,7 +43,7 @@ test(
     await page.getByRole('table', { name: 'Last runs' }).getByRole('link', { name: night.run }).click();
     await page.getByText('✗ partial').waitFor();
 
-    // The first run of the morning is at a standstill, and is stopped.
+    // The first run of the morning hangs, and is stopped.
     const hanging = (path: string) => ({ fault: 'hang', times: 100, match: { path } }) as const;
     control.setBehaviour({ forbidden: '' });
     control.faultNext(hanging('/users'));
@@ -56,7 +56,7 @@ test(
     await page.getByText('it was stopped by account olga').waitFor();
     await page.getByText('✗ stopped').waitFor();
 
-    // The second is seen to go on without the page being loaded anew, and to end.
+    // The second shows its progress without a reload, and ends.
     control.clearFaults();
     control.faultNext([hanging('/emails'), hanging('/coupons')]);
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
@@ -76,7 +76,7 @@ test(
     await page.getByRole('link', { name: 'Home' }).click();
     await page.getByText('Nothing is wrong.').waitFor();
 
-    // The comparison with the server finds what has gone since.
+    // The comparison with the server finds a record that was deleted since.
     control.remove('users', 7);
     await page.getByRole('link', { name: 'Verify…', exact: true }).click();
     await page.getByLabel('users').check();

@@ -6,7 +6,7 @@ import { hostileWorld, pages } from './world.ts';
 
 const open = useBrowser();
 
-/** The address of the page, with something that is there in the place of each parameter. */
+/** The address of the page, with an existing value for each parameter. */
 function addressOf(path: string, samples: Readonly<Record<string, string>>): string {
   return path.replaceAll(/:(\w+)/g, (_, name: string) => {
     const sample = samples[name];
@@ -15,14 +15,14 @@ function addressOf(path: string, samples: Readonly<Record<string, string>>): str
   });
 }
 
-/** A page of the table for somebody with every role. */
+/** Opens a page of the route table with every role; null if it is not a page. */
 async function shown(path: string, more: Parameters<typeof open>[1] = {}) {
   const world = await hostileWorld({ isFirst: path.startsWith('/first/') });
   const { cookie, get } = world.everybody;
   const address = addressOf(path, world.samples);
   const { status, headers, body } = await get(address);
   await body?.cancel();
-  // A picture, a file, a stream, or a refusal to make one of nothing; or what is not there without a provider, and without a file that is being asked about.
+  // Skips pictures, files, streams and refused pictures; and pages that need a provider or a waiting sheet.
   const isFile = headers.has('content-disposition');
   const isPage = !isFile && headers.get('content-type')?.startsWith('text/html') === true && status !== 422;
   if (!isPage || (status === 404 && /^\/sign-in\/oidc|:upload$/.test(path))) return null;
@@ -35,7 +35,7 @@ interface Inspected {
   readonly hostile?: unknown;
 }
 
-/** What of the page is wider than the screen. */
+/** The elements of the page that are wider than the screen. */
 function wideOf(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const { scrollWidth, clientWidth } = document.documentElement;
@@ -47,7 +47,7 @@ function wideOf(page: Page): Promise<string[]> {
   });
 }
 
-/** Scripts and styles that stand in the markup itself. */
+/** Scripts and styles in the markup itself. */
 function inlineOf(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const handlers = [...document.querySelectorAll('*')].filter((each) =>
@@ -59,7 +59,7 @@ function inlineOf(page: Page): Promise<string[]> {
 }
 
 describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
-  test('has no finding of axe-core in light and dark, fits a phone, runs no script that stands in a name, loads nothing from elsewhere, and is used whole by keyboard', async () => {
+  test('has no finding of axe-core in light and dark, fits a phone, runs no script from a name, loads nothing from elsewhere, and can be used fully by keyboard', async () => {
     const found = await shown(path);
     if (found === null) return;
     const { page, problems, address } = found;
@@ -79,7 +79,7 @@ describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
     expect(await page.evaluate(() => (globalThis as Inspected).hostile)).toBeUndefined();
     expect(problems).toEqual([]);
 
-    // By keyboard: each stop in the order of the page, seen, and the first leads to the content.
+    // By keyboard: stops are in page order and visible, and the first leads to the content.
     await page.mouse.move(0, 0);
     await page.emulateMedia({ colorScheme: null });
     await page.goto(address);
@@ -88,7 +88,7 @@ describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
     expect(stops.filter(({ isSeen }) => !isSeen)).toEqual([]);
     const expected = await page.evaluate(
       () =>
-        // What is folded away is no stop before it is opened.
+        // Collapsed content has no stops before it is opened.
         [
           ...document.querySelectorAll(
             'a[href], button, input:not([type=hidden]), select, textarea, [tabindex="0"], summary',
@@ -103,15 +103,15 @@ describe.each(pages.map(({ path }) => path))('the page %s', (path) => {
 interface Stop {
   readonly at: number;
   readonly text: string;
-  /** Has an outline, and is on the screen. */
+  /** Whether it has an outline, and is on the screen. */
   readonly isSeen: boolean;
 }
 
-/** Everything that Tab leads to, until it leaves the page or comes round. */
+/** Everything that Tab leads to, until it leaves the page or repeats. */
 async function stopsOf(page: Page): Promise<Stop[]> {
   const stops: Stop[] = [];
-  // A page may begin in a field: the way round begins where the last stop was left.
-  // A browser goes there once it draws the page, which may be after it was loaded.
+  // A page may start in a field, so that Tab starts there; this goes to the end first. A browser sets that focus when
+  // it draws the page, which may be after the page was loaded.
   await page.waitForFunction(() => [null, document.activeElement].includes(document.querySelector('[autofocus]')));
   const isOnPage = () => page.evaluate(() => document.activeElement !== document.body);
   while (await isOnPage()) await page.keyboard.press('Tab');
@@ -133,7 +133,7 @@ async function stopsOf(page: Page): Promise<Stop[]> {
           bottom > 0,
       };
     });
-    // A field for a day has several stops of its own.
+    // A date field has several stops of its own.
     if (stop?.at === stops.at(-1)?.at && stop !== null) continue;
     if (stop === null || stops.some(({ at }) => at === stop.at)) return stops;
     stops.push(stop);

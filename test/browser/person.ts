@@ -1,4 +1,4 @@
-/** What people do with a keyboard, a mouse and a folder of files. */
+/** Actions of people with a keyboard, a mouse and files. */
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,12 +10,12 @@ import { secondMs } from '../../src/model/time.ts';
 import type { People } from '../../src/people/people.ts';
 import { newAccount, quickCost } from '../support/people.ts';
 
-/** For a test that does what a person does in an hour, on a machine that has other work to do. */
+/** A timeout for a test that does an hour of a person's work, on a busy machine. */
 export const storyMs = 180_000;
 
 export const password = 'correct horse battery staple';
 
-/** Somebody who signs in with the password. */
+/** Adds an account that signs in with the password. */
 export async function hire(people: People, name: string, ...roles: Role[]): Promise<void> {
   await people.add(newAccount(name, { roles, password: await hashPassword(password, quickCost) }));
 }
@@ -28,20 +28,20 @@ export async function signIn(page: Page, name: string): Promise<void> {
   await page.getByRole('heading', { name: 'Home' }).waitFor();
 }
 
-/** Clicks, and gives what was downloaded. */
+/** Clicks, and returns the download. */
 export async function downloaded(link: Locator): Promise<{ readonly name: string; readonly text: string }> {
   const [download] = await Promise.all([link.page().waitForEvent('download'), link.click()]);
   return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') };
 }
 
-/** A file of the text in the folder. */
+/** Writes the text to a file in the folder; returns its path. */
 export function fileOf(folder: string, name: string, text: string): string {
   const file = join(folder, name);
   writeFileSync(file, text);
   return file;
 }
 
-/** Drags the file from the desktop over the place and lets it go there. */
+/** Drags the file from the desktop over the element and drops it there. */
 export async function drop(page: Page, file: string, over: Locator): Promise<void> {
   await over.scrollIntoViewIfNeeded();
   const box = await over.boundingBox();
@@ -54,7 +54,7 @@ export async function drop(page: Page, file: string, over: Locator): Promise<voi
   await session.detach();
 }
 
-/** Longer waits than between two looks at a row last until the gate is opened; how long the server asks for is `gateSeconds`. */
+/** A `sleep` that holds longer waits until the gate is opened; the server asks for `gateSeconds`. */
 export function gate() {
   const { promise, resolve } = Promise.withResolvers<void>();
   const sleep: Sleep = async (ms, signal) => {

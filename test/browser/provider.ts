@@ -1,4 +1,4 @@
-/** A real provider of OpenID Connect on this machine, at which a test signs in whom it wants. */
+/** A real provider of OpenID Connect on this machine; a test sets who signs in. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Provider } from 'oidc-provider';
@@ -11,7 +11,10 @@ interface Person {
   readonly email_verified: boolean;
 }
 
-/** Starts it for a console at that address. Under another name of this machine, so that it is another site for a browser. */
+/**
+ * Starts it for a console at that address, under another name of this machine, so that it is another site for a
+ * browser.
+ */
 export async function startProvider(callback: () => string) {
   let person: Person = { email: 'anna@example.com', email_verified: true };
   const logins: string[] = [];
@@ -21,7 +24,7 @@ export async function startProvider(callback: () => string) {
   const client = { client_id: 'console', client_secret: clientSecret, redirect_uris: [] as string[] };
   let provider: Provider | undefined;
 
-  /** Made at the first request: only then the console has an address. */
+  /** Created at the first request: the console has no address before. */
   function made(): Provider {
     provider ??= new Provider(issuer, {
       clients: [{ ...client, redirect_uris: [callback()] }],
@@ -33,7 +36,7 @@ export async function startProvider(callback: () => string) {
         accountId: id,
         claims: () => ({ sub: id, email: id, email_verified: person.email_verified }),
       }),
-      // Whoever signs in agrees to what is told of them.
+      // Users consent to share their data.
       loadExistingGrant: async (context) => {
         const { Grant } = context.oidc.provider;
         const grant = new Grant({
@@ -59,7 +62,7 @@ export async function startProvider(callback: () => string) {
   onTestFinished(() => void server.close());
   return {
     issuer,
-    /** Those who had to sign in, in their order. */
+    /** The names that had to sign in, in order. */
     logins,
     signsIn: (email: string, isVerified = true) => {
       person = { email, email_verified: isVerified };

@@ -1,4 +1,4 @@
-/** A console with something on every page: hostile names in the mirror, in a batch and in the accounts, and a run that failed. */
+/** A console with data on every page: hostile names in the mirror, in a batch and in the accounts, and a failed run. */
 import { type Role, roles } from '../../src/model/actor.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { isAllowed, type Route } from '../../src/web/route.ts';
@@ -13,7 +13,7 @@ import { join } from 'node:path';
 
 const run = 'globalThis.hostile = true';
 
-/** What people have in their names who want to see what happens. Each script would set a variable. */
+/** Hostile texts in names. Each script would set a variable. */
 export const hostileTexts = [
   `<script>${run}</script>`,
   `"><img src=x onerror="${run}">`,
@@ -46,8 +46,7 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
   const sent = await invoke(['bulk', 'run', 'balance', 'credit.csv', '--yes', '--json'], { folder, environment });
   const { batch } = JSON.parse(sent.stdout) as { readonly batch: string };
   await people.add(newAccount('mallory', { osUsers: ['<img-src=x-onerror=hostile>', 'x'.repeat(64)] }));
-  // A sheet whose amounts can be read in more than one way waits for a word.
-  // The link for the first account is there until somebody is an admin.
+  // A sheet with ambiguous amounts waits for a decision. The link for the first account exists until there is an admin.
   const held = roles.filter((each) => address.isFirst !== true || each !== 'admin');
   const everybody = await console.browser('everybody', held);
   const { upload } = everybody;
@@ -74,7 +73,7 @@ export async function hostileWorld(address: Parameters<typeof startConsole>[0] =
   };
 }
 
-/** Every page of the table, with something that is there in the place of each parameter. */
+/** Every page of the route table. */
 export const pages: readonly Route[] = routes.filter(({ method }) => method === 'GET');
 
 /** Roles that may see all pages. */

@@ -10,13 +10,13 @@ import { caFile } from '../support/tls.ts';
 
 const folder = join(dirname(commandFile), '../dist/command');
 
-test('`status` starts fast: the file that it needs imports no package', () => {
+test('`status` starts fast: its file imports no package', () => {
   const [start = ''] = readdirSync(folder).filter((name) => /^start-.*\.js$/.test(name));
   const text = readFileSync(join(folder, start), 'utf8');
   expect([...text.matchAll(/^import .*"([^."][^"]*)";$/gm)].map(([, target]) => target)).toEqual([]);
 });
 
-test('classes of Node that are loaded late are made as in the sources', () => {
+test('Node classes that are loaded late work as in the sources', () => {
   const bad = join(temporaryFolder(), 'bad.pem');
   writeFileSync(bad, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   const said = (certificates: string): string => {
@@ -33,7 +33,7 @@ test('classes of Node that are loaded late are made as in the sources', () => {
   expect(said(bad)).toMatch(/the certificates in .*bad\.pem cannot be read/);
 });
 
-test('the bundle imports nothing that does not come with the package', () => {
+test('the bundle imports only built-in modules and dependencies of the package', () => {
   const { dependencies } = JSON.parse(textOf('package.json')) as { readonly dependencies: Record<string, string> };
   const imported = readdirSync(folder)
     .filter((name) => name.endsWith('.js'))

@@ -9,11 +9,11 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folder = join(projectFolder, 'config/deploy');
 
-describe('the units of systemd', () => {
+describe('the systemd units', () => {
   const names = readdirSync(join(folder, 'systemd')).filter((name) => /\.(service|timer)$/.test(name));
   const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-  /** The units as they would lie in /etc/systemd/system, with a program that is there. */
+  /** The units as installed in /etc/systemd/system, with a program that exists. */
   function installed(): { readonly units: string; readonly analyze: (...args: string[]) => SpawnSyncReturns<string> } {
     const units = join(temporaryFolder(), 'units');
     cpSync(join(folder, 'systemd'), units, { recursive: true });
@@ -26,14 +26,14 @@ describe('the units of systemd', () => {
     return { units, analyze };
   }
 
-  test.skipIf(!hasSystemd)('are sound (needs systemd-analyze)', () => {
+  test.skipIf(!hasSystemd)('are valid (needs systemd-analyze)', () => {
     const { units, analyze } = installed();
     const { status, stderr } = analyze('verify', '--man=no', ...names.map((name) => join(units, name)));
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   });
 
   test.skipIf(!hasSystemd).each(names.filter((name) => name.endsWith('.service')))(
-    'give %s little to do harm with (needs systemd-analyze)',
+    'give %s a low exposure level (needs systemd-analyze)',
     (name) => {
       const { units, analyze } = installed();
       const { stdout } = analyze('security', '--offline=true', '--no-pager', join(units, name));
@@ -41,7 +41,7 @@ describe('the units of systemd', () => {
     },
   );
 
-  test('start commands that there are', () => {
+  test('start commands that exist', () => {
     for (const name of names.filter((each) => each.endsWith('.service'))) {
       const [, command = ''] = /^ExecStart=\/usr\/local\/bin\/admin-mirror (\w+)$/m.exec(unit(name)) ?? [];
       expect(existsSync(join(projectFolder, `src/cli/${command}.ts`))).toBe(true);
@@ -55,7 +55,7 @@ describe('the units of systemd', () => {
 describe('the image', () => {
   const dockerfile = textOf('config/deploy/docker/Dockerfile');
 
-  test('copies what is there once it was built, and runs as a user who is not root', () => {
+  test('copies only files that exist after the build, and does not run as root', () => {
     const made = ['node_modules', 'dist'];
     const copied = [...dockerfile.matchAll(/^COPY --from=build \/build\/(\S+) \/app\/(\S+)$/gm)];
     expect(copied.length).toBeGreaterThan(3);
@@ -68,11 +68,11 @@ describe('the image', () => {
     expect(dockerfile.indexOf('\nUSER')).toBeLessThan(dockerfile.indexOf('\nENTRYPOINT'));
   });
 
-  test('has a health check where the worker listens', () => {
+  test('has a health check at the address of the worker', () => {
     expect(dockerfile).toContain(`http://${String(settingOf('worker.listen').default)}/healthz`);
   });
 
-  test('is run with a root that is read-only, without rights that it does not need, and with its key as a secret', () => {
+  test('runs with a read-only root, no capabilities, and its key as a secret', () => {
     const { services, secrets } = parse(textOf('config/deploy/docker/compose.yaml')) as {
       services: Record<string, Record<string, unknown>>;
       secrets: Record<string, unknown>;
@@ -96,7 +96,7 @@ describe('the image', () => {
         expect([...known, 'ADMIN_MIRROR_API_KEY_FILE']).toContain(variable);
       }
     }
-    // What is copied into the image must not bring a key or a mirror along.
+    // Files copied into the image must not include a key or a mirror.
     const ignored = textOf('config/deploy/docker/Dockerfile.dockerignore').split('\n');
     for (const name of ['data', '.env', 'node_modules', '.git']) expect(ignored).toContain(name);
   });

@@ -18,17 +18,17 @@ const packagesOf = (lock: string) =>
   );
 const locked = new Map(packagesOf('package-lock.json'));
 
-test('every package that was installed here is pinned by its hash', () => {
+test('every installed package is pinned by its hash', () => {
   const names = packagesOf('node_modules/.package-lock.json').map(([place]) => place);
   expect(names.length).toBeGreaterThan(100);
   expect(names.filter((place) => locked.get(place)?.integrity === undefined)).toEqual([]);
 });
 
-test('no package runs a program of its own when it is installed', () => {
+test('no package has an install script', () => {
   expect([...locked].filter(([, each]) => each.hasInstallScript === true).map(([place]) => place)).toEqual([]);
 });
 
-test('the Node of a clone is one exact version, from packages that are pinned', () => {
+test('the Node of a clone is one exact version, from pinned packages', () => {
   const { optionalDependencies } = readJson('.ci/runtime/package.json') as {
     readonly optionalDependencies: Readonly<Record<string, string>>;
   };
@@ -39,7 +39,7 @@ test('the Node of a clone is one exact version, from packages that are pinned', 
   expect(unpinned).toEqual([]);
 });
 
-test('where no Node is pinned, that of the machine has to be new enough, and a line says so', () => {
+test('without a pinned Node, an old Node of the machine is refused with one line', () => {
   const root = temporaryFolder();
   for (const name of ['.ci', 'node_modules']) mkdirSync(join(root, name));
   for (const name of ['package-lock.json', 'node_modules/.package-lock.json']) writeFileSync(join(root, name), '{}');

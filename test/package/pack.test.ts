@@ -11,7 +11,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
 
-/** The tests' own environment without what npm told them, and with the Node that runs them first. */
+/** The tests' own environment without the variables of npm, and with the Node that runs them first in PATH. */
 const environment = {
   ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.toLowerCase().startsWith('npm_'))),
   PATH: [dirname(process.execPath), process.env['PATH']].join(delimiter),
@@ -22,7 +22,7 @@ async function run(folder: string, command: string, ...args: string[]): Promise<
     const { stdout } = await promisify(execFile)(command, args, { cwd: folder, env: environment });
     return stdout;
   } catch (error) {
-    // A compiler says what is wrong on standard output, which the error's own message leaves out.
+    // A compiler reports errors on standard output, which the error's own message leaves out.
     const said = error instanceof Error && 'stdout' in error ? String(error.stdout) : '';
     throw new Error(`${command} ${args.join(' ')} failed: ${said}`, { cause: error });
   }
@@ -32,7 +32,7 @@ function variables(values: Readonly<Record<string, string>>): string[] {
   return Object.entries(values).map(([name, value]) => `${name}=${value}`);
 }
 
-/** What a user of the library would write. */
+/** A program of a user of the library. */
 const program = `
 import { openClient, openSandbox, resources, silentLog, systemClock, type User } from 'admin-mirror';
 

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const setUp = fileURLToPath(new URL('../../.ci/set-up.mjs', import.meta.url));
 
-/** A clone with nothing but a lock file, and an `npm` that notes how it was called and installs as told. */
+/** A clone with only a lock file, and an `npm` that logs its calls and installs as given. */
 function clone(npm: string) {
   const folder = temporaryFolder();
   for (const name of ['.ci', 'bin']) mkdirSync(join(folder, name));
@@ -29,7 +29,7 @@ function clone(npm: string) {
 const installs = 'mkdir -p node_modules && touch node_modules/.package-lock.json; echo noise; echo noise >&2';
 
 describe('the set-up of a clone', () => {
-  test('installs in one quiet line, and only where something is missing', () => {
+  test('installs with one line of output, and only if something is missing', () => {
     const { run, calls } = clone(installs);
     const first = run();
     expect(first.status).toBe(0);
@@ -40,7 +40,7 @@ describe('the set-up of a clone', () => {
     expect(calls()).toBe(1);
   });
 
-  test('installs again where the lock file is newer than what is installed', () => {
+  test('installs again if the lock file is newer than the installed packages', () => {
     const { folder, run, calls } = clone(installs);
     run();
     const later = Date.now() / 1_000 + 60;
@@ -49,7 +49,7 @@ describe('the set-up of a clone', () => {
     expect(calls()).toBe(2);
   });
 
-  test("shows npm's own words where it fails", () => {
+  test("shows npm's own message if it fails", () => {
     const { status, stderr } = clone('echo "npm error nothing there" >&2; exit 1').run();
     expect(status).toBe(1);
     expect(stderr).toContain('npm error nothing there');
@@ -57,7 +57,7 @@ describe('the set-up of a clone', () => {
   });
 });
 
-test('a Node that is too old says so in one line and ends with 2', () => {
+test('a Node that is too old is reported in one line and ends with 2', () => {
   const pretend = 'data:text/javascript,Object.defineProperty(process, "versions", { value: { node: "20.11.0" } })';
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', pretend, sourceCommandFile, 'help'], {
     encoding: 'utf8',

@@ -1,4 +1,7 @@
-/** Makers, approvers, denials, accounts that come and go, and time: nothing is sent without the approvals in force at that moment. */
+/**
+ * Makers, approvers, denials, disabled accounts and time: nothing is sent without the approvals in force at that
+ * moment.
+ */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Client } from '../../src/api/client.ts';
@@ -20,7 +23,7 @@ const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 25 : 8));
 const goodForMs = 72 * hourMs;
 const needed = 2;
 
-/** Accounts that approve; bob of the command line is bert. */
+/** Accounts that approve; the operating system user bob is bert. */
 const approvers = ['bert', 'carla', 'dora'] as const;
 type Approver = (typeof approvers)[number];
 const makers = ['anna', 'bob'] as const;
@@ -45,7 +48,7 @@ interface Given {
   readonly by: Approver;
   readonly hash: string;
   readonly time: number;
-  /** The batch that was sent by it. */
+  /** The batch that was sent with it. */
   usedBy: string | null;
 }
 
@@ -62,7 +65,7 @@ class World {
   readonly #users: readonly number[];
   readonly #clock: MovedClock;
   readonly #batches: string[] = [];
-  // What the test itself knows of it.
+  // The test's own model of the state.
   readonly #makers = new Map<string, Set<Maker>>();
   #given: Given[] = [];
   readonly #disabled = new Set<Approver>();
@@ -195,7 +198,7 @@ test(
       },
     );
     expect(details.failed ? fc.defaultReportMessage(details) : null).toBeNull();
-    // One way is certain to be gone, so that the rule is not kept by sending nothing.
+    // One path certainly sends, so that the rule does not hold only because nothing is sent.
     const world = await World.open(sandbox, client);
     for (const move of [
       { kind: 'plan', maker: 'anna', user: 0 },

@@ -1,7 +1,7 @@
 // @module-tag full
 /**
- * The property of the change cursor: whatever a server does while it is read, somebody who follows the mirror by its cursor,
- * in batches of any size, and who stops anywhere, ends with the same rows, and gets none twice.
+ * The property of the change cursor: whatever a server does while it is read, a consumer that follows the mirror by its
+ * cursor in batches of any size, and may stop at any point, ends with the same rows and gets none twice.
  */
 import { array, assert, asyncProperty, boolean, constantFrom, integer, record } from 'fast-check';
 import { test } from 'vitest';
@@ -25,18 +25,18 @@ const night = record({
   changesBefore: integer({ min: 0, max: 8 }),
   stopAfter: constantFrom(4, 10_000, 10_000),
   days: constantFrom(0, 1, 4),
-  /** Somebody is forgotten after it, or all who were are taken back. */
+  /** A user is forgotten after it, or all such users are restored. */
   aftermath: constantFrom('nothing', 'nothing', 'forget', 'undo'),
-  /** The id of a record that went is given to another one. */
+  /** The id of a deleted record is reused. */
   reuses: boolean(),
 });
 
 const world = record({
   seed: integer({ min: 1, max: 1_000_000 }),
   pageSize: constantFrom(5, 20),
-  /** Of what the consumer reads at once. */
+  /** How many changes the consumer reads at once. */
   limit: constantFrom(2, 7, 100),
-  /** Chance that it stops after a batch. */
+  /** Chance that the consumer stops after a batch. */
   stops: constantFrom(0.01, 0.08),
   relations: boolean(),
   nights: array(night, { minLength: 2, maxLength: 4 }),
@@ -44,7 +44,7 @@ const world = record({
 
 type World = typeof world extends { generate(...args: never[]): { value: infer T } } ? T : never;
 
-/** Forgets the user where the mirror has any such, or takes that back. */
+/** Forgets the user if the mirror has any data of it, or undoes that. */
 async function forget(file: string, id: number, clock: StepClock, then: 'forget' | 'undo'): Promise<void> {
   if (then === 'undo' && rowsOf(file, `SELECT 1 FROM mirror_suppressions WHERE user_id = ${id}`).length === 0) return;
   const store = openForgetStore(file, clock, 50);
@@ -96,7 +96,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
 }
 
 test(
-  'who follows the mirror by its cursor, and stops anywhere, ends with the same rows and gets none twice',
+  'a consumer that follows the mirror by its cursor, and may stop anywhere, ends with the same rows and gets none twice',
   { timeout: 60_000 + runs * 3_000 },
   async () => {
     await assert(

@@ -1,5 +1,5 @@
 // @module-tag full
-/** What the history holds is what was: cell for cell, state for state. */
+/** The history has every past state, cell by cell. */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { hourMs, timestampOf, type Timestamp } from '../../src/model/time.ts';
@@ -13,7 +13,7 @@ import { sandboxNow, withSandbox } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
 import { isFull } from '../support/part.ts';
 
-describe('a version gives back every cell as it was', () => {
+describe('a version returns every cell as it was', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom('007', '12.50', '1e3', 'null', 'true', '{"a":1}', '[1,2]', '"', '\\', '\0', 'a\0b', '\u2028', ''),
@@ -30,7 +30,7 @@ describe('a version gives back every cell as it was', () => {
     Object.fromEntries([...columnsOf('users').slice(1, 17), 'points', 'a "quoted" name'].map((name) => [name, value])),
   );
 
-  // Zero has a sign in a double, and none in SQL, in CSV or in JSON as SQLite writes it.
+  // A double has a signed zero; SQL, CSV, and JSON as SQLite writes it, do not.
   const withoutSigns = (rows: Row[]) => rows.map((row) => row.map((cell) => (cell === 0 ? 0 : cell)));
 
   test('integers beyond 2^53, text that looks like numbers, JSON text, reals', { tags: 'full' }, () => {
@@ -76,7 +76,7 @@ describe('the history replays', () => {
 
   function apply({ control }: Sandbox, [kind, resource, pick]: Operation): void {
     const ids = control.dump(resource).map((record) => Number(record['id']));
-    // Few, so that one changes again and again.
+    // Few ids, so that one record changes again and again.
     const id = ids[pick % Math.min(6, Math.max(1, ids.length))];
     const money = resource === 'users' ? 'balance' : 'discount_amount';
     switch (kind) {
@@ -90,14 +90,14 @@ describe('the history replays', () => {
         if (id !== undefined) control.remove(resource, id);
         break;
       case 'insert': {
-        // An id that was free, of late or always.
+        // An id that was freed recently or never used.
         const free = 1 + (pick % 3 === 0 ? 20 + (pick % 7) : pick % 8);
         if (!ids.includes(free)) control.insert(resource, { id: free });
       }
     }
   }
 
-  test('the table as it was at each sync, whatever came, changed, went and came back', async () => {
+  test('the table as it was at each sync, whatever was added, changed, deleted and restored', async () => {
     await fc.assert(
       fc.asyncProperty(syncs, fc.constantFrom([], ['updated_at', 'balance']), async (plan, historyIgnore) => {
         const folder = temporaryFolderNow();
@@ -114,7 +114,7 @@ describe('the history replays', () => {
     );
   }, 60_000);
 
-  /** Makes the changes with a sync after each batch, then asks for each state again; gives how many there were. */
+  /** Makes the changes with a sync after each group, then reads each state again; returns the number of states. */
   async function replay(
     sandbox: Sandbox,
     file: string,
@@ -149,7 +149,7 @@ describe('the history replays', () => {
     return states.length;
   }
 
-  /** The rows of then, with every change since then made to them, each of which must find what it changes. */
+  /** The earlier rows with every change since applied; each change must match the row that it changes. */
   function replayChanges(
     file: string,
     resource: Resource,

@@ -1,4 +1,7 @@
-/** Two people, prompts that wait, journals put back, lost and adopted, rows recomposed, a server that fails: no payment is made twice. */
+/**
+ * Two people, waiting prompts, journals that are restored, lost and adopted, rows in new combinations, and a failing
+ * server: no payment is made twice.
+ */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -21,7 +24,7 @@ import { traceProblems } from '../support/trace.ts';
 
 const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 25 : 8));
 
-/** A row: which of the users, which of the amounts, which of the texts. */
+/** A row: an index of a user, an amount and a text. */
 const rows = fc.uniqueArray(
   fc.record({ user: fc.nat(2), amount: fc.constantFrom('5', '7.50'), text: fc.constantFrom('Credit', 'credit', '') }),
   { minLength: 1, maxLength: 4, selector: ({ user, amount }) => `${user} ${amount}` },
@@ -37,7 +40,7 @@ const faults = fc.constantFrom<Fault>(
 
 const moves = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('plan' as const), person: fc.nat(1), rows }) },
-  // Whoever was at the prompt says yes to one of the batches, sooner or later.
+  // The person at the prompt consents to one of the batches, sooner or later.
   { weight: 6, arbitrary: fc.record({ kind: fc.constant('consent' as const), person: fc.nat(1), at: fc.nat(5) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('resume' as const), person: fc.nat(1), at: fc.nat(5) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('reconcile' as const), person: fc.nat(1), at: fc.nat(5) }) },
@@ -53,7 +56,7 @@ type Move = typeof moves extends fc.Arbitrary<infer T> ? T : never;
 class World {
   readonly #folder = temporaryFolder();
   readonly #file = `${this.#folder}/journal.db`;
-  /** A mirror outlives the journal, and is not put back with it. */
+  /** A mirror outlives the journal, and is not restored with it. */
   readonly #memory: JournalMemory;
   #people: readonly Journal[] = [];
   readonly #sandbox: Sandbox;
@@ -130,7 +133,7 @@ class World {
         await this.#moveFile(null, this.#file);
         return;
       case 'adopt':
-        // Nothing is adopted before what is under way has had its time.
+        // Nothing is adopted before writes in flight have had time to finish.
         control.commitLate();
         await this.#tried(this.#adopt(this.#journal(move.person)));
     }
@@ -150,7 +153,7 @@ class World {
     return journal;
   }
 
-  /** With nobody at the file, as a person would who knows how. */
+  /** With nobody using the file, as a careful person would do it. */
   async #moveFile(from: string | null, to: string): Promise<void> {
     await this.#closeJournals();
     for (const end of ['-wal', '-shm']) rmSync(`${this.#file}${end}`, { force: true });
@@ -168,7 +171,7 @@ class World {
     }
   }
 
-  /** What must not be. Of a user's payments of one amount, nobody has ever said that one shall be made again. */
+  /** The violations found. Nobody ever asks to repeat a payment of the same amount to the same user. */
   async faults(): Promise<string[]> {
     this.#sandbox.control.commitLate();
     const seen = new Map<string, number>();
@@ -184,7 +187,7 @@ class World {
 }
 
 test(
-  'No payment is made twice, whoever plans, waits, consents, resumes and puts back what',
+  'no payment is made twice, whatever people plan, delay, consent to, resume and restore',
   { timeout: 300_000 },
   async () => {
     const sandbox = await startSandbox({ users: 5, emails: 5, now: Date.now(), behaviour: { retry_after_seconds: 0 } });
@@ -194,7 +197,7 @@ test(
       fc.asyncProperty(fc.array(moves, { minLength: 3, maxLength: 14 }), async (all) => {
         const world = await World.open(sandbox, client);
         try {
-          // One after the other: that two do it at once is one of the orders, since each step is one transaction.
+          // One after the other: two actions at once equal one of the orders, since each step is one transaction.
           for (const move of all) await world.do(move);
           const faults = await world.faults();
           if (faults.length > 0) throw new Error(faults.join('; '));

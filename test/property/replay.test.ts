@@ -1,5 +1,5 @@
 // @module-tag full
-/** A run may be stopped anywhere: from each state that it has committed, a new process ends with the server's records. */
+/** A run may be stopped anywhere: from each state that it committed, a new process ends with the server's records. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { resourceNames } from '../../src/model/resources.ts';
@@ -13,10 +13,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { isSoak } from '../support/part.ts';
 
 const pageSize = 9;
-/** Small pages and windows, so that a run is many commits. */
+/** Small pages and windows, so that a run has many commits. */
 const shape = { pageSize, windowPages: 2, concurrency: 3 } as const;
 
-/** A whole run on `file`, and every state that it committed. */
+/** Runs a whole sync on `file` and returns every state that it committed. */
 async function checkpointsOf(sandbox: Sandbox, file: string): Promise<Checkpoint[]> {
   let checkpoints: Checkpoint[] = [];
   const overStore = (opened: MirrorStore): MirrorStore => {
@@ -29,7 +29,7 @@ async function checkpointsOf(sandbox: Sandbox, file: string): Promise<Checkpoint
   return checkpoints;
 }
 
-/** Where the log was not yet moved into the file, its end may be lost with the power. */
+/** The end of a log that was not yet checkpointed may be lost in a power failure. */
 function withPowerLoss(checkpoints: readonly Checkpoint[]): Checkpoint[] {
   const first = checkpoints[0]?.database;
   const cut = checkpoints.filter(
@@ -38,14 +38,14 @@ function withPowerLoss(checkpoints: readonly Checkpoint[]): Checkpoint[] {
   return [...checkpoints, ...cut.map((each, index) => withoutEnd(each, ((index % 7) + 1) / 20))];
 }
 
-/** What goes wrong from each of the states, in words; nothing where every one ends equal to the server. */
+/** The failures from each of the states, in words; empty if every state ends equal to the server. */
 async function failuresFrom(
   checkpoints: readonly Checkpoint[],
   sandbox: Sandbox,
   folder: string,
 ): Promise<readonly string[]> {
   const failures: string[] = [];
-  // Every other one, the last among them; in the soak all.
+  // Every other one, including the last; the soak tests all.
   const chosen = [...checkpoints.entries()].filter(([at]) => isSoak || (checkpoints.length - 1 - at) % 2 === 0);
   for (const [index, checkpoint] of chosen) {
     const file = `${folder}/${index}.db`;

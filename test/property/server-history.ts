@@ -1,13 +1,12 @@
-/**
- * A server that changes while it is read, and the memory of what it was when: made by a seed, so that a failure can be
- * run again.
- */
+/** A server that changes while it is read, with a record of when each change was made; a seed makes it repeatable. */
 import SqliteDatabase from 'better-sqlite3';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { dayMs } from '../../src/model/time.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
-/** A small generator of its own: fast-check gives the seed, the run must not depend on how often it is asked. */
+/**
+ * A separate small generator: fast-check gives the seed, and the run must not depend on how often numbers are drawn.
+ */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -18,7 +17,7 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** A clock that moves by a millisecond each time it is looked at, so that no two moments are the same. */
+/** A clock that moves by a millisecond at each look, so that no two moments are the same. */
 export class StepClock {
   #ms: number;
 
@@ -36,7 +35,7 @@ export class StepClock {
   }
 }
 
-/** `undo`: the newest record goes again, and the one that was updated last is just as it was before, its time included. */
+/** `undo`: the newest record is deleted, and the last updated one is as it was before, including its time. */
 export type Change = 'insert' | 'backdate' | 'update' | 'undo' | 'remove' | 'import' | 'ancient';
 export const changes: readonly Change[] = ['insert', 'backdate', 'update', 'undo', 'remove', 'import', 'ancient'];
 
@@ -51,7 +50,7 @@ export class ServerHistory {
   #left = mostChanges;
   #inserted: number | undefined;
   #updated: Readonly<Record<string, unknown>> | undefined;
-  /** When a record was last touched, and when one was taken away, by the step clock. */
+  /** When a record was last changed, and when one was deleted, by the step clock. */
   readonly touched = new Map<number, number>();
   readonly removed = new Map<number, number>();
 
@@ -63,7 +62,7 @@ export class ServerHistory {
     this.#kinds = kinds;
   }
 
-  /** Changes the server once with the given chance; at most so often that it does not grow faster than it is read. */
+  /** Changes the server once with the given chance; limited, so that it does not grow faster than it is read. */
   maybe(chance: number): void {
     if (this.#left <= 0) return;
     if (this.#random() < chance) this.change(this.#kinds[Math.floor(this.#random() * this.#kinds.length)] ?? 'insert');
@@ -83,7 +82,7 @@ export class ServerHistory {
         this.#insertAt(dayMs * 365 * 50);
         break;
       case 'import': {
-        // Many on one second of one day, a leap day among them.
+        // Many records in one second, on a leap day.
         const at = Date.parse('2024-02-29T12:00:00Z');
         for (let count = 0; count < 12; count += 1) {
           this.#touch(control.insert(this.#resource, { created_at: this.#timestamp(at) }));
@@ -126,7 +125,7 @@ export class ServerHistory {
   }
 
   #timestamp(ms: number): string {
-    // Whole seconds, as such servers keep them.
+    // Whole seconds, as such servers store them.
     return `${new Date(ms).toISOString().slice(0, 19)}.000000Z`;
   }
 
@@ -148,7 +147,7 @@ export class ServerHistory {
   }
 }
 
-/** Rows of the mirror by id, as text that two equal records share. */
+/** The rows of the mirror by id, as text that is equal for equal records. */
 export function rowsOf(file: string, resource: ResourceName, fields: readonly string[]): Map<number, string> {
   const database = new SqliteDatabase(file, { readonly: true });
   try {

@@ -1,4 +1,4 @@
-/** Whatever texts a table holds, and however it is written, they are read back as they were, with the rows they stand in. */
+/** Whatever texts a table has, and however it is written, they are read back unchanged, with their row numbers. */
 import { Buffer } from 'node:buffer';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { isFull } from '../support/part.ts';
 const runs = Number(process.env['PROPERTY_RUNS'] ?? (isFull ? 150 : 40));
 const { signal } = new AbortController();
 
-/** What is in real cells, and what gives readers trouble. NUL is in no text. */
+/** Texts as in real cells, and texts that trouble readers. No text has a NUL. */
 const texts = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 12 }).map((each) => each.replaceAll('\0', '')),
   fc.string({
@@ -40,7 +40,7 @@ const encodings = {
   'UTF-16, big end first': (content: string) => Buffer.from(`\ufeff${content}`, 'utf16le').swap16(),
 } as const;
 
-test('A table in CSV of any kind', async () => {
+test('a table in CSV of any style is read back unchanged', async () => {
   const folder = temporaryFolder();
   const styles = fc.record({
     delimiter: fc.constantFrom(',', ';', '\t'),
@@ -55,7 +55,7 @@ test('A table in CSV of any kind', async () => {
         delimiter,
         record_delimiter: lineEnd,
         quoted,
-        // It quotes a line break only where it is the one between its records.
+        // By default it quotes a line break only if it is the record delimiter.
         quoted_match: /[\r\n]/,
       });
       const file = join(folder, `table.${ending}`);
@@ -70,7 +70,7 @@ test('A table in CSV of any kind', async () => {
 });
 
 const grouped = (whole: string, separator: string): string => whole.replace(/\B(?=(?:\d{3})+$)/g, separator);
-/** How people write amounts; what is given is in cents. */
+/** How people write amounts; the input is in cents. */
 const styles = {
   plain: (whole: string, cents: string) => `${whole}.${cents}`,
   short: (whole: string, cents: string) => `${whole}.${cents}`.replace(/\.?0+$/, ''),
@@ -79,7 +79,7 @@ const styles = {
   'point, with commas': (whole: string, cents: string) => `${grouped(whole, ',')}.${cents}`,
 } as const;
 
-test('Amounts that are all written in one way are read as they were meant, or asked about once, and never guessed', async () => {
+test('amounts that are all written in one style are read as meant, or asked about once, and never guessed', async () => {
   const folder = temporaryFolder();
   const options = { decimals: 2, allowForce: false };
   await fc.assert(
@@ -123,7 +123,7 @@ test('Amounts that are all written in one way are read as they were meant, or as
   );
 });
 
-test('A table in JSON lines', async () => {
+test('a table in JSON lines is read back unchanged', async () => {
   const folder = temporaryFolder();
   await fc.assert(
     fc.asyncProperty(tables, async (table) => {
@@ -141,7 +141,7 @@ test('A table in JSON lines', async () => {
   );
 });
 
-test('A table in a workbook', { timeout: 60_000 + runs * 100 }, async () => {
+test('a table in a workbook is read back unchanged', { timeout: 60_000 + runs * 100 }, async () => {
   const folder = temporaryFolder();
   // What XML cannot hold, or reads as a line feed, is escaped; so is what looks like an escape.
   const unwritable = (code: number): boolean => (code < 0x20 && code !== 9 && code !== 10) || code >= 0xfffe;

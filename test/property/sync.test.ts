@@ -1,8 +1,7 @@
 /**
- * The property that the mirror is built for: whatever a server does while it is read, nothing that it still has is
- * removed, nothing is called fresh or complete that is not, and once it is quiet one run makes the mirror equal.
- * `npm run soak` runs it some thousand times; PROPERTY_SEED=… runs what failed again, PROPERTY_SHRINK=1 looks for less
- * that fails.
+ * The property that the mirror is built for: whatever a server does while it is read, no record that it still has is
+ * removed, nothing is called fresh or complete that is not, and one run on a quiet server makes the mirror equal. `npm
+ * run soak` runs it some thousand times; PROPERTY_SEED=… repeats a failure, PROPERTY_SHRINK=1 shrinks it.
  */
 import { existsSync } from 'node:fs';
 import { array, assert, asyncProperty, boolean, constantFrom, integer, option, record, subarray } from 'fast-check';
@@ -21,7 +20,7 @@ import { isFull } from '../support/part.ts';
 
 const { PROPERTY_RUNS, PROPERTY_SEED, PROPERTY_SHRINK } = process.env;
 const runs = Number(PROPERTY_RUNS ?? (isFull ? 50 : 5));
-/** A change is judged by the same worlds as the one before it; the soak looks for new ones. */
+/** Every change of the code is tested with the same worlds; the soak looks for new ones. */
 const drawing = PROPERTY_SEED === undefined && PROPERTY_RUNS !== undefined ? {} : { seed: Number(PROPERTY_SEED ?? 1) };
 
 const switches: readonly Partial<Behaviour>[] = [
@@ -54,7 +53,7 @@ const switches: readonly Partial<Behaviour>[] = [
   { poisoned: 'users:2,users:11,emails:3,emails:4,emails:40', page_breaks_how: 'says_so' },
 ];
 
-/** What a server says for a while that is not so. */
+/** False responses of a server for a while. */
 const lies: readonly Partial<Behaviour>[] = [
   { empty_lists: 'users,emails' },
   { empty_lists: 'users,emails', missing_users: true },
@@ -73,8 +72,8 @@ const honest: Partial<Behaviour> = {
 };
 
 /**
- * The switches at once. A host that cannot make the only page that it gives has nothing to be mirrored, and where lists
- * end at a depth and keep no order, nothing shows it.
+ * All switches at once. A host that cannot make its only page has nothing to mirror, and if lists end at a depth and
+ * keep no order, nothing shows it.
  */
 function together<B extends Partial<Behaviour>>(before: B, switched: readonly Partial<Behaviour>[]): B {
   const all = Object.assign(before, ...switched) as B;
@@ -96,15 +95,15 @@ const step = record({
   /** Chance of a change of the server after each page. */
   churn: constantFrom(0, 0.2, 0.6),
   faults: boolean(),
-  /** Told from the first page of the run on, or from a later one, until its end. */
+  /** The lie starts at the first page of the run or a later one, and lasts until its end. */
   lie: option(record({ said: constantFrom(...lies), from: constantFrom(0, 1, 4) }), { freq: 4 }),
   /** Pages after which the run is stopped; beyond the last page it is not. */
   stopAfter: constantFrom(3, 9, 30, 10_000, 10_000),
   mode: constantFrom('default', 'quick', 'full'),
-  /** Changes while nobody reads, then days that pass. */
+  /** Changes while no run reads, then days that pass. */
   changesBefore: integer({ min: 0, max: 5 }),
   days: constantFrom(0, 0, 1, 4),
-  /** Other rules than before, where the server changes them. */
+  /** New rules, if the server changes them. */
   switches: option(subarray([...switches], { maxLength: 3 })),
 });
 
@@ -125,10 +124,10 @@ type World = typeof world extends { generate(...args: never[]): { value: infer T
 async function live(world: World, sandbox: Sandbox, file: string): Promise<void> {
   const { resource } = world;
   const clock = new StepClock(sandboxNow);
-  // Where windows are read side by side, several changes come between two pages of one: a deletion and a record added
-  // in the middle then cancel each other out, which no count can show.
+  // If windows are read in parallel, several changes come between two pages of one: a deletion and a record added in
+  // the middle then cancel each other out, which no count can show.
   const possible = world.concurrency === 1 ? changes : (['insert', 'update', 'undo', 'remove'] as const);
-  // So may what is undone, behind a total that stands still.
+  // So can an undo, if the total is cached.
   const standsStill = world.steps.some(({ lie }) => lie?.said.totals_cached !== undefined);
   const kinds = possible.filter((kind) => kind !== 'undo' || !standsStill);
   const history = new ServerHistory(sandbox, resource, clock, world.seed, kinds);
@@ -143,7 +142,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
     sandbox.control.setBehaviour({ ...behaviour, ...(faulty ? faults : {}) });
     const stop = new AbortController();
     let pages = 0;
-    // Of what it has never seen a record, nobody can tell that it is hidden.
+    // If the run has never seen a record, it cannot know that records are hidden.
     const isKnown = existsSync(file) && rowsOf(file, resource, ['id']).size > 0;
     const tell = (): void => {
       if (lie !== null && isKnown && pages === lie.from) sandbox.control.setBehaviour(lie.said);
@@ -157,7 +156,7 @@ async function live(world: World, sandbox: Sandbox, file: string): Promise<void>
       if (pages === stopAfter) stop.abort(new InterruptedError('SIGINT'));
     };
     const tried = { ...shape, mode, requestsPerRun: world.budget, signal: stop.signal, onEvent } as const;
-    // A server that shows none of its records may as well be another one: then nothing was changed.
+    // A server that shows none of its records may be another server: then nothing was changed.
     const ended = await sync(sandbox, file, tried).catch((error: unknown) => {
       if (error instanceof OtherServerError && lie !== null) return null;
       throw error;
@@ -189,7 +188,7 @@ function expectTrue(
     return;
   }
   for (const [id, text] of server) {
-    // What nobody has touched since then must be there, and as it is.
+    // A record that was not changed since then must be in the mirror as it is.
     if ((history.touched.get(id) ?? 0) < fresh) expect([id, rows.get(id)]).toEqual([id, text]);
   }
   for (const id of rows.keys()) {
@@ -201,7 +200,7 @@ function expectTrue(
 }
 
 test(
-  'after any history of the server, its switches, faults and stops, one quiet run makes the mirror equal',
+  'after any history of the server, its switches, faults and stops, one run on a quiet server makes the mirror equal',
   { timeout: 60_000 + runs * 3_000 },
   async () => {
     await assert(

@@ -56,7 +56,7 @@ describe('changing a balance', () => {
   const transactions = async (sandbox: Sandbox): Promise<unknown> =>
     ((await json(sandbox, '/api/v1/users/5?balance_transactions=1')) as { data: Json }).data['balance_transactions'];
 
-  test('can be made without anybody being shown a transaction', async () => {
+  test('works if transactions are hidden', async () => {
     const sandbox = await withBalance(1, { transactions: 'hidden' });
     await change(sandbox, { type: 'add', amount: 1 });
     expect(balance(sandbox)).toBe(2);
@@ -65,7 +65,7 @@ describe('changing a balance', () => {
     expect(listed.data[0]).not.toHaveProperty('balance_transactions');
   });
 
-  test('can be shown late, and with a description that is cut short', async () => {
+  test('can appear late in the transactions, with a shortened description', async () => {
     const sandbox = await withBalance(1, { transactions_delay: 60, description_max: 12 });
     await change(sandbox, { type: 'add', amount: 1, description: 'Invoice 7 am:abcdefghijkl' });
     expect(await transactions(sandbox)).toEqual([]);
@@ -79,7 +79,7 @@ describe('changing a balance', () => {
     expect(sandbox.control.related('users', 5, 'balance_transactions')).toMatchObject([{ description: null }]);
   });
 
-  test('adds up without an error in two hundred steps', async () => {
+  test('stays exact over two hundred steps', async () => {
     const sandbox = await withBalance(0);
     for (let step = 0; step < 200; step += 1) await change(sandbox, { type: 'add', amount: 0.07 });
     expect(balance(sandbox)).toBe(14);
@@ -101,7 +101,7 @@ describe('changing a balance', () => {
     expect(balance(sandbox)).toBe(10);
   });
 
-  test('may be set below nothing, as the reference allows, and refuses that by a switch', async () => {
+  test('may set a negative balance, as the reference allows, unless a switch refuses it', async () => {
     const sandbox = await withBalance(10);
     expect((await change(sandbox, { type: 'set', amount: -5 })).status).toBe(200);
     expect(balance(sandbox)).toBe(-5);
@@ -110,7 +110,7 @@ describe('changing a balance', () => {
     expect(balance(sandbox)).toBe(-5);
   });
 
-  test('refuses to go below nothing by a switch', async () => {
+  test('may not make the balance negative if a switch refuses it', async () => {
     const sandbox = await withBalance(10, { negative_balance: 'refused' });
     const reply = await change(sandbox, { type: 'remove', amount: 10.01 });
     expect(JSON.parse(reply.text)).toMatchObject({ success: false });
@@ -118,7 +118,7 @@ describe('changing a balance', () => {
     expect((await change(sandbox, { type: 'remove', amount: 10 })).status).toBe(200);
   });
 
-  test('responds with 404 for nobody', async () => {
+  test('responds with 404 for an unknown user', async () => {
     const sandbox = await startSandbox();
     expect((await put(sandbox, 'users/99/update-balance', { type: 'add', amount: 1 })).status).toBe(404);
   });
@@ -137,7 +137,7 @@ describe('writing to a user', () => {
     });
   });
 
-  test('a notification hangs on the user', async () => {
+  test('a notification becomes a relation of the user', async () => {
     const sandbox = await startSandbox(standing);
     const body = { type: 'warning', icon: '<svg/>', message: 'Look here', url: 'https://hosting.example/' };
     expect((await post(sandbox, 'users/5/send-notification', body)).status).toBe(200);
@@ -157,14 +157,14 @@ describe('writing to a user', () => {
     ['send-notification', ['type'], { type: 'info', icon: 'bx-bell', message: 'x' }],
     ['send-notification', ['url'], { type: 'danger', icon: 'bx-bell', message: 'x', url: 'nowhere' }],
   ];
-  test.each(wrong)('%s asks for %o', async (path, fields, body) => {
+  test.each(wrong)('%s requires %o', async (path, fields, body) => {
     const sandbox = await startSandbox();
     const reply = await post(sandbox, `users/5/${path}`, body);
     expect(reply.status).toBe(422);
     expect(Object.keys(errorsOf(reply.text) as Json)).toEqual(fields);
   });
 
-  test('who is nobody gets 404', async () => {
+  test('an unknown user gets 404', async () => {
     const sandbox = await startSandbox();
     expect((await post(sandbox, 'users/99/send-email', { subject: 'x', content: 'y' })).status).toBe(404);
     expect((await post(sandbox, 'users/99/send-notification', {})).status).toBe(404);

@@ -1,4 +1,4 @@
-/** Plain requests to a sandbox, without the project's own client: what it serves is looked at as it comes. */
+/** Plain requests to a sandbox, without the project's own client, to see the raw responses. */
 import { request } from 'undici';
 import { controlKey } from '../support/sandbox.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -18,7 +18,7 @@ export interface Call {
   readonly signal?: AbortSignal;
 }
 
-/** The answer as text; rejects where the connection breaks. Redirects are not followed. */
+/** The response as text; rejects if the connection breaks. Redirects are not followed. */
 export async function call(sandbox: Sandbox, path: string, options: Call = {}): Promise<Reply> {
   const { statusCode, headers, body } = await request(`${sandbox.url}${path}`, {
     method: options.method ?? 'GET',
@@ -33,7 +33,7 @@ export async function call(sandbox: Sandbox, path: string, options: Call = {}): 
   return { status: statusCode, headers, text: await body.text() };
 }
 
-/** The answer's JSON, whatever its status. */
+/** The JSON of the response, whatever its status. */
 export async function json(sandbox: Sandbox, path: string, options: Call = {}): Promise<Json> {
   return JSON.parse((await call(sandbox, path, options)).text) as Json;
 }
@@ -55,7 +55,7 @@ export interface Page {
   readonly total: number;
 }
 
-/** A page of a list; throws where the answer is no 200. */
+/** A page of a list; throws if the status is not 200. */
 export async function page(sandbox: Sandbox, path: string): Promise<Page> {
   const reply = await call(sandbox, `/api/v1/${path}`);
   if (reply.status !== 200) throw new Error(`${path}: ${reply.status} ${reply.text}`);
@@ -71,7 +71,7 @@ export async function ids(sandbox: Sandbox, path: string): Promise<number[]> {
   return (await column(sandbox, path, 'id')) as number[];
 }
 
-/** What undici says of a connection that the other side broke. */
+/** The errors of undici if the other side broke the connection. */
 export const broken = /ECONNRESET|other side closed|terminated|aborted/;
 
 /** Whether the text is JSON. */
@@ -84,7 +84,7 @@ export function parses(text: string): boolean {
   }
 }
 
-/** A function of the control, called over HTTP. */
+/** Calls a function of the control over HTTP. */
 export function controlCall(
   sandbox: Sandbox,
   name: string,

@@ -5,7 +5,7 @@ import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { call, page } from './call.ts';
 
 describe('churn between requests', () => {
-  test.each(resourceNames)('adds, changes and takes away %s before a list is read', async (resource) => {
+  test.each(resourceNames)('adds, changes and deletes %s before a list is read', async (resource) => {
     const sandbox = await startSandbox({ coupons: 60, packages: 40 });
     const total = async (): Promise<number> => (await page(sandbox, resource)).total;
     const start = await total();
@@ -21,7 +21,7 @@ describe('churn between requests', () => {
     expect(after).not.toEqual(before);
   });
 
-  test('comes to its averages, and repeats itself with its seed', async () => {
+  test('reaches its averages, and repeats itself with its seed', async () => {
     const behaviour: Partial<Behaviour> = { churn_inserts: 0.5, churn_updates: 0.25, churn_deletes: 0.25 };
     const run = async (): Promise<{ total: number; dump: unknown }> => {
       const sandbox = await startSandbox({ now: () => sandboxNow, behaviour });
@@ -34,7 +34,7 @@ describe('churn between requests', () => {
     expect(two.dump).toEqual(one.dump);
   });
 
-  test('can put new records into the past', async () => {
+  test('can backdate new records', async () => {
     const sandbox = await startSandbox({ coupons: 0, now: () => sandboxNow, behaviour: { ties: 0 } });
     const added = (backdated: number): unknown[] => {
       sandbox.control.churn('coupons', { inserts: 10, backdated });
@@ -49,19 +49,19 @@ describe('churn between requests', () => {
     expect(new Set(past).size).toBe(10);
   });
 
-  test('gives new records the time of the one before, with the share of ties', async () => {
+  test('gives new records the time of the previous one with the probability of ties', async () => {
     const sandbox = await startSandbox({ coupons: 1, now: () => sandboxNow, behaviour: { ties: 1 } });
     const first = sandbox.control.dump('coupons')[0]?.['created_at'];
     sandbox.control.churn('coupons', { inserts: 3 });
     expect(sandbox.control.dump('coupons').map((each) => each['created_at'])).toEqual([first, first, first, first]);
   });
 
-  test('does nothing to what is not there', async () => {
+  test('does nothing to an empty resource', async () => {
     const sandbox = await startSandbox({ coupons: 0 });
     expect(sandbox.control.churn('coupons', { updates: 2, deletes: 2 })).toBe(0);
   });
 
-  test('leaves reads of one user alone', async () => {
+  test('does not happen on a read of one user', async () => {
     const sandbox = await startSandbox({ behaviour: { churn_deletes: 5 } });
     await call(sandbox, '/api/v1/users/1');
     expect(sandbox.control.count('users')).toBe(60);

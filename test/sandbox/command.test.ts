@@ -6,7 +6,7 @@ import { switchNames } from '../../src/sandbox/behaviour.ts';
 import { commandFile } from '../support/command-file.ts';
 import { sample } from '../support/part.ts';
 
-/** A sandbox in a process of its own, and the first line that it prints. */
+/** A sandbox in a child process, and the first line that it prints. */
 async function started(
   ...flags: string[]
 ): Promise<{ line: string; stop: (signal: NodeJS.Signals) => Promise<number | null> }> {
@@ -29,7 +29,7 @@ function run(...flags: string[]): { status: number | null; stdout: string; stder
 }
 
 describe('the sandbox command', () => {
-  test('prints one line of JSON when it is ready, serves, and ends with the signal', async () => {
+  test('prints one line of JSON when it is ready, serves, and ends with the exit code of the signal', async () => {
     const flags = ['--users', '20', '--coupons', '3', '--seed', '9', '--now', '2026-03-11', '--chaos', 'rough'];
     const { line, stop } = await started(
       ...flags,
@@ -59,7 +59,7 @@ describe('the sandbox command', () => {
     expect(await stop('SIGTERM')).toBe(143);
   });
 
-  test('says how to point the command line at it', { tags: 'full' }, async () => {
+  test('prints its address and preset', { tags: 'full' }, async () => {
     const { line, stop } = await started('--users', '5');
     expect(line).toMatch(/^The sandbox serves http:\/\/127\.0\.0\.1:\d+ \(calm\)$/);
     expect(await stop('SIGINT')).toBe(130);

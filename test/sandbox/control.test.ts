@@ -6,7 +6,7 @@ import { broken, call, controlCall, ids, page } from './call.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 describe('switches', () => {
-  test('have a name, a meaning, and a default that they accept themselves', () => {
+  test('have a name, a meaning and a valid default', () => {
     for (const [name, each] of Object.entries(switches)) {
       expect(name).toMatch(/^[a-z0-9_]+$/);
       expect(each.meaning).not.toBe('');
@@ -45,7 +45,7 @@ describe('switches', () => {
     expect(problem()).toContain(reason);
   });
 
-  test('of the presets are all known, and calm is the default', () => {
+  test('of every preset are known, and calm is the default', () => {
     for (const chaos of chaosNames) {
       const behaviour = behaviourOf(chaos);
       expect(Object.keys(behaviour)).toEqual(Object.keys(switches));
@@ -56,7 +56,7 @@ describe('switches', () => {
 });
 
 describe('the control', () => {
-  test('sets some switches and leaves the others', async () => {
+  test('sets some switches and keeps the others', async () => {
     const sandbox = await startSandbox({ behaviour: { page_max: 7 } });
     sandbox.control.setBehaviour({ maintenance: true });
     expect(sandbox.control.behaviour()).toMatchObject({ page_max: 7, maintenance: true });
@@ -64,7 +64,7 @@ describe('the control', () => {
     expect(sandbox.control.behaviour()).toEqual(behaviourOf('rough'));
   });
 
-  test('moves the clock, which runs or stands', async () => {
+  test('moves the clock, whether it runs or is frozen', async () => {
     const sandbox = await startSandbox({ now: () => sandboxNow });
     expect(sandbox.control.advanceClock(5_000)).toEqual({ now: sandboxNow + 5_000, frozen: false });
     expect(sandbox.control.setClock('2030-01-01', { frozen: true })).toEqual({
@@ -75,7 +75,7 @@ describe('the control', () => {
     expect(() => sandbox.control.setClock('soon')).toThrow('not a time');
   });
 
-  test('runs on from the time at the start', async () => {
+  test('runs its clock from the given start', async () => {
     const sandbox = await startSandbox({ now: sandboxNow });
     expect(sandbox.control.clock().now).toBeGreaterThanOrEqual(sandboxNow);
     expect(sandbox.control.clock().now).toBeLessThan(sandboxNow + 60_000);
@@ -99,20 +99,20 @@ describe('the control', () => {
     expect(await ids(sandbox, `${resource}?date=2026-01-01,2026-01-01`)).toEqual([]);
   });
 
-  test('takes a field away where it is set to undefined', async () => {
+  test('removes a field that is set to undefined', async () => {
     const sandbox = await startSandbox();
     sandbox.control.update('users', 1, { avatar: undefined });
     expect((await page(sandbox, 'users?paginate=1')).data[0]).not.toHaveProperty('avatar');
   });
 
-  test('refuses records that cannot be', async () => {
+  test('refuses changes that are not possible', async () => {
     const sandbox = await startSandbox();
     expect(() => sandbox.control.insert('users', { id: 1 })).toThrow('already has');
     expect(() => sandbox.control.update('users', 99, {})).toThrow('no record 99');
     expect(() => sandbox.control.setRelated('users', 99, 'orders', [])).toThrow('no record 99');
   });
 
-  test('counts what was asked', async () => {
+  test('counts requests by operation, status and fault', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'error_500' });
     await call(sandbox, '/api/v1/users?page=2');
@@ -146,10 +146,10 @@ describe('the control routes', () => {
     ['without a key', {}, 401],
     ['with the key of the API', { authorization: 'Bearer key-of-the-api' }, 401],
     ['with half of the control key', { authorization: `Bearer ${controlKey.slice(0, 16)}` }, 401],
-    ['of a page of elsewhere', { authorization: `Bearer ${controlKey}`, host: 'rebound.example' }, 403],
-    ['of another port', { authorization: `Bearer ${controlKey}`, host: '127.0.0.1:1' }, 403],
+    ['from a page of another site', { authorization: `Bearer ${controlKey}`, host: 'rebound.example' }, 403],
+    ['to another port', { authorization: `Bearer ${controlKey}`, host: '127.0.0.1:1' }, 403],
   ] as const;
-  test.each(refused)('refuse a request %s, whatever it asks for', async (_, headers, status) => {
+  test.each(refused)('refuse every call %s', async (_, headers, status) => {
     const sandbox = await startSandbox({ controlKey, key: 'key-of-the-api' });
     for (const name of Object.keys(sandbox.control)) {
       const given = name === 'setBehaviour' ? [{ forbidden: 'users' }] : ['users'];
@@ -158,21 +158,21 @@ describe('the control routes', () => {
     expect(sandbox.control.behaviour().forbidden).toBe('');
   });
 
-  test('are not there where no control key was given', async () => {
+  test('do not exist without a control key', async () => {
     const sandbox = await startSandbox();
     expect((await controlCall(sandbox, 'dump', ['users'])).status).toBe(404);
     const headers = { authorization: 'Bearer undefined' };
     expect((await controlCall(sandbox, 'dump', ['users'], { headers })).status).toBe(404);
   });
 
-  test('lie outside the API', async () => {
+  test('are outside the API', async () => {
     const sandbox = await startSandbox({ controlKey });
     expect(await controlled(sandbox, 'behaviour')).toEqual(sandbox.control.behaviour());
     expect((await call(sandbox, '/api/v1/control/behaviour', { method: 'POST' })).status).toBe(404);
     expect(await controlled(sandbox, 'switches')).toHaveProperty('page_max.meaning');
   });
 
-  test('take their arguments whatever type curl says that they are', async () => {
+  test('accept JSON arguments under any content type', async () => {
     const sandbox = await startSandbox({ controlKey });
     const headers = { authorization: `Bearer ${controlKey}`, 'content-type': 'application/x-www-form-urlencoded' };
     const { text } = await controlCall(sandbox, 'setBehaviour', [{ latency: 20 }], { headers });
@@ -190,7 +190,7 @@ describe('the control routes', () => {
     expect(await controlled(sandbox, 'clock')).toEqual({ now: Date.UTC(2031, 0, 1) + 500, frozen: true });
   });
 
-  test('dump and count what is there', async () => {
+  test('dump and count the records', async () => {
     const sandbox = await startSandbox({ controlKey, emails: 6_000 });
     for (const resource of resourceNames) {
       expect(await controlled(sandbox, 'dump', resource)).toEqual(sandbox.control.dump(resource));
@@ -198,7 +198,7 @@ describe('the control routes', () => {
     }
   });
 
-  test('change records and what hangs on them', async () => {
+  test('change records and their relations', async () => {
     const sandbox = await startSandbox({ controlKey });
     const { id } = (await controlled(sandbox, 'insert', 'coupons', { code: 'NEW' })) as { readonly id: number };
     expect(await controlled(sandbox, 'update', 'coupons', id, { code: 'NEWER' })).toMatchObject({ code: 'NEWER' });
@@ -210,7 +210,7 @@ describe('the control routes', () => {
     expect(sandbox.control.count('users')).toBe(62);
   });
 
-  test('ask for faults, and show the ledger and the requests', async () => {
+  test('request faults, and show the ledger and the requests', async () => {
     const sandbox = await startSandbox({ controlKey });
     await controlled(sandbox, 'faultNext', { fault: 'commit_late', match: { method: 'DELETE' } });
     sandbox.control.setBehaviour({ late_commit_ms: 600_000 });
@@ -240,7 +240,7 @@ describe('the control routes', () => {
     ['dump', 'invoices'],
     ['count'],
   ] as const;
-  test.each(wrong)('%s %o responds with 400 with the reason to what cannot be', async (name, ...given) => {
+  test.each(wrong)('%s %o responds with 400 and a reason', async (name, ...given) => {
     const sandbox = await startSandbox({ controlKey });
     const reply = await controlCall(sandbox, name, given);
     expect(reply.status).toBe(400);

@@ -3,7 +3,7 @@ import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { call, ids } from './call.ts';
 
-/** Coupons created at these times, numbered from 1, and a clock that stands. */
+/** A sandbox with coupons created at these times, numbered from 1, and a frozen clock. */
 async function withCoupons(
   times: readonly string[],
   now: string,
@@ -42,17 +42,17 @@ describe('date presets', () => {
     ['30days', [2, 3, 4, 5]],
     ['90days', [1, 2, 3, 4, 5]],
   ] as const;
-  test.each(cases)('%s finds what was created then', async (preset, expected) => {
+  test.each(cases)('%s finds what was created in that time', async (preset, expected) => {
     const sandbox = await withCoupons(times, '2026-03-11T10:00:00Z');
     expect(await ids(sandbox, `coupons?date=${preset}`)).toEqual(expected);
   });
 
-  test('count back from this very moment', async () => {
+  test('count back from the current moment', async () => {
     const sandbox = await withCoupons(['2026-03-08T09:59:59', '2026-03-08T10:00:00'], '2026-03-11T10:00:00Z');
     expect(await ids(sandbox, 'coupons?date=3days')).toEqual([2]);
   });
 
-  test('follow the days of the server', async () => {
+  test("use the days of the server's time zone", async () => {
     const sandbox = await withCoupons(['2026-03-10T22:30:00', '2026-03-10T23:30:00'], '2026-03-11T10:00:00Z');
     sandbox.control.setBehaviour({ timezone_minutes: 60 });
     expect(await ids(sandbox, 'coupons?date=today')).toEqual([2]);
@@ -63,17 +63,17 @@ describe('date presets', () => {
 describe('date ranges', () => {
   const range = 'coupons?date=2026-03-10,2026-03-11';
 
-  test('end with midnight at the start of the last day', async () => {
+  test('end at midnight at the start of the last day', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z');
     expect(await ids(sandbox, range)).toEqual([2, 3, 4]);
   });
 
-  test('end just before that midnight by a switch', async () => {
+  test('end just before that midnight with a switch', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_end: 'exclusive' });
     expect(await ids(sandbox, range)).toEqual([2, 3]);
   });
 
-  test('include the whole last day by a switch', async () => {
+  test('include the whole last day with a switch', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_end: 'day' });
     expect(await ids(sandbox, range)).toEqual([2, 3, 4, 5]);
   });
@@ -88,24 +88,24 @@ describe('date ranges', () => {
     expect(await ids(sandbox, range)).toEqual([3, 4]);
   });
 
-  test('are empty where they end before they begin', async () => {
+  test('are empty if they end before they begin', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z');
     expect(await ids(sandbox, 'coupons?date=2026-03-11,2026-03-10')).toEqual([]);
   });
 
-  test('leave records without a readable time of creation out', async () => {
+  test('omit records without a readable time of creation', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z');
     sandbox.control.update('coupons', 3, { created_at: null });
     expect(await ids(sandbox, 'coupons?date=2020-01-01,2030-01-01')).toEqual([1, 2, 4, 5, 6]);
     expect(await ids(sandbox, 'coupons')).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  test('are ignored by a switch', async () => {
+  test('are ignored with a switch', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_ranges: 'ignored' });
     expect(await ids(sandbox, range)).toHaveLength(6);
   });
 
-  test('get 500 by a switch, presets still work', async () => {
+  test('get 500 with a switch, and presets still work', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_ranges: 'error' });
     expect((await call(sandbox, `/api/v1/${range}`)).status).toBe(500);
     expect(await ids(sandbox, 'coupons?date=14days')).toHaveLength(6);
@@ -116,12 +116,12 @@ describe('the format of a range', () => {
   const iso = 'coupons?date=2026-03-10,2026-03-11';
   const dayMonthYear = 'coupons?date=10-03-2026,11-03-2026';
 
-  test('is either of the two', async () => {
+  test('can be either of the two', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z');
     expect(await ids(sandbox, dayMonthYear)).toEqual(await ids(sandbox, iso));
   });
 
-  test('is only one of them by a switch', async () => {
+  test('is only one of them with a switch', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_format: 'iso' });
     expect(await ids(sandbox, iso)).toHaveLength(3);
     expect((await call(sandbox, `/api/v1/${dayMonthYear}`)).status).toBe(422);
@@ -138,7 +138,7 @@ describe('the format of a range', () => {
     },
   );
 
-  test('that cannot be read is refused, ignored, fatal or finds nothing, by a switch', async () => {
+  test('that cannot be read is ignored, finds nothing or gets 500, depending on a switch', async () => {
     const sandbox = await withCoupons(aroundMidnights, '2026-03-20T00:00:00Z', { date_format: 'dmy' });
     sandbox.control.setBehaviour({ date_unreadable: 'ignore' });
     expect(await ids(sandbox, iso)).toHaveLength(6);
@@ -148,7 +148,7 @@ describe('the format of a range', () => {
     expect((await call(sandbox, `/api/v1/${iso}`)).status).toBe(500);
   });
 
-  test('needs to be text', async () => {
+  test('must be text', async () => {
     const sandbox = await withCoupons([], '2026-03-20T00:00:00Z');
     expect((await call(sandbox, '/api/v1/coupons?date[]=today')).status).toBe(422);
   });

@@ -13,15 +13,18 @@ describe('the envelope', () => {
     expect(first.status).toBe(true);
   });
 
-  test.each(resourceNames)('of %s holds records with every field, in the order of the reference', async (resource) => {
-    const sandbox = await startSandbox();
-    const { data } = await page(sandbox, resource);
-    const names = resourceOf(resource).fields.map((field) => field.name);
-    expect(data.length).toBeGreaterThan(0);
-    for (const each of data) expect(Object.keys(each)).toEqual(names);
-  });
+  test.each(resourceNames)(
+    'of %s contains records with every field, in the order of the reference',
+    async (resource) => {
+      const sandbox = await startSandbox();
+      const { data } = await page(sandbox, resource);
+      const names = resourceOf(resource).fields.map((field) => field.name);
+      expect(data.length).toBeGreaterThan(0);
+      for (const each of data) expect(Object.keys(each)).toEqual(names);
+    },
+  );
 
-  test('has fifteen records where no page size is given', async () => {
+  test('has fifteen records if no page size is given', async () => {
     const sandbox = await startSandbox({ users: 31 });
     const first = await page(sandbox, 'users');
     expect(first).toMatchObject({ per_page: 15, current_page: 1, from: 1, to: 15, total: 31, last_page: 3 });
@@ -29,7 +32,7 @@ describe('the envelope', () => {
     expect(await page(sandbox, 'users?page=3')).toMatchObject({ from: 31, to: 31, current_page: 3 });
   });
 
-  test('links to the pages around, and to nothing where there is none', async () => {
+  test('links to the pages around it, and has null where there is no page', async () => {
     const sandbox = await startSandbox({ users: 31 });
     const path = `${sandbox.url}/api/v1/users`;
     const first = await page(sandbox, 'users');
@@ -48,7 +51,7 @@ describe('the envelope', () => {
     expect(last.links.filter((link) => link.active).map((link) => link.label)).toEqual(['3']);
   });
 
-  test('leaves pages out with an ellipsis', async () => {
+  test('replaces omitted pages by an ellipsis', async () => {
     const sandbox = await startSandbox({ users: 60 });
     const labels = async (number: number): Promise<string[]> =>
       (await page(sandbox, `users?paginate=2&page=${number}`)).links.slice(1, -1).map((link) => link.label);
@@ -63,43 +66,43 @@ describe('the envelope', () => {
     expect(links.filter((link) => link.label === '...').every((link) => link.url === null)).toBe(true);
   });
 
-  test('shows every page where there are few', async () => {
+  test('shows every page if there are few', async () => {
     const sandbox = await startSandbox({ users: 13 });
     const { links } = await page(sandbox, 'users?paginate=1');
     expect(links).toHaveLength(15);
     expect(links.some((link) => link.label === '...')).toBe(false);
   });
 
-  test('past the last page is an empty page', async () => {
+  test('past the last page is empty', async () => {
     const sandbox = await startSandbox({ users: 31 });
     const past = await page(sandbox, 'users?page=9');
     expect(past).toMatchObject({ current_page: 9, data: [], from: null, to: null, total: 31, last_page: 3 });
     expect(past.next_page_url).toBeNull();
   });
 
-  test('of nothing has one empty page', async () => {
+  test('of an empty list has one empty page', async () => {
     const sandbox = await startSandbox({ coupons: 0 });
     expect(await page(sandbox, 'coupons')).toMatchObject({ data: [], total: 0, last_page: 1, from: null, to: null });
   });
 
-  test.each(['0', '-3', 'x', '1.5', ''])('takes the page "%s" for the first', async (bad) => {
+  test.each(['0', '-3', 'x', '1.5', ''])('treats the page "%s" as the first', async (bad) => {
     const sandbox = await startSandbox();
     expect(await page(sandbox, `users?page=${bad}`)).toMatchObject({ current_page: 1 });
   });
 
-  test.each(['0', 'x', '2.5', ''])('takes the page size "%s" for the default', async (bad) => {
+  test.each(['0', 'x', '2.5', ''])('treats the page size "%s" as the default', async (bad) => {
     const sandbox = await startSandbox();
     expect(await page(sandbox, `users?paginate=${bad}`)).toMatchObject({ per_page: 15 });
   });
 
-  test('gives everything for a page size of -1', async () => {
+  test('contains everything for a page size of -1', async () => {
     const sandbox = await startSandbox({ users: 60 });
     const all = await page(sandbox, 'users?paginate=-1');
     expect(all.data).toHaveLength(60);
     expect(all.last_page).toBe(1);
   });
 
-  test('drops the other parameters from its links', async () => {
+  test('omits the other parameters from its links', async () => {
     const sandbox = await startSandbox();
     const path = 'users?paginate=5&sort[created_at]=asc';
     expect((await page(sandbox, path)).next_page_url).toBe(`${sandbox.url}/api/v1/users?page=2`);
@@ -107,26 +110,26 @@ describe('the envelope', () => {
 });
 
 describe('the largest page', () => {
-  test('is cut to the bound', async () => {
+  test('is cut to the limit', async () => {
     const sandbox = await startSandbox({ behaviour: { page_max: 20 } });
     expect(await page(sandbox, 'users?paginate=50')).toMatchObject({ per_page: 20, last_page: 3 });
     expect(await page(sandbox, 'users?paginate=-1')).toMatchObject({ per_page: 20 });
     expect(await page(sandbox, 'users?paginate=7')).toMatchObject({ per_page: 7 });
   });
 
-  test('is refused over the bound', async () => {
+  test('is refused over the limit', async () => {
     const sandbox = await startSandbox({ behaviour: { page_max: 20, page_over: 'refuse' } });
     await expect(page(sandbox, 'users?paginate=21')).rejects.toThrow('422');
     expect(await page(sandbox, 'users?paginate=20')).toMatchObject({ per_page: 20 });
   });
 
-  test('is always the default where page sizes are ignored', async () => {
+  test('is always the default if page sizes are ignored', async () => {
     const sandbox = await startSandbox({ behaviour: { page_over: 'ignore' } });
     expect(await page(sandbox, 'users?paginate=50')).toMatchObject({ per_page: 15 });
   });
 });
 
-test('walking every page in any order with a stable sort gives each record once', async () => {
+test('a walk of every page in any order with a stable sort reads each record once', async () => {
   const sandbox = await startSandbox({ users: 83, packages: 9, emails: 47, coupons: 31, behaviour: { ties: 0.5 } });
   const walk = record({
     resource: constantFrom<ResourceName>(...resourceNames),

@@ -16,13 +16,13 @@ function folder(): string {
 }
 
 describe('a sandbox in a file', () => {
-  test('holds the same data as one in memory', async () => {
+  test('has the same data as one in memory', async () => {
     const sandbox = await startSandbox({ file: join(folder(), 'sandbox.db') });
     const memory = await startSandbox();
     for (const resource of resourceNames) expect(sandbox.control.dump(resource)).toEqual(memory.control.dump(resource));
   });
 
-  test('goes on with what is in the file', async () => {
+  test('continues with the data of its file', async () => {
     const file = join(folder(), 'sandbox.db');
     const before = await withSandbox({ file }, async (sandbox) => {
       const body = { type: 'add', amount: 5, description: 'x' };
@@ -38,17 +38,17 @@ describe('a sandbox in a file', () => {
     expect(sandbox.control.dump('users')).toEqual(before.users);
     expect(await json(sandbox, '/api/v1/users/3?orders=1&ips=1&balance_transactions=1')).toEqual(before.user);
     expect(sandbox.control.ledger()).toHaveLength(1);
-    // An id that was given once is not given again, even after a restart.
+    // An id is never reused, even after a restart.
     expect(sandbox.control.insert('users')['id']).toBe(62);
   });
 
-  test('leaves nothing beside the file when it is closed', async () => {
+  test('leaves no other file when it is closed', async () => {
     const path = folder();
     await withSandbox({ file: join(path, 'sandbox.db') }, async (sandbox) => call(sandbox, '/api/v1/users'));
     expect(readdirSync(path)).toEqual(['sandbox.db']);
   });
 
-  test('leaves no file where its making is stopped', { tags: 'full' }, async () => {
+  test('leaves no file if its creation is stopped', { tags: 'full' }, async () => {
     const path = folder();
     const stop = new AbortController();
     const opening = openSandbox({ file: join(path, 'sandbox.db'), users: 200_000, signal: stop.signal });
@@ -57,7 +57,7 @@ describe('a sandbox in a file', () => {
     expect(readdirSync(path)).toEqual([]);
   });
 
-  test('is for its owner alone, whatever the umask', async () => {
+  test('is readable by its owner alone, whatever the umask', async () => {
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
     const path = folder();
@@ -66,13 +66,13 @@ describe('a sandbox in a file', () => {
     for (const name of readdirSync(path)) expect(statSync(join(path, name)).mode & 0o077).toBe(0);
   });
 
-  test('is refused at once where the file is a pipe', async () => {
+  test('is refused at once if the file is a pipe', async () => {
     const file = join(folder(), 'pipe');
     execFileSync('mkfifo', [file]);
     await expect(openSandbox({ file })).rejects.toThrow('it is a pipe, not a file');
   });
 
-  test('is refused where the file is something else, which stays as it was', async () => {
+  test('is refused if the file is something else, which is not changed', async () => {
     const path = folder();
     const other = join(path, 'other.db');
     new Database(other).exec('CREATE TABLE notes (text)').close();
@@ -94,7 +94,7 @@ describe('a sandbox in a file', () => {
 });
 
 describe('starting a sandbox', () => {
-  test('is refused on a port that is taken, before anything is made', async () => {
+  test('is refused on a port in use, before a file is created', async () => {
     const sandbox = await startSandbox();
     const file = join(folder(), 'sandbox.db');
     const port = Number(new URL(sandbox.url).port);
@@ -102,7 +102,7 @@ describe('starting a sandbox', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test('is refused for counts and switches that cannot be', async () => {
+  test('is refused for invalid counts and switches', async () => {
     await expect(openSandbox({ users: -1 })).rejects.toThrow('-1 users');
     await expect(openSandbox({ users: 1, behaviour: { page_max: -1 } })).rejects.toThrow('page_max');
   });
@@ -112,7 +112,7 @@ describe('starting a sandbox', () => {
     expect(new URL(sandbox.url).hostname).toBe('127.0.0.1');
   });
 
-  test('can be ended twice', async () => {
+  test('can be closed twice', async () => {
     const sandbox = await startSandbox();
     await sandbox.close();
     await expect(sandbox.close()).resolves.toBeUndefined();

@@ -4,7 +4,7 @@ import { minuteMs, timestampOf } from '../../src/model/time.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { call, column, ids, page } from './call.ts';
 
-/** Keys that are a field of their own; the others have tests of their own. */
+/** The filter keys that are plain fields; the others have their own tests. */
 const plainKeys = resourceNames.flatMap((name) =>
   resourceOf(name)
     .filterKeys.filter((key) => !['is_online', 'data', 'applicable_products', 'button', 'attachment'].includes(key))
@@ -26,7 +26,7 @@ describe('filters', () => {
     expect((await page(sandbox, `${resource}?${query(key, 'no such value')}`)).total).toBe(0);
   });
 
-  test('are all applied where several are given', async () => {
+  test('are all applied if several are given', async () => {
     const sandbox = await startSandbox({ emails: 300 });
     const found = (await page(sandbox, 'emails?paginate=1000&filter[is_sent]=1&filter[user_id]=3')).data;
     const expected = sandbox.control.dump('emails').filter((each) => each['is_sent'] === 1 && each['user_id'] === 3);
@@ -34,7 +34,7 @@ describe('filters', () => {
     expect(found).toEqual(expected);
   });
 
-  test('for subscribed users compare the flag, or its opposite by a switch', async () => {
+  test('for subscribed users compare the flag, or its opposite with a switch', async () => {
     const sandbox = await startSandbox();
     expect(new Set(await column(sandbox, 'users?paginate=99&filter[is_subscribed]=0', 'is_subscribed'))).toEqual(
       new Set([0]),
@@ -56,7 +56,7 @@ describe('filters', () => {
     expect(await ids(sandbox, 'users?filter[is_online]=1')).toEqual([3]);
   });
 
-  test('take a time as it is served, with a space, or as a day', async () => {
+  test('accept a time as it is served, with a space, or as a day', async () => {
     const sandbox = await startSandbox({ users: 3 });
     sandbox.control.update('users', 2, { created_at: '2026-02-03T00:00:00.000000Z' });
     for (const text of ['2026-02-03T00:00:00.000000Z', '2026-02-03 00:00:00', '2026-02-03']) {
@@ -64,13 +64,13 @@ describe('filters', () => {
     }
   });
 
-  test('take an empty value for no value', async () => {
+  test('treat an empty value as null', async () => {
     const sandbox = await startSandbox({ coupons: 40 });
     const expected = sandbox.control.dump('coupons').filter((each) => each['notes'] === null);
     expect(await ids(sandbox, 'coupons?paginate=99&filter[notes]=')).toEqual(expected.map((each) => each['id']));
   });
 
-  test('refuse a key that is not known with 400, and an odd value with 422', async () => {
+  test('refuse an unknown key with 400, and an invalid value with 422', async () => {
     const sandbox = await startSandbox();
     const refused = await call(sandbox, '/api/v1/users?filter[id]=3');
     expect(refused.status).toBe(400);
@@ -89,7 +89,7 @@ describe('filters', () => {
 });
 
 describe('filters of JSON columns', () => {
-  test('look inside the data of a package', async () => {
+  test('can look inside the data of a package', async () => {
     const sandbox = await startSandbox({ packages: 3 });
     sandbox.control.update('packages', 1, { data: { cpu: 200, dedicated: true, place: { city: 'Köln' } } });
     sandbox.control.update('packages', 2, { data: { cpu: '200', dedicated: false } });

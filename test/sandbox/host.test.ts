@@ -5,15 +5,15 @@ import { startSandbox } from '../support/sandbox.ts';
 import { broken, call, json, page, type Reply } from './call.ts';
 
 describe('a host', () => {
-  test('fails above so many records on a page, whatever was requested', async () => {
+  test('fails above a number of records on a page, whatever page size was requested', async () => {
     const sandbox = await startSandbox({ behaviour: { page_breaks_over: 40 } });
     expect((await page(sandbox, 'users?paginate=40')).data).toHaveLength(40);
     expect((await call(sandbox, '/api/v1/users?paginate=41')).status).toBe(500);
-    // The last page of them is small enough.
+    // The last page is small enough.
     expect((await page(sandbox, 'users?paginate=41&page=2')).data).toHaveLength(19);
   });
 
-  test('fails above so many bytes, in the way that a switch says', async () => {
+  test('fails above a number of bytes, in the way set by a switch', async () => {
     const sandbox = await startSandbox({ behaviour: { page_breaks_bytes: 9_000, page_breaks_how: 'html' } });
     expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
     expect((await call(sandbox, '/api/v1/users?paginate=60')).text).toMatch(/^<!DOCTYPE html>/);
@@ -23,7 +23,7 @@ describe('a host', () => {
     await expect(call(sandbox, '/api/v1/users?paginate=60')).rejects.toThrow(broken);
   });
 
-  test('fails on whatever has a poisoned record in it', async () => {
+  test('fails on every response with a poisoned record', async () => {
     const sandbox = await startSandbox({ behaviour: { poisoned: 'users:3, emails:2' } });
     const status = async (path: string) => (await call(sandbox, `/api/v1/${path}`)).status;
     expect(await status('users')).toBe(500);
@@ -45,7 +45,7 @@ describe('a cache in front', () => {
     return [(JSON.parse(reply.text) as { total: number }).total, reply];
   };
 
-  test('gives what it kept, with its age, for so long, and lets no-cache pass unless told not to', async () => {
+  test('serves stored responses with their age, and honours no-cache unless a switch says otherwise', async () => {
     const sandbox = await startSandbox({ behaviour: { cache_seconds: 60 } });
     await read(sandbox);
     sandbox.control.insert('users');
@@ -68,7 +68,7 @@ describe('a body', () => {
     ['deflate', zlib.inflateSync],
     ['deflate_raw', zlib.inflateRawSync],
     ['zstd', zlib.zstdDecompressSync],
-  ] as const)('comes as %s by a switch', async (compression, unpack) => {
+  ] as const)('is compressed as %s with a switch', async (compression, unpack) => {
     const sandbox = await startSandbox({ behaviour: { compression } });
     const { headers, body } = await request(`${sandbox.url}/api/v1/users`, {
       headers: { authorization: `Bearer ${sandbox.key}` },
@@ -78,7 +78,7 @@ describe('a body', () => {
     expect(JSON.parse(unpack(bytes).toString())).toMatchObject({ total: 60 });
   });
 
-  test('has a byte order mark, or records under numbers, by a switch', async () => {
+  test('has a byte order mark, or records under numbers, with a switch', async () => {
     const sandbox = await startSandbox({ behaviour: { byte_order_mark: true, data_as_object: true } });
     const { body } = await request(`${sandbox.url}/api/v1/users`, {
       headers: { authorization: `Bearer ${sandbox.key}` },

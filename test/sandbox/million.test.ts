@@ -1,5 +1,5 @@
 // @module-tag full
-/** The size that the sandbox is built for; its speed is measured in bench/. */
+/** The size that the sandbox is built for; bench/ measures its speed. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -12,9 +12,9 @@ import type { Page } from './call.ts';
 const users = 1_000_000;
 const pageSize = 1_000;
 
-test('a million users are served whole, in pages of 1,000 by ranges of days', { timeout: 300_000 }, async () => {
+test('a million users are served completely, in pages of 1,000 by ranges of days', { timeout: 300_000 }, async () => {
   const flags = ['--users', String(users), '--emails', '0', '--now', '2026-03-11T10:20:30Z', '--json', '--quiet'];
-  // In a process of its own, as a server is: the reading must not take its time.
+  // In a child process, as a real server would be, so that reading does not take its time.
   const child = spawn(process.execPath, [commandFile, 'sandbox', ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];

@@ -3,7 +3,7 @@ import type { Fault, Sandbox } from '../../src/sandbox/sandbox.ts';
 import { sandboxNow, startSandbox } from '../support/sandbox.ts';
 import { broken, call, page, parses, type Reply } from './call.ts';
 
-/** The answer to the next list request under that fault. */
+/** The response to the next list request under this fault. */
 async function faulty(sandbox: Sandbox, fault: Fault): Promise<Reply> {
   sandbox.control.faultNext({ fault });
   return call(sandbox, '/api/v1/users');
@@ -51,7 +51,7 @@ describe('a read fault', () => {
     await expect(reply.text()).rejects.toThrow(broken);
   });
 
-  test('truncated is half of the JSON in a whole response', async () => {
+  test('truncated is half of the JSON in a complete response', async () => {
     const sandbox = await startSandbox();
     const reply = await faulty(sandbox, 'truncated');
     expect(reply.status).toBe(200);
@@ -65,7 +65,7 @@ describe('a read fault', () => {
     sandbox.control.faultNext({ fault: 'hang' });
     const giveUp = new AbortController();
     const asked = call(sandbox, '/api/v1/users', { signal: giveUp.signal });
-    // Answered although the request before it is not.
+    // This gets a response although the request before it does not.
     expect((await call(sandbox, '/api/v1/packages')).status).toBe(200);
     expect(sandbox.control.requests().recent[0]).toMatchObject({ fault: 'hang', status: null });
     giveUp.abort();
@@ -86,20 +86,20 @@ describe('a read fault', () => {
     expect(await faulty(sandbox, 'empty_body')).toMatchObject({ status: 200, text: '' });
   });
 
-  test('empty_list is an envelope of nothing', async () => {
+  test('empty_list is an empty envelope', async () => {
     const sandbox = await startSandbox();
     const reply = await faulty(sandbox, 'empty_list');
     expect(JSON.parse(reply.text)).toMatchObject({ status: true, data: [], total: 0, last_page: 1, from: null });
   });
 
-  test('redirect leads to another host', async () => {
+  test('redirect points to another host', async () => {
     const sandbox = await startSandbox();
     const reply = await faulty(sandbox, 'redirect');
     expect(reply.status).toBe(302);
     expect(reply.headers['location']).toBe('https://login.example/session');
   });
 
-  test('oversized is a body of the size that the switch says', async () => {
+  test('oversized is a body of the size set by the switch', async () => {
     const sandbox = await startSandbox({ behaviour: { oversized_bytes: 100_000 } });
     const reply = await faulty(sandbox, 'oversized');
     expect(reply.text).toHaveLength(100_000);
@@ -107,14 +107,14 @@ describe('a read fault', () => {
   });
 });
 
-describe('drawn faults', () => {
+describe('random faults', () => {
   const statuses = async (sandbox: Sandbox, count: number): Promise<number[]> => {
     const seen: number[] = [];
     for (let at = 0; at < count; at += 1) seen.push((await call(sandbox, `/api/v1/users?page=${at}`)).status);
     return seen;
   };
 
-  test('come with their probability, the same in every run of a seed', async () => {
+  test('come with their probability, and the same for every run with a seed', async () => {
     const behaviour = { read_error_500: 0.2, read_error_502: 0.2 };
     const [one, two] = [await startSandbox({ behaviour }), await startSandbox({ behaviour })];
     const first = await statuses(one, 120);
@@ -127,13 +127,13 @@ describe('drawn faults', () => {
     expect(await statuses(await startSandbox({ behaviour, seed: 8 }), 120)).not.toEqual(first);
   });
 
-  test('never come by the book', async () => {
+  test('never come with the preset calm', async () => {
     const sandbox = await startSandbox({ chaos: 'calm' });
     expect(new Set(await statuses(sandbox, 60))).toEqual(new Set([200]));
     expect(sandbox.control.requests().faults).toEqual({});
   });
 
-  test('hit the same request so many times in a row at most', async () => {
+  test('hit the same request at most fault_streak times in a row', async () => {
     const sandbox = await startSandbox({ behaviour: { read_error_500: 1, fault_streak: 2 } });
     const again = async (path: string): Promise<number> => (await call(sandbox, path)).status;
     expect([await again('/api/v1/users'), await again('/api/v1/users')]).toEqual([500, 500]);
@@ -160,21 +160,21 @@ describe('scripted faults', () => {
     expect(await status('packages?page=3')).toBe(200);
   });
 
-  test('can be taken back', async () => {
+  test('can be cleared', async () => {
     const sandbox = await startSandbox();
     sandbox.control.faultNext({ fault: 'error_500', times: 9 });
     sandbox.control.clearFaults();
     expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
   });
 
-  test('have to have a name that is known', async () => {
+  test('must have a known name', async () => {
     const sandbox = await startSandbox();
     expect(() => sandbox.control.faultNext({ fault: 'reset_befor' as Fault })).toThrow('no fault called "reset_befor"');
   });
 });
 
 describe('limits', () => {
-  test('a rate is announced, kept, and refused with the wait', async () => {
+  test('a rate is announced, enforced, and refused with Retry-After', async () => {
     const sandbox = await startSandbox({ now: () => sandboxNow, behaviour: { rate_limit: 2, rate_window: 30 } });
     const one = await call(sandbox, '/api/v1/users');
     expect(one.headers).toMatchObject({ 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1' });
@@ -191,7 +191,7 @@ describe('limits', () => {
     expect((await call(sandbox, '/api/v1/users')).status).toBe(200);
   });
 
-  test('a rate is kept without a word by a switch', async () => {
+  test('a rate is enforced without headers with a switch', async () => {
     const sandbox = await startSandbox({ behaviour: { rate_limit: 1, rate_headers: false, retry_after: 'none' } });
     expect((await call(sandbox, '/api/v1/users')).headers).not.toHaveProperty('x-ratelimit-limit');
     const refused = await call(sandbox, '/api/v1/users');
@@ -200,7 +200,7 @@ describe('limits', () => {
     expect(refused.headers).not.toHaveProperty('x-ratelimit-limit');
   });
 
-  test('the wait can be a date', async () => {
+  test('Retry-After can be a date', async () => {
     const sandbox = await startSandbox({ now: () => sandboxNow, behaviour: { rate_limit: 1, retry_after: 'date' } });
     await call(sandbox, '/api/v1/users');
     const refused = await call(sandbox, '/api/v1/users');
@@ -221,13 +221,13 @@ describe('limits', () => {
   });
 });
 
-test('the Date header says the time of the sandbox', async () => {
+test('the Date header has the time of the sandbox', async () => {
   const sandbox = await startSandbox({ now: () => sandboxNow });
   const reply = await call(sandbox, '/api/v1/users');
   expect(Date.parse(String(reply.headers['date']))).toBe(sandboxNow);
 });
 
-test.each(['rough', 'storm'] as const)('under %s a patient client reads everything', async (chaos) => {
+test.each(['rough', 'storm'] as const)('under %s a client that retries reads everything', async (chaos) => {
   const sandbox = await startSandbox({ chaos, users: 120, behaviour: { read_hang: 0 } });
   const read = async (path: string): Promise<void> => {
     for (let tries = 0; tries < 50; tries += 1) {

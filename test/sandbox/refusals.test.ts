@@ -7,21 +7,21 @@ const accept = { accept: 'application/json' };
 
 describe('the key', () => {
   const wrong = [{}, { authorization: 'Bearer no' }, { authorization: 'Basic x' }, { authorization: 'Bearer ' }];
-  test.each(wrong)('is requested: %o', async (headers) => {
+  test.each(wrong)('is required: %o', async (headers) => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, '/api/v1/users', { headers: { ...headers, ...accept } });
     expect(reply.status).toBe(401);
     expect(JSON.parse(reply.text)).toEqual({ message: 'Unauthenticated.' });
   });
 
-  test.each(operations)('is requested by $name', async ({ method, path }) => {
+  test.each(operations)('is required by $name', async ({ method, path }) => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, path.replace('{user}', '1'), { method, headers: accept });
     expect(reply.status).toBe(401);
     expect(sandbox.control.ledger()).toEqual([]);
   });
 
-  test('can be chosen, and else follows from the seed', async () => {
+  test('can be chosen, and otherwise follows from the seed', async () => {
     expect((await startSandbox({ key: 'my-key' })).key).toBe('my-key');
     const [one, two] = [await startSandbox({ seed: 3 }), await startSandbox({ seed: 3 })];
     expect(one.key).toBe(two.key);
@@ -29,7 +29,7 @@ describe('the key', () => {
   });
 });
 
-describe('what is not there', () => {
+describe('an unknown route', () => {
   test('gets 404', async () => {
     const sandbox = await startSandbox();
     for (const path of ['/api/v1/invoices', '/api/v2/users', '/', '/api/v1/users/1/cars']) {
@@ -40,7 +40,7 @@ describe('what is not there', () => {
     });
   });
 
-  test('under another method gets 405 and the methods that are there', async () => {
+  test('under an unknown method gets 405 and the allowed methods', async () => {
     const sandbox = await startSandbox();
     const reply = await call(sandbox, '/api/v1/users/1', { method: 'PATCH', body: {} });
     expect(reply.status).toBe(405);
@@ -48,7 +48,7 @@ describe('what is not there', () => {
     expect((await call(sandbox, '/api/v1/packages', { method: 'POST', body: {} })).status).toBe(405);
   });
 
-  test('does not mind a slash at the end', async () => {
+  test('may end with a slash if it exists without one', async () => {
     const sandbox = await startSandbox();
     expect((await call(sandbox, '/api/v1/users/')).status).toBe(200);
   });
@@ -85,7 +85,7 @@ describe('refusals without Accept: application/json', () => {
     expect([isPage, reply.headers['location'] !== undefined]).toEqual([status !== 302, status === 302]);
   });
 
-  test('leave good responses alone', async () => {
+  test('do not change successful responses', async () => {
     const sandbox = await startSandbox({ key: 'k' });
     const reply = await call(sandbox, '/api/v1/users', { headers: { authorization: 'Bearer k' } });
     expect(reply.status).toBe(200);
@@ -94,7 +94,7 @@ describe('refusals without Accept: application/json', () => {
 });
 
 describe('bodies', () => {
-  test('that are no JSON count as empty', async () => {
+  test('that are not JSON count as empty', async () => {
     const sandbox = await startSandbox({ key: 'k' });
     const headers = { authorization: 'Bearer k', accept: 'application/json', 'content-type': 'application/json' };
     const reply = await fetch(`${sandbox.url}/api/v1/users`, { method: 'POST', headers, body: '{"first_name": ' });
@@ -102,7 +102,7 @@ describe('bodies', () => {
     expect(((await reply.json()) as { message: string }).message).toContain('first name field is required');
   });
 
-  test('can be written as a form', async () => {
+  test('can be sent as a form', async () => {
     const sandbox = await startSandbox({ key: 'k' });
     const headers = { authorization: 'Bearer k', accept: 'application/json' };
     const body = new URLSearchParams({
@@ -117,7 +117,7 @@ describe('bodies', () => {
   });
 });
 
-test('maintenance gets 503 and when to come back', async () => {
+test('maintenance gets 503 and Retry-After', async () => {
   const sandbox = await startSandbox({ behaviour: { maintenance: true, retry_after_seconds: 9 } });
   const reply = await call(sandbox, '/api/v1/users');
   expect(reply.status).toBe(503);

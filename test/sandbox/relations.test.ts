@@ -43,7 +43,7 @@ describe('includes', () => {
     }
   });
 
-  test('attach null where the user of an email is gone', async () => {
+  test('attach null if the user of an email was deleted', async () => {
     const sandbox = await startSandbox();
     const { data } = await page(sandbox, 'emails?paginate=1');
     sandbox.control.remove('users', data[0]?.['user_id'] as number);
@@ -56,7 +56,7 @@ describe('includes', () => {
     expect(Object.keys(data[0] ?? {}).slice(-2)).toEqual(['orders', 'address']);
   });
 
-  test('refuse a name that is not known', async () => {
+  test('refuse an unknown name', async () => {
     const sandbox = await startSandbox();
     for (const path of ['users?include=suborders', 'packages?include=user', 'coupons?include=users']) {
       expect((await call(sandbox, `/api/v1/${path}`)).status).toBe(400);
@@ -64,7 +64,7 @@ describe('includes', () => {
     expect((await call(sandbox, '/api/v1/users?include[]=orders')).status).toBe(422);
   });
 
-  test('are refused or left out by switches', async () => {
+  test('are refused or omitted with switches', async () => {
     const sandbox = await startSandbox({ behaviour: { includes_refused: 'orders, ips', includes_ignored: 'devices' } });
     expect((await call(sandbox, '/api/v1/users?include=address,ips')).status).toBe(400);
     const [user] = (await page(sandbox, 'users?include=address,devices')).data;
@@ -87,13 +87,13 @@ describe('includes', () => {
 });
 
 describe('one user', () => {
-  test('comes with the same fields as in the list', async () => {
+  test('has the same fields as in the list', async () => {
     const sandbox = await startSandbox();
     const answer = await json(sandbox, '/api/v1/users/3');
     expect(answer).toEqual({ status: true, data: sandbox.control.get('users', 3) });
   });
 
-  test.each(userRelations)('comes with %s where that is requested', async (name) => {
+  test.each(userRelations)('has %s if that is requested', async (name) => {
     const sandbox = await startSandbox();
     const { data } = (await json(sandbox, `/api/v1/users/3?${name}=1`)) as { data: Json };
     expect(data).toHaveProperty(name);
@@ -103,7 +103,7 @@ describe('one user', () => {
     }
   });
 
-  test.each(['bare', 'named'] as const)('comes %s by a switch', async (shape) => {
+  test.each(['bare', 'named'] as const)('has the shape %s with a switch', async (shape) => {
     const sandbox = await startSandbox({ behaviour: { answer_shape: shape } });
     const user = sandbox.control.get('users', 3);
     expect(await json(sandbox, '/api/v1/users/3')).toEqual(shape === 'bare' ? user : { status: true, user });
@@ -125,7 +125,7 @@ describe('one user', () => {
 });
 
 describe('orders and payments of a user', () => {
-  test('are those of the includes', async () => {
+  test('are the same as in the includes', async () => {
     const sandbox = await startSandbox();
     const users = (await page(sandbox, 'users?paginate=60&include=orders,payments')).data;
     const buyer = users.find((each) => (each['payments'] as Json[]).length > 1) ?? {};
@@ -139,7 +139,7 @@ describe('orders and payments of a user', () => {
     });
   });
 
-  test('are none for a user who has none, and 404 for nobody', async () => {
+  test('are empty for a user without any, and 404 for an unknown user', async () => {
     const sandbox = await startSandbox();
     sandbox.control.setRelated('users', 3, 'orders', []);
     expect(await json(sandbox, '/api/v1/users/3/orders')).toEqual({ status: true, data: [] });
@@ -148,7 +148,7 @@ describe('orders and payments of a user', () => {
   });
 });
 
-test('the balance of every made-up user is what its transactions add up to', async () => {
+test('the balance of every generated user is the sum of its transactions', async () => {
   const sandbox = await startSandbox({ users: 400 });
   const { data } = await page(sandbox, 'users?paginate=400&include=balance_transactions');
   let some = 0;

@@ -18,7 +18,7 @@ const hasType: Readonly<Record<FieldType, (value: unknown) => boolean>> = {
 };
 
 describe('seed data', () => {
-  test('is the same for the same seed, and other data for another', async () => {
+  test('is the same for the same seed, and different for another', async () => {
     const [one, two, other] = [await startSandbox(), await startSandbox(), await startSandbox({ seed: 8 })];
     for (const resource of resourceNames) {
       expect(two.control.dump(resource)).toEqual(one.control.dump(resource));
@@ -26,14 +26,14 @@ describe('seed data', () => {
     }
   });
 
-  test('has the numbers that are requested', async () => {
+  test('has the requested numbers of records', async () => {
     const sandbox = await startSandbox({ users: 7, packages: 0, emails: 3, coupons: 1 });
     expect(resourceNames.map((name) => sandbox.control.count(name))).toEqual([7, 0, 3, 1]);
     const none = await startSandbox({ users: 0, packages: 0, emails: 0, coupons: 0 });
     expect(resourceNames.map((name) => none.control.count(name))).toEqual([0, 0, 0, 0]);
   });
 
-  test.each(resourceNames)('of %s keeps the types of the reference', async (name) => {
+  test.each(resourceNames)('of %s has the types of the reference', async (name) => {
     const sandbox = await startSandbox(some);
     const odd = sandbox.control.dump(name).flatMap((record) =>
       resourceOf(name)
@@ -44,7 +44,7 @@ describe('seed data', () => {
     expect(odd).toEqual([]);
   });
 
-  test('never gives a username or an address twice', async () => {
+  test('has no username or address twice', async () => {
     const sandbox = await startSandbox({ users: 20_000 });
     const users = sandbox.control.dump('users');
     for (const name of ['username', 'email'] as const) {
@@ -83,7 +83,7 @@ describe('seed data', () => {
     expect(emails.every((each) => String(each['content']).includes('<p>'))).toBe(true);
   });
 
-  test('writes only to addresses that nobody can have', async () => {
+  test('has only addresses that nobody can own', async () => {
     const sandbox = await startSandbox(some);
     for (const user of sandbox.control.dump('users')) {
       expect(user['email']).toMatch(/^[a-z0-9._-]+@(?:[a-z]+\.example|example\.(?:com|net|org))$/);

@@ -3,8 +3,8 @@ import { resourceNames, resourceOf } from '../../src/model/resources.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { call, page } from './call.ts';
 
-describe('the form of values', () => {
-  test('numbers can come as text, money with two places', async () => {
+describe('the shape of values', () => {
+  test('numbers can be text, money with two decimals', async () => {
     const sandbox = await startSandbox({ behaviour: { numbers_as_strings: 1 } });
     sandbox.control.update('users', 1, { balance: 5.5 });
     expect((await page(sandbox, 'users')).data[0]).toMatchObject({
@@ -15,7 +15,7 @@ describe('the form of values', () => {
     expect((await page(sandbox, 'emails')).data[0]).toMatchObject({ user_id: expect.stringMatching(/^\d+$/) });
   });
 
-  test('flags can come as booleans or as text', async () => {
+  test('flags can be booleans or text', async () => {
     const sandbox = await startSandbox({ behaviour: { flags_as_booleans: 1 } });
     const flag = sandbox.control.get('users', 1)?.['is_subscribed'];
     expect((await page(sandbox, 'users')).data[0]?.['is_subscribed']).toBe(flag === 1);
@@ -23,7 +23,7 @@ describe('the form of values', () => {
     expect((await page(sandbox, 'users')).data[0]?.['is_subscribed']).toBe(String(flag));
   });
 
-  test('empty objects can come as empty lists', async () => {
+  test('empty objects can be empty lists', async () => {
     const sandbox = await startSandbox({ behaviour: { empty_objects_as_arrays: 1 } });
     sandbox.control.update('packages', 1, { data: {} });
     sandbox.control.update('packages', 2, { data: { a: 1 } });
@@ -31,7 +31,7 @@ describe('the form of values', () => {
     expect([data[0]?.['data'], data[1]?.['data']]).toEqual([[], { a: 1 }]);
   });
 
-  test('some records change and others do not', async () => {
+  test('only some records may differ', async () => {
     const sandbox = await startSandbox({ behaviour: { numbers_as_strings: 0.5 } });
     const types = (await page(sandbox, 'users?paginate=60')).data.map((each) => typeof each['balance']);
     expect(new Set(types)).toEqual(new Set(['string', 'number']));
@@ -39,7 +39,7 @@ describe('the form of values', () => {
 });
 
 describe('fields', () => {
-  test.each(resourceNames)('that nobody knows come with some %s, always the same', async (resource) => {
+  test.each(resourceNames)('that are unknown come with some %s, always the same', async (resource) => {
     const sandbox = await startSandbox({ behaviour: { unknown_fields: 0.4 } });
     const known = resourceOf(resource).fields.map((field) => field.name);
     const extra = async (): Promise<string[][]> =>
@@ -60,14 +60,14 @@ describe('fields', () => {
     for (const each of data) expect(each).toMatchObject({ id: expect.any(Number), created_at: expect.any(String) });
   });
 
-  test('of the dump are as if nothing ever went wrong', async () => {
+  test('of a dump are not affected by faults', async () => {
     const sandbox = await startSandbox({ chaos: 'storm', behaviour: { missing_fields: 1, numbers_as_strings: 1 } });
     const calm = await startSandbox();
     for (const resource of resourceNames) expect(sandbox.control.dump(resource)).toEqual(calm.control.dump(resource));
   });
 });
 
-test('text is written as PHP writes it, in ASCII with escaped slashes', async () => {
+test('text is encoded as PHP does, in ASCII with escaped slashes', async () => {
   const sandbox = await startSandbox({ users: 1 });
   sandbox.control.update('users', 1, { first_name: 'Zoë 🎉/', data: { ключ: ['é'] } });
   const { text } = await call(sandbox, '/api/v1/users');

@@ -48,7 +48,7 @@ describe('sorts', () => {
     expect(await sorted('sort[user_id]=desc&sort[is_sent]=asc')).toEqual(by([1, 0, 2], [-1, 1, 1]));
   });
 
-  test('at random come otherwise on every request, with every record in them', async () => {
+  test('at random differ on every request, and contain every record', async () => {
     const sandbox = await startSandbox({ users: 60 });
     const one = await ids(sandbox, 'users?paginate=60&sort[created_at]=random');
     const two = await ids(sandbox, 'users?paginate=60&sort[created_at]=random');
@@ -57,12 +57,12 @@ describe('sorts', () => {
     expect(new Set(one).size).toBe(60);
   });
 
-  test('without any, records come by id', async () => {
+  test('without any, records are ordered by id', async () => {
     const sandbox = await startSandbox();
     expect(await ids(sandbox, 'users?paginate=5')).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('refuse a key that is not known, naming those that are', async () => {
+  test('refuse an unknown key, and name the known ones', async () => {
     const sandbox = await startSandbox();
     const refused = await call(sandbox, '/api/v1/users?sort[id]=asc');
     expect(refused.status).toBe(400);
@@ -70,13 +70,13 @@ describe('sorts', () => {
     expect((await call(sandbox, '/api/v1/users?sort=created_at')).status).toBe(422);
   });
 
-  test('refuse a direction that is not known', async () => {
+  test('refuse an unknown direction', async () => {
     const sandbox = await startSandbox();
     const refused = await json(sandbox, '/api/v1/users?sort[created_at]=up');
     expect(refused['errors']).toEqual({ 'sort.created_at': ['The selected sort.created_at is invalid.'] });
   });
 
-  test('can leave unknown keys out instead', async () => {
+  test('can ignore unknown keys instead', async () => {
     const sandbox = await startSandbox({ behaviour: { unknown_keys: 'ignore' } });
     expect(await ids(sandbox, 'users?paginate=3&sort[nonsense]=desc&filter[nonsense]=1&include=nonsense')).toEqual([
       1, 2, 3,
@@ -87,17 +87,17 @@ describe('sorts', () => {
 describe('unstable sorts', () => {
   const path = 'users?paginate=60&sort[created_at]=desc';
 
-  test('are ignored by a switch', async () => {
+  test('are ignored with a switch', async () => {
     const sandbox = await startSandbox({ behaviour: { sorts: 'ignored' } });
     expect((await ids(sandbox, path)).slice(0, 3)).toEqual([1, 2, 3]);
   });
 
-  test('come in another order on every request by a switch', async () => {
+  test('come in another order on every request with a switch', async () => {
     const sandbox = await startSandbox({ behaviour: { sorts: 'random' } });
     expect(await ids(sandbox, path)).not.toEqual(await ids(sandbox, path));
   });
 
-  test('keep the sort but not the order of equal values by a switch', async () => {
+  test('keep the sort but not the order of equal values with a switch', async () => {
     const sandbox = await startSandbox({ users: 60, behaviour: { ties: 0.8, sort_ties: 'random' } });
     const [one, two] = [await page(sandbox, path), await page(sandbox, path)];
     const times = one.data.map((each) => each['created_at']);
@@ -106,7 +106,7 @@ describe('unstable sorts', () => {
     expect(one.data.map((each) => each['id'])).not.toEqual(two.data.map((each) => each['id']));
   });
 
-  test('leave nothing to chance after a key that is unique', async () => {
+  test('have a fixed order after a unique key', async () => {
     const sandbox = await startSandbox({ users: 60, behaviour: { ties: 0.8, sort_ties: 'random' } });
     const both = `${path}&sort[username]=asc`;
     expect(await ids(sandbox, both)).toEqual(await ids(sandbox, both));

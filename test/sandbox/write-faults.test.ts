@@ -47,7 +47,7 @@ describe('a write fault', () => {
     ['commit_refused', 422, true],
     ['commit_empty', 200, false],
     ['commit_truncated', 200, false],
-  ] as const)('%s responds with %i although it has written', async (fault, status, isJson) => {
+  ] as const)('%s responds with %i although it wrote', async (fault, status, isJson) => {
     const sandbox = await prepared();
     sandbox.control.faultNext({ fault });
     const reply = await credit(sandbox);
@@ -89,7 +89,7 @@ describe('a write fault', () => {
     expect(sandbox.control.commitLate()).toBe(0);
   });
 
-  test('commit_late needs nobody to remind it', async () => {
+  test('commit_late writes by itself after its delay', async () => {
     const sandbox = await prepared();
     sandbox.control.setBehaviour({ late_commit_ms: 1 });
     sandbox.control.faultNext({ fault: 'commit_late' });
@@ -105,7 +105,7 @@ describe('a write fault', () => {
     expect(sandbox.control.ledger()).toHaveLength(2);
   });
 
-  test.each(writeFaultNames)('%s can be drawn', async (fault) => {
+  test.each(writeFaultNames)('%s can come at random', async (fault) => {
     const sandbox = await prepared();
     sandbox.control.setBehaviour({ [`write_${fault}`]: 1 });
     const giveUp = new AbortController();

@@ -20,7 +20,7 @@ const put = (sandbox: Sandbox, path: string, body: unknown) =>
 const errorsOf = (text: string): unknown => (JSON.parse(text) as Json)['errors'];
 
 describe('creating a user', () => {
-  test('responds with 201 with the user, who then is in the list', async () => {
+  test('responds with 201 and the user, who is then in the list', async () => {
     const sandbox = await startSandbox(standing);
     const reply = await post(sandbox, 'users', someone);
     expect(reply.status).toBe(201);
@@ -39,7 +39,7 @@ describe('creating a user', () => {
     expect(sandbox.control.count('emails')).toBe(90);
   });
 
-  test('keeps language, address and verification', async () => {
+  test('stores language, address and verification', async () => {
     const sandbox = await startSandbox(standing);
     const address = { street: 'Main Street 1', city: 'Köln', country: 'DE', zip_code: '50667' };
     await post(sandbox, 'users', { ...someone, language: 'de', address, mark_email_verified: true });
@@ -59,14 +59,14 @@ describe('creating a user', () => {
     expect(emails[0]?.['content']).toMatch(/Your password is <b>\w{8,}<\/b>/);
   });
 
-  test('sends a welcome email where that is requested', async () => {
+  test('sends a welcome email if that is requested', async () => {
     const sandbox = await startSandbox();
     await post(sandbox, 'users', { ...someone, welcome_email: true });
     const emails = (await page(sandbox, 'emails?filter[user_id]=61')).data;
     expect(emails.map((each) => each['subject'])).toEqual(['Welcome to your new account']);
   });
 
-  test('asks for every required value', async () => {
+  test('requires every required value', async () => {
     const sandbox = await startSandbox();
     const reply = await post(sandbox, 'users', {});
     expect(reply.status).toBe(422);
@@ -75,7 +75,7 @@ describe('creating a user', () => {
     expect(sandbox.control.count('users')).toBe(60);
   });
 
-  test('refuses a name or address that is taken', async () => {
+  test('refuses a username or email that is taken', async () => {
     const sandbox = await startSandbox();
     const { username, email } = sandbox.control.get('users', 4) ?? {};
     const reply = await post(sandbox, 'users', { ...someone, username, email });
@@ -100,7 +100,7 @@ describe('creating a user', () => {
     expect(Object.keys(errorsOf(reply.text) as Json)).toEqual([field]);
   });
 
-  test('never gives an id twice', async () => {
+  test('never reuses an id', async () => {
     const sandbox = await startSandbox();
     await post(sandbox, 'users', someone);
     sandbox.control.remove('users', 61);
@@ -120,7 +120,7 @@ describe('updating a user', () => {
     expect(sandbox.control.get('users', 5)).toEqual(expected);
   });
 
-  test('leaves everything as it was where nothing is sent', async () => {
+  test('leaves everything as it was if nothing changes', async () => {
     const sandbox = await startSandbox(standing);
     const before = sandbox.control.get('users', 5);
     expect((await put(sandbox, 'users/5', {})).status).toBe(200);
@@ -135,7 +135,7 @@ describe('updating a user', () => {
     expect(sandbox.control.get('users', 5)).toEqual(before);
   });
 
-  test('refuses a username that is taken, and a value that is no text', async () => {
+  test('refuses a username that is taken, and a value that is not text', async () => {
     const sandbox = await startSandbox();
     const { username } = sandbox.control.get('users', 4) ?? {};
     expect((await put(sandbox, 'users/5', { username })).status).toBe(422);
@@ -144,7 +144,7 @@ describe('updating a user', () => {
     expect((await put(sandbox, 'users/4', { username })).status).toBe(200);
   });
 
-  test('responds with 404 for nobody', async () => {
+  test('responds with 404 for an unknown user', async () => {
     const sandbox = await startSandbox();
     expect((await put(sandbox, 'users/99', { first_name: 'x' })).status).toBe(404);
   });
@@ -159,14 +159,14 @@ describe('deleting a user', () => {
     return sandbox;
   }
 
-  test('is for good', async () => {
+  test('is permanent', async () => {
     const sandbox = await withParts({});
     expect((await remove(sandbox)).status).toBe(200);
     expect((await call(sandbox, '/api/v1/users/9')).status).toBe(404);
     expect((await remove(sandbox)).status).toBe(404);
   });
 
-  test.each(['active', 'suspended'])('is refused while there is an order that is %s', async (status) => {
+  test.each(['active', 'suspended'])('is refused while there is an order that is %s, unless forced', async (status) => {
     const sandbox = await withParts({ orders: [{ status: 'cancelled' }, { status }] });
     const reply = await remove(sandbox);
     expect(reply.status).toBe(422);
@@ -179,13 +179,13 @@ describe('deleting a user', () => {
     expect((await remove(sandbox, { force: true })).status).toBe(200);
   });
 
-  test('is refused while there is a punishment on record', async () => {
+  test('is refused while there is a punishment, unless forced', async () => {
     const sandbox = await withParts({ punishments: [{ type: 'warning' }] });
     expect((await remove(sandbox)).text).toContain('punishment');
     expect((await remove(sandbox, { force: true })).status).toBe(200);
   });
 
-  test('is not held up by orders that are over', async () => {
+  test('is possible if the orders have ended', async () => {
     const sandbox = await withParts({ orders: [{ status: 'cancelled' }, { status: 'terminated' }] });
     expect((await remove(sandbox)).status).toBe(200);
   });
@@ -198,7 +198,7 @@ describe('deleting a user', () => {
     expect(JSON.parse(reply.text)).toMatchObject({ success: false });
   });
 
-  test('keeps the emails of the user, or takes them along by a switch', async () => {
+  test('keeps the emails of the user, or deletes them with a switch', async () => {
     const sandbox = await withParts({});
     const emails = (): Json[] => sandbox.control.dump('emails').filter((each) => each['user_id'] === 9);
     sandbox.control.insert('emails', { user_id: 9 });
@@ -211,7 +211,7 @@ describe('deleting a user', () => {
   });
 });
 
-test('the ledger holds every write that was made, and none that was refused', async () => {
+test('the ledger has every write that was made, and none that was refused', async () => {
   const sandbox = await startSandbox(standing);
   await post(sandbox, 'users', someone);
   await post(sandbox, 'users', someone);

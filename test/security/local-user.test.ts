@@ -1,4 +1,4 @@
-/** What another user of the same machine may try. Where the tests run as root, that user is one of its own. */
+/** What another user of the same machine may try. If the tests run as root, they act as that user too. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import {
@@ -32,10 +32,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
 const isRoot = process.getuid?.() === 0;
-/** Nobody, on every Linux. */
+/** The user nobody on Linux. */
 const stranger = 65_534;
 
-/** Makes a folder that anybody may write to; of another user where the tests run as root. */
+/** Makes a folder that anyone may write to; it belongs to another user if the tests run as root. */
 function foreignFolder(path: string): string {
   mkdirSync(path, { recursive: true });
   chmodSync(path, 0o777);
@@ -59,7 +59,7 @@ describe('compiled code', () => {
   });
 
   test.each(sample(['the folder itself', 'a folder above it'], 1))(
-    'is not kept where others can write to %s',
+    'is not cached if others can write to %s',
     async (which) => {
       const caches = temporaryFolder();
       const own = join(caches, 'a', 'admin-mirror');
@@ -71,13 +71,13 @@ describe('compiled code', () => {
   );
 
   test.each(sample(['/proc', '/nonexistent', 'relative'], 1))(
-    'is not kept where the home is %s, and the command works',
+    'is not cached if the home is %s, and the command works',
     async (HOME) => {
       expect((await run({ HOME, XDG_CACHE_HOME: '' })).code).toBe(0);
     },
   );
 
-  test.runIf(isRoot)('is not kept in a folder of another user, however it is protected', async () => {
+  test.runIf(isRoot)('is not cached in a folder of another user, whatever its mode', async () => {
     const caches = temporaryFolder();
     const own = foreignFolder(join(caches, 'admin-mirror'));
     chmodSync(own, 0o700);
@@ -89,7 +89,7 @@ describe('compiled code', () => {
 describe('a rehearsal', () => {
   const userCount = 40;
 
-  /** A mirror of users, and a folder with a file of a credit for each. */
+  /** A mirror of users, and a folder with a sheet that credits each user. */
   function stage() {
     const folder = temporaryFolder();
     const db = mirrorFile((database) => insertRows(database, 'users', madeUpUsers(userCount)));
@@ -98,7 +98,7 @@ describe('a rehearsal', () => {
     return { folder, db, argv: ['bulk', 'run', 'balance', 'rows.csv', '--rehearse', '--db', db] };
   }
 
-  test('shows its users to nobody who finds its port', { tags: 'full' }, async () => {
+  test('does not show its users to another process that finds its port', { tags: 'full' }, async () => {
     const { folder, argv } = stage();
     const tries: Promise<{ path: string; status: number; text: string }>[] = [];
     const onRequest = (message: unknown): void => {
@@ -128,7 +128,7 @@ describe('a rehearsal', () => {
   });
 
   test(
-    'that is killed leaves nothing that others can read, and the next one clears it away',
+    'that is killed leaves nothing that others can read, and the next one removes it',
     { tags: 'full' },
     async () => {
       const { folder, db, argv } = stage();
@@ -149,7 +149,7 @@ describe('a rehearsal', () => {
 
 describe('settings', () => {
   const config = 'config/admin-mirror.yaml';
-  /** A working folder with a file of settings that sends the key elsewhere. */
+  /** A working folder with a settings file that sends the key elsewhere. */
   function stage(name: string): { readonly folder: string; readonly file: string } {
     const folder = temporaryFolder();
     const file = join(folder, name);
@@ -161,7 +161,7 @@ describe('settings', () => {
   }
   const read = (folder: string) => readSettings({ flags: [], environment: {}, folder });
 
-  test.each([config, '.env'])('are not taken from a file %s that others can write to', (name) => {
+  test.each([config, '.env'])('are not read from a file %s that others can write to', (name) => {
     const { folder, file } = stage(name);
     expect(read(folder).rest.api.baseUrl).toBe('https://evil.example');
     for (const mode of [0o602, 0o666, ...(isRoot ? [0o660] : [])]) {
@@ -173,7 +173,7 @@ describe('settings', () => {
     }
   });
 
-  test.runIf(isRoot).each([config, '.env'])('are not taken from a file %s of another user', (name) => {
+  test.runIf(isRoot).each([config, '.env'])('are not read from a file %s of another user', (name) => {
     const { folder, file } = stage(name);
     chownSync(file, stranger, stranger);
     const { rest, problems } = read(folder);
@@ -182,7 +182,7 @@ describe('settings', () => {
   });
 
   test.runIf(isRoot).each([config, '.env'])(
-    'are not taken from a link %s that somebody else put where everybody can',
+    'are not read from a link %s that another user put in a folder for everybody',
     (name) => {
       const { file: ours } = stage(name);
       const shared = temporaryFolder();
@@ -197,7 +197,7 @@ describe('settings', () => {
         const { rest, problems } = read(shared);
         expect(rest.api.baseUrl).toBeUndefined();
         expect(problems.map(({ message }) => message).join()).toMatch(/cannot be read: this belongs to another user/);
-        // Where there is nothing to take, whose folder it is makes no difference.
+        // If there is nothing to read, the owner of the folder does not matter.
         const text = readFileSync(ours);
         rmSync(ours);
         expect(read(shared).problems.map(({ message }) => message)).not.toContainEqual(expect.stringContaining('user'));
@@ -206,13 +206,13 @@ describe('settings', () => {
     },
   );
 
-  test.runIf(isRoot)('are taken from root’s files, and from those that only the user’s own group can write', () => {
+  test.runIf(isRoot)('are read from root’s files, and from those that only the user’s own group can write', () => {
     expect(distrust('the file', { mode: 0o644, uid: 0, gid: 0 })).toBeUndefined();
     expect(distrust('the file', { mode: 0o664, uid: 0, gid: 0 })).toBeUndefined();
     expect(distrust('the file', { mode: 0o664, uid: 0, gid: 100 })?.message).toContain('by other users');
   });
 
-  test('with the key in a .env that others can read are warned of', () => {
+  test('with the key in a .env that others can read get a warning', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, '.env'), 'ADMIN_MIRROR_API_KEY=key-of-env-1234\n', { mode: 0o644 });
     expect(keyOf(read(folder).rest).warnings).toEqual([expect.stringContaining('chmod 600 .env')]);
@@ -225,7 +225,7 @@ describe('a saved report', () => {
   const shipped = join(import.meta.dirname, '../../reports');
 
   test.each(['can be changed by other users', ...(isRoot ? ['belongs to another user'] : [])])(
-    'that %s is not run, nor is the one that it stands in place of',
+    'that %s is not run, nor is the shipped one that it replaces',
     (why) => {
       const own = temporaryFolder();
       const name = 'signups-by-month';
@@ -240,8 +240,11 @@ describe('a saved report', () => {
   );
 });
 
-describe('what is written for the operator', () => {
-  /** A folder like /tmp, in which the stranger has put a link to a file of ours and files of their own under each name that is used. */
+describe('an output file', () => {
+  /**
+   * A folder like /tmp, in which the stranger put links to a file of ours and empty files under the names that are
+   * used.
+   */
   function plantedFolder(names: readonly string[]) {
     const folder = temporaryFolder();
     chmodSync(folder, 0o1777);
@@ -258,7 +261,7 @@ describe('what is written for the operator', () => {
   }
 
   test.runIf(isRoot)(
-    'goes to no link and no file that somebody else has put where everybody can write',
+    'is not written to a link or a file that another user put where everybody can write',
     { tags: 'full' },
     async () => {
       const { environment, folder: working } = await batchOf('user_id,type,amount\n1,add,5\n');
@@ -300,7 +303,7 @@ describe('what is written for the operator', () => {
   );
 
   test(
-    'can be read by nobody else, whatever the umask: exports, pictures, results, templates, copies and folders',
+    'is readable by its owner alone, whatever the umask: exports, pictures, results, templates, copies and folders',
     { tags: 'full' },
     async () => {
       const umask = process.umask(0);
@@ -346,7 +349,7 @@ describe('what is written for the operator', () => {
   );
 });
 
-/** A folder with a mirror, and a journal with a batch of these rows that was sent. */
+/** A folder with a mirror, and a journal with a sent batch of these rows. */
 async function batchOf(rows: string) {
   const folder = temporaryFolder();
   const sandbox = await startSandbox({ users: 5, packages: 1, emails: 2, coupons: 1 });

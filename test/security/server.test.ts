@@ -1,4 +1,7 @@
-/** What a server may serve, out of malice or by mistake. Each is an event or a clear error, soon, and nothing is lost in silence. */
+/**
+ * What a server may serve by malice or mistake. Each case ends soon as an event or a clear error, and nothing is lost
+ * silently.
+ */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,11 +14,11 @@ import { sample } from '../support/part.ts';
 
 const time = '2026-01-05T10:00:00.000000Z';
 const names = { username: 'u', first_name: 'A', last_name: 'B', created_at: time, updated_at: time };
-/** The JSON of a user, with more of it as raw text. */
+/** The JSON of a user, with additional raw text. */
 const user = (id: number, more = '') =>
   `${JSON.stringify({ id, email: `u${id}@example.com`, ...names }).slice(0, -1)}${more}}`;
 
-/** Syncs five plain users and one that is odd; how that went, and what became of it. */
+/** Syncs five plain users and an odd one, and returns the outcome. */
 async function syncOdd(odd: string | Buffer) {
   const { url } = await startOddServer([...[1, 2, 3, 4, 5].map((id) => user(id)), odd]);
   const folder = temporaryFolder();
@@ -27,7 +30,7 @@ async function syncOdd(odd: string | Buffer) {
   const before = process.cpuUsage();
   const { code, stdout, stderr } = await invoke(['sync', 'users', '--json', '--quiet'], { folder, environment });
   const { user: ran, system } = process.cpuUsage(before);
-  // Of this process, so that it is the same however busy the machine is.
+  // The CPU time of this process, so that it is the same on a busy machine.
   const milliseconds = (ran + system) / 1_000;
   const ask = async (sql: string) => {
     const asked = await invoke(['query', sql, '--format', 'json'], { folder });
@@ -38,20 +41,16 @@ async function syncOdd(odd: string | Buffer) {
 }
 
 describe('a record', () => {
-  test(
-    'of 200,000 lists and objects in each other leaves the others as they are, and is reported',
-    { tags: 'full' },
-    async () => {
-      const more = `,"odd":${'{"a":['.repeat(100_000)}1${']}'.repeat(100_000)}`;
-      const { code, stdout, stderr, milliseconds, ask } = await syncOdd(user(9, more));
-      expect({ code, stderr }).toEqual({ code: 5, stderr: expect.not.stringContaining('bug') });
-      expect(stdout).toContain('1,000 levels');
-      expect(await ask('SELECT count(*) AS n FROM users')).toEqual([{ n: 5 }]);
-      expect(milliseconds).toBeLessThan(30_000);
-    },
-  );
+  test('of 200,000 nested lists and objects is reported, and the others are stored', { tags: 'full' }, async () => {
+    const more = `,"odd":${'{"a":['.repeat(100_000)}1${']}'.repeat(100_000)}`;
+    const { code, stdout, stderr, milliseconds, ask } = await syncOdd(user(9, more));
+    expect({ code, stderr }).toEqual({ code: 5, stderr: expect.not.stringContaining('bug') });
+    expect(stdout).toContain('1,000 levels');
+    expect(await ask('SELECT count(*) AS n FROM users')).toEqual([{ n: 5 }]);
+    expect(milliseconds).toBeLessThan(30_000);
+  });
 
-  test('with a number of five million digits is kept digit for digit, and soon', { tags: 'full' }, async () => {
+  test('with a number of five million digits keeps every digit, and is read soon', { tags: 'full' }, async () => {
     const { code, milliseconds, ask } = await syncOdd(user(9, `,"odd":${'1'.repeat(5_000_000)}`));
     expect(code).toBe(0);
     expect(milliseconds).toBeLessThan(30_000);
@@ -61,7 +60,7 @@ describe('a record', () => {
   });
 
   test.each(sample(['1e999', '-1e999999999', '1e-999', '123456789012345678901234567890.5'], 1))(
-    'with a number that no double holds is kept as it came: %s',
+    'with a number that no double can hold keeps its text: %s',
     async (number) => {
       const { code, ask } = await syncOdd(user(9, `,"odd":${number}`));
       expect(code).toBe(0);
@@ -69,7 +68,7 @@ describe('a record', () => {
     },
   );
 
-  test('with fields that mean something to a program of JavaScript keeps them, and reports them', async () => {
+  test('with fields that have a meaning in JavaScript keeps and reports them', async () => {
     const fields = ['__proto__', 'constructor', 'toString', 'hasOwnProperty'];
     const { code, events, ask } = await syncOdd(user(9, fields.map((name) => `,"${name}":{"admin":true}`).join('')));
     expect(code).toBe(0);
@@ -79,7 +78,7 @@ describe('a record', () => {
     for (const name of fields) expect(JSON.stringify(row)).toContain(name);
   });
 
-  test('with names of 300 and of 100,000 characters, and with 50,000 fields, is kept', { tags: 'full' }, async () => {
+  test('with names of 300 and of 100,000 characters, and with 50,000 fields, is stored', { tags: 'full' }, async () => {
     const long = [300, 100_000].map((length) => `,"${'n'.repeat(length)}":1`);
     const many = Array.from({ length: 50_000 }, (_, at) => `,"f${at}":${at}`);
     const { code, milliseconds, ask } = await syncOdd(user(9, [...long, ...many].join('')));
@@ -90,7 +89,7 @@ describe('a record', () => {
 });
 
 describe('text', () => {
-  test('that is no UTF-8 is kept as far as it can be read, and told of', async () => {
+  test('that is not UTF-8 is stored as far as it can be read, and reported', async () => {
     const bytes = Buffer.concat([
       Buffer.from(user(9, ',"status":"a').slice(0, -1)),
       Buffer.of(0xff, 0xc3, 0x28),
@@ -113,12 +112,12 @@ describe('a program that may open thirty files', () => {
       ],
       1,
     ),
-  )('says so, where that is too few: %s', (...argv) => {
+  )('ends with 2 or 4 and reports no bug: %s', (...argv) => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount\n1,add,5\n');
     const script = `ulimit -n 30; exec "${process.execPath}" "${commandFile}" "$@"`;
     const { PATH = '', HOME = '' } = process.env;
-    // Nothing listens there: what is wrong with the files comes first, and that nothing could be reached second.
+    // Nothing listens there: file errors come first, and then the server cannot be reached.
     const environment = {
       ADMIN_MIRROR_BASE_URL: 'http://127.0.0.1:9',
       ADMIN_MIRROR_API_KEY: 'key-of-nobody',
@@ -135,7 +134,7 @@ describe('a program that may open thirty files', () => {
 });
 
 describe('a column of a sheet', () => {
-  test('that is called as no column of a sheet is reported, however it begins', async () => {
+  test('with an unknown name is reported, whatever the name', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'rows.csv'), 'user_id,type,amount,__proto__,constructor,_row\n1,add,5,x,y,2\n');
     const { url } = await startOddServer([user(1)]);

@@ -1,4 +1,4 @@
-/** Every command, on a terminal, over a server, files and names that hold sequences to command it. */
+/** Every command on a terminal, with a server, files and names that contain terminal control sequences. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,27 +11,30 @@ import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolderNow } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
 
-/** To the clipboard, over the line before, in red, by C1, right to left, and without a trace. */
+/**
+ * Writes to the clipboard, overwrites the line before, and uses colour, C1 codes, text direction and invisible
+ * characters.
+ */
 const hostile =
   'a\u001B]52;c;ZXZpbA==\u0007\u001B[1A\u001B[31mb\u009B2J\u0090q\u202Egpj.exe\u2066\u200Fc\rd\u0008\u007F\uFDD031\uFDD1e';
-/** A file cannot be called by everything. */
+/** A file name cannot contain everything. */
 const hostileName = `${hostile.replaceAll('/', '')}.csv`;
 
-/** What must not reach a terminal, styles of ours and the moves of a drawn line apart. */
+/** What must not reach a terminal, except our own styles and the cursor moves of a redrawn line. */
 const escape = '\u001B';
 const commanding = new RegExp(
   String.raw`[[\p{Cc}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069\uFDD0-\uFDEF]--[\t\n\r${escape}]]|` +
     String.raw`${escape}(?!\[(?:0|1|2|22|3\d|9\d)m|\[[\d;]*[A-HJK]|\[\?25[lh])`,
   'v',
 );
-/** Of what is allowed otherwise, what only the hostile text has. */
+/** Sequences that are allowed elsewhere but here come only from the hostile text. */
 const hostileParts = ['\u001B[31mb', '\u001B[1A\u001B', 'c\rd'];
 
 let sandbox: Sandbox;
 const place = temporaryFolderNow();
 const folder = place.path;
 let environment: Record<string, string>;
-/** A server that refuses everything in hostile words. */
+/** A server that refuses everything with hostile text. */
 const refusing = createServer((request, response) => {
   response.statusCode = request.method === 'GET' ? 403 : 422;
   response.setHeader('content-type', 'application/json');
@@ -69,7 +72,7 @@ beforeAll(async () => {
     join(folder, 'broken.yaml'),
     `"${JSON.stringify(hostile).slice(1, -1)}": 1\nlog:\n  level: "${JSON.stringify(hostile).slice(1, -1)}"\n`,
   );
-  // So that there is a mirror, a history and a batch to look at.
+  // Makes a mirror, a history and a batch to show.
   await invoke(['sync', '--config', 'config.yaml'], { folder, environment });
   control.update('users', 1, { first_name: `${hostile}2`, balance: 7 });
   await invoke(['sync', '--config', 'config.yaml'], { folder, environment });
@@ -83,7 +86,7 @@ afterAll(async () => {
 });
 
 const bad = '--base-url';
-/** Every command, with each of its ways to show what is not ours. */
+/** Every command, with each of its ways to show foreign text. */
 const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
   sync: [
     ['sync', '--verbose'],
@@ -197,7 +200,7 @@ const cases: Readonly<Record<string, readonly (readonly string[])[]>> = {
 };
 
 describe('on a terminal', () => {
-  test('every command is tried here, but the demo, which shows what it has made up itself', () => {
+  test('every command is tested here, except the demo, which shows only its own data', () => {
     expect(Object.keys(cases).toSorted()).toEqual(
       commands
         .map(({ name }) => name)
@@ -221,12 +224,12 @@ describe('on a terminal', () => {
       ),
       12,
     ),
-  )('nothing that others have written commands it: %s', async (_, argv) => {
+  )('no foreign text can control it: %s', async (_, argv) => {
     const { port } = refusing.address() as AddressInfo;
     const given = argv.map((each) => (each === 'refusing' ? `http://127.0.0.1:${port}` : each));
     const config = argv.includes('--config') ? [] : ['--config', 'config.yaml'];
     for (const more of [[], ['--json']]) {
-      // Ctrl+D, where a question is asked.
+      // Ctrl+D, in case of a question.
       const options = { folder, environment, terminal: 200, input: '\u0004' };
       const { stdout, stderr } = await invoke([...given, ...config, ...more], options);
       for (const text of [stdout, stderr]) {
@@ -236,7 +239,7 @@ describe('on a terminal', () => {
     }
   });
 
-  test('what is drawn as JSON is still JSON, and the same', async () => {
+  test('JSON output stays valid and unchanged', async () => {
     const argv = ['query', 'SELECT first_name FROM users WHERE id = 1', '--json'];
     const { stdout } = await invoke(argv, { folder, environment, terminal: 200 });
     expect(JSON.parse(stdout)).toEqual([{ first_name: `${hostile}2` }]);

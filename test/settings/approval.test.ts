@@ -23,12 +23,12 @@ function read(file: string, environment: Record<string, string> = {}) {
 const balance = 'bulk:\n  approval:\n    balance:\n';
 
 describe('bulk.approval', () => {
-  test('is empty where the config file says nothing of it', () => {
+  test('is empty if the config file does not set it', () => {
     expect(read('bulk:\n  decimals: 2\n').approval).toEqual({});
     expect(read('bulk:\n  approval:\n').approval).toEqual({});
   });
 
-  test('is read for each action, amounts to the cent and durations in ms', () => {
+  test('is read for each action, with exact amounts and durations in ms', () => {
     const lines = [
       'row_amount: 99.50',
       'net: "5000.00"',
@@ -73,7 +73,7 @@ describe('bulk.approval', () => {
     ]);
   });
 
-  test('names the nearest of what it does not know, and refuses amounts where no money moves', () => {
+  test('suggests the nearest known name, and refuses amounts for actions that move no money', () => {
     const [action] = read('bulk:\n  approval:\n    balanc: {}\n').words;
     expect(action).toBe('config/admin-mirror.yaml:3: there is no action "balanc" to approve. Did you mean "balance"?');
     const [setting] = read(`${balance}      row_ammount: 5\n`).words;
@@ -91,7 +91,7 @@ describe('bulk.approval', () => {
     'balance: ~',
     'balance:\n      net:',
     'balance:\n      net: 5\n      row_amount:',
-  ])('with nothing after a colon is refused, since no policy would stand where one was meant: %j', (policy) => {
+  ])('with nothing after a colon is refused instead of silently setting no policy: %j', (policy) => {
     const { words } = read(`bulk:\n  approval:\n    ${policy}\n`);
     expect(words).toEqual([
       expect.stringMatching(
@@ -100,14 +100,14 @@ describe('bulk.approval', () => {
     ]);
   });
 
-  test('is changed by no variable', () => {
+  test('cannot be changed by a variable', () => {
     const set = { ADMIN_MIRROR_BULK_APPROVAL: 'none', ADMIN_MIRROR_BULK_APPROVAL_BALANCE: 'off' };
     const { approval, warnings } = read(`${balance}      net: 5\n`, set);
     expect(approval?.balance?.net).toBe('5');
     expect(warnings).toHaveLength(2);
   });
 
-  test('of a profile takes the place of the common one for the same action', () => {
+  test('of a profile replaces the common one for the same action', () => {
     const profiles =
       'profile: shop\nprofiles:\n  shop:\n    bulk:\n      approval:\n        balance:\n          rows: 7\n';
     const { approval, words } = read(`${balance}      net: 5\n    email: {}\n${profiles}`);
@@ -126,7 +126,7 @@ describe('bulk.approval', () => {
     expect(shown['bulk.approval.balance']?.value).toEqual({ net: '5000', approvers: 1, good_for: '3d' });
   });
 
-  test('of the example file is accepted once it is opened', () => {
+  test('of the example file is accepted if uncommented', () => {
     const example = textOf('config/admin-mirror.example.yaml');
     const lines = example.slice(example.indexOf('  # approval:')).split('\n');
     const opened = lines.slice(0, lines.indexOf('')).map((line) => line.replace('# ', ''));

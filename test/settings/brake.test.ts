@@ -13,7 +13,7 @@ describe('the setting of the brake', () => {
     ['auto', {}],
     ['emails=90', { emails: 90 }],
     ['emails=90, coupons=5', { emails: 90, coupons: 5 }],
-  ])('%s says for which resources how many rows may go', (text, rows) => {
+  ])('%s sets how many rows of each resource may be removed', (text, rows) => {
     expect(read(text).brake).toEqual(rows);
   });
 

@@ -23,7 +23,7 @@ const texts = [
 ];
 
 describe('a server written into a config file', () => {
-  test.each(texts)('stands where it is read, beside what stood there: %j', (text) => {
+  test.each(texts)('is written where it is read, and keeps the rest of the file: %j', (text) => {
     const api = { base_url: server.baseUrl, key_file: server.keyFile };
     const before = (parse(text) ?? {}) as { api?: object; log?: object; profiles?: { other?: object } };
     for (const profile of [undefined, 'staging']) {
@@ -37,7 +37,7 @@ describe('a server written into a config file', () => {
     }
   });
 
-  test('has no key file where the key comes from elsewhere', () => {
+  test('has no key file if the key comes from elsewhere', () => {
     const text = 'api:\n  key_file: old\n  base_url: https://old.example.com\n';
     expect(parse(withServer(text, { ...server, keyFile: null }))).toEqual({ api: { base_url: server.baseUrl } });
   });

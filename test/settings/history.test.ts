@@ -16,7 +16,7 @@ function read({ file = '', environment = {} }: { file?: string; environment?: Re
 const ignoring = (value: string) => read({ file: `history:\n  ignore: ${value}\n` });
 
 describe('the history', () => {
-  test('ignores what changes with every visit, and keeps 400 days, where nothing is set', () => {
+  test('ignores fields that change with every visit, and keeps 400 days, by default', () => {
     expect(read({}).history).toEqual({
       ignore: ['last_seen_at', 'last_login_at', 'updated_at'],
       keepMs: 400 * dayMs,
@@ -43,17 +43,17 @@ describe('the history', () => {
   test.each([
     ['[updatd_at]', 'history.ignore is ["updatd_at"] (config/admin-mirror.yaml:2): expected names of fields'],
     ['updated_at, balnce', 'Did you mean "balance"?'],
-    // What a record is called cannot change.
+    // The id of a record cannot change.
     ['id', 'expected names of fields'],
     ['_extra', 'expected names of fields'],
     ['5', 'expected names of fields'],
-  ])('refuses to ignore %s, and names what is near', (value, words) => {
+  ])('refuses to ignore %s, and suggests the nearest name', (value, words) => {
     const { problems } = ignoring(value);
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain(words);
   });
 
-  test('refuses to be kept for no time', () => {
+  test('cannot be kept for no time', () => {
     expect(read({ file: 'history:\n  keep: 0d\n' }).problems[0]).toContain('expected a duration');
   });
 });

@@ -10,7 +10,7 @@ function read(text: string) {
   return readJobs(file.jobs ?? []);
 }
 
-/** Message and advice of the only problem. */
+/** The message and advice of the only problem. */
 function problemOf(text: string): string {
   const file = parseConfigFile(text, 'config.yaml');
   const problems = [...file.problems, ...readJobs(file.jobs ?? []).problems];
@@ -21,7 +21,7 @@ function problemOf(text: string): string {
 const nightly = 'jobs:\n  - name: nightly\n    run: sync\n    cron: "15 2 * * *"\n';
 
 describe('a job', () => {
-  test('has what is left out by default', () => {
+  test('has defaults for omitted settings', () => {
     expect(read(nightly).jobs).toEqual([
       {
         name: 'nightly',
@@ -38,7 +38,7 @@ describe('a job', () => {
     ]);
   });
 
-  test('has what it is reported', () => {
+  test('has the settings that are given', () => {
     const more = '    timezone: Europe/Berlin\n    jitter: 90s\n    catch_up: false\n    timeout: 2h\n';
     const second = '  - {name: b, run: verify, cron: "@daily", after: [nightly, nightly], require: complete}\n';
     const [first, other] = read(nightly + more + second).jobs;
@@ -63,20 +63,20 @@ describe('a job', () => {
     ],
     ['run: snapshot, file: copy.db, anonymise: true', 'snapshot copy.db --anonymise'],
     ['run: backup, folder: /backups, keep: 7', 'backup /backups --keep 7'],
-  ])('%s is the command of that kind', (options, command) => {
+  ])('%s becomes the command of its kind', (options, command) => {
     const { jobs, problems } = read(`jobs:\n  - {name: a, cron: "0 3 * * *", ${options}}\n`);
     expect(problems).toEqual([]);
     expect(jobs.map(({ commandLine }) => commandText(commandLine))).toEqual([`admin-mirror ${command}`]);
   });
 
-  test('of an empty list, or none, is none', () => {
+  test('does not exist if the list is empty or missing', () => {
     expect(read('jobs:\n').jobs).toEqual([]);
     expect(read('jobs: []\n').jobs).toEqual([]);
     expect(read('api:\n  timeout: 5s\n').jobs).toEqual([]);
   });
 });
 
-describe('what is wrong with a job is said with its line:', () => {
+describe('a mistake in a job is reported with its line:', () => {
   test.each([
     ['jobs: 5\n', 'config.yaml:1: "jobs" must be a list'],
     ['jobs:\n  - sync\n', 'config.yaml:2: a job must hold settings as "name: value"'],
@@ -139,7 +139,7 @@ describe('what is wrong with a job is said with its line:', () => {
     expect(problemOf(text)).toContain(expected);
   });
 
-  test('each job by itself, and no other is blamed for it', () => {
+  test('each mistake only once, and no other job is blamed for it', () => {
     const file = parseConfigFile(
       `${nightly.replace('15 2', '75 2')}  - {name: b, run: verify, cron: x, after: nightly}\n`,
       'c',
@@ -151,7 +151,7 @@ describe('what is wrong with a job is said with its line:', () => {
   });
 });
 
-test('the jobs of the example file are accepted once they are opened, and so are those of the documents', () => {
+test('the jobs of the example file and of docs/worker.md are accepted', () => {
   const example = textOf('config/admin-mirror.example.yaml');
   const opened = example.slice(example.indexOf('# jobs:')).replaceAll(/^# /gm, '');
   expect(read(opened).jobs.map(({ name }) => name)).toEqual(['sync', 'users', 'check']);

@@ -3,7 +3,7 @@ import { passedSettings, receivedSettings } from '../../src/settings/passed.ts';
 import { readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('settings that went to another process as a message are what they were, with their secrets', () => {
+test('settings passed to another process as a message are unchanged, secrets included', () => {
   const environment = {
     ADMIN_MIRROR_BASE_URL: 'https://app.example.com',
     ADMIN_MIRROR_API_KEY: 'secret-key',

@@ -58,7 +58,7 @@ const staging = { '--profile': 'staging' };
 const production = { '--profile': 'production' };
 
 describe('a profile', () => {
-  test('lies over the common settings, and has files in a folder by its name', () => {
+  test('overrides the common settings, and has its files in a folder with its name', () => {
     const { settings, folder, origin, problems } = read({ flags: staging });
     expect(problems).toEqual([]);
     expect(settings?.profile).toBe('staging');
@@ -83,13 +83,13 @@ describe('a profile', () => {
     expect(origin('profile')).toBe(from);
   });
 
-  test('has its files in a folder beside those that are named for all', () => {
+  test('has its files in a folder next to those that are set for all', () => {
     const { settings, origin } = read({ file: `${file}store:\n  mirror: /srv/am/m.db\n`, flags: staging });
     expect(settings?.store.mirror).toBe('/srv/am/staging/m.db');
     expect(origin('store.mirror')).toBe('config/admin-mirror.yaml:15, profile staging');
   });
 
-  test('has folders of backups, log files and the outputs of jobs of its own', () => {
+  test('has its own folders for backups, log files and outputs of jobs', () => {
     const jobs = `
 backup:
   folder: /mnt/backups
@@ -112,7 +112,7 @@ jobs:
     expect(read({ flags: staging }).settings?.log.file).toBeUndefined();
   });
 
-  test('is not needed for the server that stands outside of the profiles', () => {
+  test('is not needed for a server outside the profiles', () => {
     const { settings, problems, folder } = read({
       file: file.replace('api:', 'api:\n  base_url: https://first.example.com'),
     });
@@ -128,14 +128,14 @@ jobs:
     expect(settings?.store.mirror).toBe(join(folder, 'data/mirror.db'));
   });
 
-  test('that is not known is refused with the nearest', () => {
+  test('that is unknown is refused with the nearest name', () => {
     expect(read({ flags: { '--profile': 'prodution' } }).problems).toEqual([
       'there is no profile "prodution" (flag --profile) Did you mean "production"?',
     ]);
     expect(read({ file: '', flags: staging }).problems[0]).toContain('has no profiles');
   });
 
-  test('must be chosen where there are several', () => {
+  test('must be chosen if there are several', () => {
     expect(read({}).problems[0]).toMatch(/has profiles, and none was chosen Say --profile production or staging/);
   });
 
@@ -150,11 +150,11 @@ jobs:
     ['profiles: [a]\n', '"profiles" must hold settings'],
     ['profiles:\n  a: 5\n', 'the profile "a" must hold settings'],
     ['proflies:\n  a: {}\n', 'Did you mean "profiles"'],
-  ])('that is written wrongly is refused with what to do: %j', (text, words) => {
+  ])('with a mistake is refused with what to do: %j', (text, words) => {
     expect(read({ file: text, flags: { '--profile': 'a' } }).problems.join('\n')).toContain(words);
   });
 
-  test('that is written wrongly keeps nobody from the others', () => {
+  test('with a mistake does not affect the other profiles', () => {
     const wrong = `${file}  wrong:\n    nonsense: 1\n    jobs: 5\n  worse: 5\n`;
     expect(read({ file: wrong, flags: staging }).problems).toEqual([]);
     expect(read({ file: wrong, flags: { '--profile': 'wrong' } }).problems).toHaveLength(2);
@@ -162,7 +162,7 @@ jobs:
 });
 
 describe('the key of a profile', () => {
-  test('comes from a variable that names it, and is seen by no other', () => {
+  test('comes from a variable that names the profile, and is not used by another', () => {
     const environment = { ADMIN_MIRROR_API_KEY_STAGING: 'staging-key-1234', ADMIN_MIRROR_API_KEY_PRODUCTION: 'p-key' };
     const { settings, warnings } = read({ flags: staging, environment });
     expect(settings?.api.key?.reveal()).toBe('staging-key-1234');
@@ -173,7 +173,7 @@ describe('the key of a profile', () => {
   });
 
   test.each(['ADMIN_MIRROR_API_KEY', 'ADMIN_MIRROR_API_KEY_FILE', 'ADMIN_MIRROR_BASE_URL', 'ADMIN_MIRROR_DB'])(
-    'and its server are never taken from %s, which names none, and that is said',
+    'and its server are never taken from %s, which names no profile, and an error says so',
     (variable) => {
       for (const sources of [{ environment: { [variable]: 'https://x' } }, { dotenv: `${variable}=https://x\n` }]) {
         const { problems, settings, rest } = read({ ...sources, flags: production });
@@ -181,13 +181,13 @@ describe('the key of a profile', () => {
         expect(problems[0]).toContain(`${variable} does not say for which profile it is, and production is in force`);
         expect(problems[0]).toContain(`${variable}_PRODUCTION`);
         expect(settings).toBeUndefined();
-        // What the doctor goes on with is the profile's own.
+        // The doctor continues with the profile's own address and without a key.
         expect(rest.api).toMatchObject({ baseUrl: 'https://panel.example.com', key: undefined });
       }
     },
   );
 
-  test('does not go to the address of a flag', () => {
+  test('is not sent to the address of a flag', () => {
     const elsewhere = { ...production, '--base-url': 'https://elsewhere.example.com' };
     const { problems, rest } = read({ flags: elsewhere });
     expect(problems[0]).toContain('--base-url is another server than that of the profile production');
@@ -195,7 +195,7 @@ describe('the key of a profile', () => {
     expect(read({ flags: { ...production, '--base-url': 'https://panel.example.com/' } }).problems).toEqual([]);
   });
 
-  test('is not the common key file, where the profile has an address of its own', () => {
+  test('is not the common key file if the profile has its own address', () => {
     const common = file.replace('  timeout: 9s', '  key_file: keys/common');
     const { settings, server } = read({ file: common, flags: staging });
     expect(settings?.api.keyFile).toBeUndefined();
@@ -220,7 +220,7 @@ describe('the files of two profiles', () => {
     ['{mirror: data/m.db}', 'data/../data/m.db', 'store.mirror of the profile'],
     ['{journal: data/m.db}', 'data/m.db', 'store.journal of the profile'],
     ['{mirror: data/staging/journal.db}', 'data/m.db', 'is the same file as'],
-  ])('must not be one: %s and %s', (productions, stagings, words) => {
+  ])('must not be the same: %s and %s', (productions, stagings, words) => {
     for (const flags of [production, staging]) {
       const { problems } = read({ file: withFiles(productions, stagings), flags });
       expect(problems).toHaveLength(1);
@@ -234,7 +234,7 @@ describe('the files of two profiles', () => {
   test.each([
     ['run: export, output: out/users.csv', 'run: export, output: ./out/users.csv', 'output', 'output'],
     ['run: export, folder: out', 'run: snapshot, file: out', 'folder', 'file'],
-  ])('must not be one, of jobs of their own: %s and %s', (productions, stagings, first, second) => {
+  ])('must not be the same in their own jobs: %s and %s', (productions, stagings, first, second) => {
     const text = `profiles:\n${job('production', productions)}${job('staging', stagings)}`;
     const same = (tried: string, flags: typeof staging) =>
       read({ file: tried, flags }).problems.filter((problem) => problem.includes('is the same'));
@@ -250,7 +250,7 @@ describe('the files of two profiles', () => {
   });
 
   test.each(['backup:\n      folder: data/copies', 'log:\n      file: data/sync.log'])(
-    'must not be one: %s of both',
+    'must not be the same: %s of both',
     (own) => {
       const text = ['production', 'staging']
         .map((of) => `  ${of}:\n    api: {base_url: https://${of}.example.com}\n    ${own}\n`)
@@ -261,7 +261,7 @@ describe('the files of two profiles', () => {
     },
   );
 
-  test('must not be one through a link, a flag or a variable', () => {
+  test('must not be the same through a link, a flag or a variable', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/production'), { recursive: true });
     symlinkSync('production', join(folder, 'data/staging'));
@@ -290,7 +290,7 @@ describe('a folder of profiles', () => {
   const inFolder = 'sync:\n  window_pages: 7\nprofiles: config/profiles\n';
   const api = (name: string) => `api:\n  base_url: https://${name}.example.com\n`;
 
-  test('has a file for each, which holds what would stand in the profile', () => {
+  test('has a file for each profile with its settings', () => {
     const { settings, origin, problems, folder } = read({
       file: inFolder,
       profiles: {
@@ -310,7 +310,7 @@ describe('a folder of profiles', () => {
     );
   });
 
-  test('is one file where it is kept for a worker', () => {
+  test('becomes one file for a worker', () => {
     const { config } = read({
       file: inFolder,
       profiles: { 'staging.yaml': api('s'), 'b.yaml': api('b') },
@@ -333,17 +333,17 @@ describe('a folder of profiles', () => {
     ['production.yaml', 'profiles: {}\n', 'unknown setting "profiles"'],
     ['a b.yaml', '', 'config/profiles/a b.yaml: the profile "a b" needs a name of up to 32 letters'],
     ['staging.yml', '', 'config/profiles/staging.yml: the profile "staging" is too similar to "staging"'],
-  ])('names the file that is written wrongly: %s with %j', (name, text, words) => {
+  ])('reports the file with a mistake: %s with %j', (name, text, words) => {
     const profiles = { 'staging.yaml': api('s'), [name]: text };
     const isAnother = name === 'production.yaml';
     const { problems } = read({ file: inFolder, profiles, flags: isAnother ? production : staging });
     expect(problems).toHaveLength(1);
     expect(problems[0]).toContain(words);
-    // A file that can be told apart from the others spoils none of them.
+    // A mistake in a file with its own profile name does not affect the others.
     expect(read({ file: inFolder, profiles, flags: staging }).problems).toHaveLength(isAnother ? 0 : 1);
   });
 
-  test('that is not there, or has a file that others can write, is refused', () => {
+  test('that is missing, or has a file that others can write, is refused', () => {
     expect(read({ file: inFolder, flags: staging }).problems[0]).toMatch(
       /^the profiles in config\/profiles cannot be read: .* a folder with a file NAME\.yaml for each/,
     );
@@ -373,7 +373,7 @@ profiles:
   staging:
 `;
 
-  test('holds for every profile, by its name', () => {
+  test('applies to every profile, with its name', () => {
     const { settings, origin, problems, folder } = read({ file: common, flags: staging });
     expect(problems).toEqual([]);
     expect(settings).toMatchObject({
@@ -385,12 +385,12 @@ profiles:
     expect(origin('api.key_file')).toBe('config/admin-mirror.yaml:4, profile staging');
   });
 
-  test('gives no key of one server to another', () => {
+  test('gives no server the key of another', () => {
     const oneKey = common.replace('secrets/{profile}.key', 'secrets/key');
     const { settings, server } = read({ file: oneKey, flags: staging });
     expect(settings?.api.keyFile).toBeUndefined();
     expect(server).toThrow('no API key is set for the profile staging');
-    // A profile with an address of its own still has the key file of its name.
+    // A profile with its own address still has the key file of its name.
     const moved = read({
       file: common.replace('staging:\n', 'staging: {api: {base_url: "https://x.test"}}\n'),
       flags: staging,
@@ -401,7 +401,7 @@ profiles:
     });
   });
 
-  test('says nothing outside of the profiles', () => {
+  test('is not set outside the profiles', () => {
     expect(read({ file: common }).problems[0]).toContain('none was chosen');
     const { settings } = read({ file: common, environment: { ADMIN_MIRROR_BASE_URL: 'https://first.example.com' } });
     expect([settings?.profile, settings?.api.keyFile, settings?.log.file]).toEqual([undefined, undefined, undefined]);
@@ -412,7 +412,7 @@ describe('all servers of a config file', () => {
   const names = Array.from({ length: 100 }, (_, at) => `shop-${at}`);
   const many = `api:\n  base_url: https://{profile}.example.com\nprofiles:\n${names.map((name) => `  ${name}:\n`).join('')}`;
 
-  test('are read at once, a hundred too, each with what is its own', () => {
+  test('are read at once, even a hundred, each with its own settings', () => {
     const all = read({ file: many }).all();
     expect(all.map(({ profile }) => profile)).toEqual(names);
     expect(new Set(all.map(({ reading }) => reading.settings?.store.mirror)).size).toBe(100);
@@ -422,7 +422,7 @@ describe('all servers of a config file', () => {
     });
   });
 
-  test('have the one outside of the profiles with them, where a command without a profile means it', () => {
+  test('include the server outside the profiles, if a command without a profile uses it', () => {
     const withFirst = file.replace('api:', 'api:\n  base_url: https://first.example.com');
     const listed = (text: string) =>
       read({ file: text })
@@ -433,7 +433,7 @@ describe('all servers of a config file', () => {
     expect(listed(file)).toEqual(['production', 'staging']);
   });
 
-  test('fail one by one where one is set wrongly, and all where two share a file', () => {
+  test('fail one by one if one has a mistake, and all if two share a file', () => {
     const wrong = file.replace('concurrency: 4', 'concurrency: none');
     const problemsOf = (text: string) =>
       read({ file: text })

@@ -46,7 +46,7 @@ describe('the address and the key', () => {
     expect(warnings).toEqual([]);
   });
 
-  test('a key file that others can read is warned of', () => {
+  test('a key file that others can read gets a warning', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'key.txt'), 'from-file');
     chmodSync(join(folder, 'key.txt'), 0o644);
@@ -54,7 +54,7 @@ describe('the address and the key', () => {
     expect(warnings).toEqual([expect.stringContaining('chmod 600')]);
   });
 
-  test('a key file that is missing, a folder, empty or of two lines is refused by its name', () => {
+  test('a key file that is missing, a folder, empty or of two lines is refused by name', () => {
     const folder = temporaryFolder();
     const withFile = (name: string) => refusal(folder, { ...address, ADMIN_MIRROR_API_KEY_FILE: name });
     expect(withFile('none.txt')).toContain(`${join(folder, 'none.txt')} cannot be read: it does not exist`);
@@ -73,13 +73,13 @@ describe('the address and the key', () => {
     ["'s3cret'", 'is in quotes'],
     ['Bearer s3cret', 'holds a space or a line break'],
     ['s3crét', 'holds a character that no key has'],
-  ])('a key that is a slip of the hand, %j, is refused by what is wrong with it', (key, why) => {
+  ])('a key with a typing mistake, %j, is refused with the mistake', (key, why) => {
     const words = refusal(temporaryFolder(), { ...address, ADMIN_MIRROR_API_KEY: key });
     expect(words).toContain(why);
     expect(words).not.toContain('s3cr');
   });
 
-  test('settings that only need files are read although the key file is not there', () => {
+  test('settings are read without the key file if only other files are needed', () => {
     const folder = temporaryFolder();
     const reading = readSettings({ flags: [], environment: { ADMIN_MIRROR_API_KEY_FILE: 'none.txt' }, folder });
     expect(settingsFrom(reading).store.mirror).toBe(join(folder, 'data/mirror.db'));

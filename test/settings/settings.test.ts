@@ -30,7 +30,7 @@ function read(sources: Sources) {
   return { ...reading, folder, origin, shown };
 }
 
-/** Message and advice of the only problem. */
+/** The message and advice of the only problem. */
 function problemOf(sources: Sources): string {
   const { problems } = read(sources);
   expect(problems).toHaveLength(1);
@@ -68,11 +68,11 @@ describe('precedence', () => {
     expect(none.origin('store.mirror')).toBe('default');
   });
 
-  test('an empty environment variable counts as left out', () => {
+  test('an empty environment variable counts as not set', () => {
     expect(read({ environment: { ADMIN_MIRROR_DB: ' ' }, file: sources.file }).shown('store.mirror')).toBe('file.db');
   });
 
-  test('a key file in the real environment outranks a key in .env', () => {
+  test('a key file in the real environment wins over a key in .env', () => {
     const { settings, folder } = read({
       environment: { ADMIN_MIRROR_API_KEY_FILE: 'key.txt' },
       dotenv: 'ADMIN_MIRROR_API_KEY=old-key-1234\n',
@@ -83,7 +83,7 @@ describe('precedence', () => {
 });
 
 describe('values', () => {
-  test('amounts of the bulk runner stay exact text, off is no bound, and 0s is a time to wait', () => {
+  test('amounts of the bulk runner stay exact text, off is no limit, and 0s is a valid wait', () => {
     const { settings } = read({
       file: 'bulk:\n  max_row: 99.50\n  max_total: off\n  max_rows: 500\n  settle_after: 0s\n  decimals: 0\n',
       environment: { ADMIN_MIRROR_BULK_MAX_TOTAL: '1000.01' },
@@ -102,7 +102,7 @@ describe('values', () => {
     expect(problemOf({ file: 'bulk:\n  max_row: -5\n' })).toContain('expected an amount above 0');
   });
 
-  test('durations become milliseconds, off becomes no limit, and everything is frozen', () => {
+  test('durations become milliseconds, off becomes no limit, and the settings are frozen', () => {
     const { settings } = read({ file: 'api:\n  timeout: 2m\n  requests_per_second: off\nhistory:\n  keep: 90s\n' });
     expect(settings?.api.timeoutMs).toBe(120_000);
     expect(settings?.api.requestsPerSecond).toBeUndefined();
@@ -121,7 +121,7 @@ describe('values', () => {
     expect(settings?.api).toMatchObject({ requestsPerSecond: 0.5, pageSize: 200, insecureHttp: true });
   });
 
-  test('the base address loses its last slash', () => {
+  test('the base address loses its last slashes', () => {
     const { settings } = read({ environment: { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com/shop//' } });
     expect(settings?.api.baseUrl).toBe('https://panel.example.com/shop');
   });
@@ -139,7 +139,7 @@ describe('values', () => {
     ).toEqual([]);
   });
 
-  test('a base address that already ends in /api/v1 is refused with the right one', () => {
+  test('a base address that ends in /api/v1 is refused with the right one', () => {
     expect(problemOf({ environment: { ADMIN_MIRROR_BASE_URL: 'https://panel.example.com/api/v1/' } })).toContain(
       'Use https://panel.example.com:',
     );
@@ -151,7 +151,7 @@ describe('values', () => {
       expect(problemOf({ environment: { ADMIN_MIRROR_BASE_URL: address } })).toContain('such as https://panel.example'),
   );
 
-  test('the key is shown by its last four characters, wherever the settings are printed', () => {
+  test('only the last four characters of the key are ever printed', () => {
     const { settings, shown } = read({ environment: { ADMIN_MIRROR_API_KEY: 'sk-live-0123456789' } });
     expect(shown('api.key')).toBe('****6789');
     expect(JSON.stringify(settings)).not.toContain('012345');
@@ -161,7 +161,7 @@ describe('values', () => {
 });
 
 describe('the settings of the worker', () => {
-  test('name an address and a port, in brackets where it is of IPv6, or off', () => {
+  test('set an address and a port, with brackets for IPv6, or off', () => {
     const listen = (text: string) =>
       read({ environment: { ADMIN_MIRROR_WORKER_LISTEN: text } }).settings?.worker.listen;
     expect(listen('')).toEqual({ host: '127.0.0.1', port: 9464 });
@@ -184,7 +184,7 @@ describe('the settings of the worker', () => {
   test.each([
     ['alerts.webhook', 'ADMIN_MIRROR_ALERTS_WEBHOOK'],
     ['alerts.ping', 'ADMIN_MIRROR_ALERTS_PING'],
-  ] as const)('show of %s its host alone, wherever they are printed', (key, variable) => {
+  ] as const)('show only the host of %s when they are printed', (key, variable) => {
     const { settings, shown } = read({ environment: { [variable]: hook } });
     expect(shown(key)).toBe('https://hooks.example.com/****');
     expect(JSON.stringify(settings) + inspect(settings, { depth: 9 })).not.toContain('hidden');
@@ -197,14 +197,14 @@ describe('the settings of the worker', () => {
     expect(words).not.toContain('hidden');
   });
 
-  test('accept plain http for an alert to this machine alone', () => {
+  test('accept plain http for an alert to this machine', () => {
     const address = 'http://127.0.0.1:9093/alert';
     expect(read({ environment: { ADMIN_MIRROR_ALERTS_WEBHOOK: address } }).settings?.alerts.webhook?.reveal()).toBe(
       address,
     );
   });
 
-  test('cut a command at its spaces, and take words with spaces from a list', () => {
+  test('split a command at its spaces, and accept a list for words with spaces', () => {
     const command = (file: string) => read({ file: `alerts:\n  command: ${file}\n` }).settings?.alerts.command;
     expect(command('page  --team $OPS')).toEqual(['page', '--team', '$OPS']);
     expect(command('[/opt/my pager/page, night shift]')).toEqual(['/opt/my pager/page', 'night shift']);
@@ -213,7 +213,7 @@ describe('the settings of the worker', () => {
 });
 
 describe('related records', () => {
-  test('are named in a list in the config file, or separated by commas in the environment, each once', () => {
+  test('are set as a list in the config file or with commas in the environment, and used once each', () => {
     const file = 'resources:\n  users:\n    include: [orders, payments, orders]\n  packages:\n    include: none\n';
     const { settings, shown, origin } = read({
       file,
@@ -228,7 +228,7 @@ describe('related records', () => {
     expect(origin('resources.users.include')).toBe('config/admin-mirror.yaml:3');
   });
 
-  test('are none by default, and none in the environment outranks a list in the file', () => {
+  test('are none by default, and "none" in the environment wins over a list in the file', () => {
     expect(read({}).settings?.resources.users.include).toEqual([]);
     const file = 'resources:\n  users:\n    include: [orders]\n';
     const environment = { ADMIN_MIRROR_RESOURCES_USERS_INCLUDE: 'none' };
@@ -243,7 +243,7 @@ describe('related records', () => {
     expect(settings?.resources[resource].include).toEqual(names);
   });
 
-  test('of an unknown name are refused with the nearest', () => {
+  test('of an unknown name are refused with the nearest name', () => {
     const file = 'resources:\n  users:\n    include: [orders, paymnts]\n';
     expect(problemOf({ file })).toMatch(
       /^resources\.users\.include is \["orders","paymnts"\] \(config\/admin-mirror\.yaml:3\): .*\n.* Did you mean "payments"\?$/,
@@ -300,31 +300,31 @@ describe('mistakes', () => {
     expect(problemOf({ file })).toContain(words);
   });
 
-  test('a config file that is no YAML is refused with its line', () => {
+  test('a config file that is not YAML is refused with its line', () => {
     const { problems } = read({ file: 'api:\n  timeout: 5s\n bad: [1,\n' });
     expect(problems[0]?.message).toMatch(/^config\/admin-mirror\.yaml:[34]: /);
   });
 
-  test('a config file named by a flag must exist, the one by default need not', () => {
+  test('a config file set by a flag must exist, the default one need not', () => {
     expect(problemOf({ flags: [{ key: 'config', flag: '--config', value: 'none.yaml' }] })).toContain(
       'none.yaml cannot be read: it does not exist',
     );
     expect(read({}).problems).toEqual([]);
   });
 
-  test('a wrong value in the environment is refused by the name of its variable', () => {
+  test('a wrong value in the environment is refused with the name of its variable', () => {
     expect(problemOf({ environment: { ADMIN_MIRROR_API_TIMEOUT: 'soon' } })).toContain(
       'api.timeout is "soon" (environment ADMIN_MIRROR_API_TIMEOUT)',
     );
   });
 
-  test('all problems are found in one reading, and the first one says how many more there are', () => {
+  test('all problems are found at once, and the first one says how many more there are', () => {
     const reading = read({ file: 'api:\n  timeout: 5\n  concurrency: none\nlogs:\n  level: info\n' });
     expect(reading.problems).toHaveLength(3);
     expect(() => settingsFrom(reading)).toThrow(expect.objectContaining({ advice: expect.stringMatching(/2 more/) }));
   });
 
-  test('what is right is still known beside what is wrong, and a refused address is not', () => {
+  test('valid settings are still known next to wrong ones, and a refused address is not', () => {
     const { settings, rest } = read({
       environment: { ADMIN_MIRROR_API_TIMEOUT: 'soon', ADMIN_MIRROR_BASE_URL: 'http://panel.example.com' },
       file: 'api:\n  concurrency: 3\n',
@@ -333,7 +333,7 @@ describe('mistakes', () => {
     expect(rest.api).toMatchObject({ timeoutMs: 30_000, concurrency: 3, baseUrl: undefined });
   });
 
-  test('a variable that looks like a setting and is none is reported, with the nearest', () => {
+  test('a variable that looks like a setting gets a warning with the nearest name', () => {
     const { warnings } = read({ environment: { ADMIN_MIRROR_BASEURL: 'https://x' }, dotenv: 'ADMIN_MIRROR_KEY=1\n' });
     expect(warnings).toEqual([
       expect.stringMatching(/^ADMIN_MIRROR_BASEURL \(environment\).*ADMIN_MIRROR_BASE_URL/),
@@ -341,7 +341,7 @@ describe('mistakes', () => {
     ]);
   });
 
-  test('a line of .env that is no variable is reported by its number alone', () => {
+  test('a line of .env that is not a variable is reported by its number alone', () => {
     const lines = [
       '# keys',
       '',
@@ -360,19 +360,19 @@ describe('mistakes', () => {
     ]);
   });
 
-  test('a .env that begins with a byte order mark is read from its first line', () => {
+  test('a .env with a byte order mark is read from its first line', () => {
     const { shown, warnings } = read({ dotenv: '\uFEFFADMIN_MIRROR_DB=first.db\n' });
     expect(shown('store.mirror')).toBe('first.db');
     expect(warnings).toEqual([]);
   });
 
-  test('an empty config file, or one with all its settings commented out, changes nothing', () => {
+  test('an empty config file, or one with all settings commented out, changes nothing', () => {
     expect(read({ file: '' }).problems).toEqual([]);
     expect(read({ file: 'api:\n  # timeout: 5s\n' }).problems).toEqual([]);
   });
 });
 
-describe('the table', () => {
+describe('the table of settings', () => {
   test('is what docs/settings.md shows', async () => {
     await expect(settingsDocument()).toMatchFileSnapshot('../../docs/settings.md');
   });
@@ -394,7 +394,7 @@ describe('the table', () => {
     expect(example).toContain(flag?.split(' ')[0] ?? env);
   });
 
-  test('the example file is accepted, and so it is with its comments opened', () => {
+  test('the example file is accepted, also if uncommented', () => {
     expect(read({ file: example }).problems).toEqual([]);
     const opened = example.replaceAll(/# (base_url|key_file|file|webhook|command|ping):/g, '$1:');
     expect(read({ file: opened }).problems).toEqual([]);
@@ -405,7 +405,7 @@ describe('the table', () => {
   });
 });
 
-describe('a config file that is made to be hard to read', () => {
+describe('a config file that is made hard to read', () => {
   const bomb = [
     'a: &a [x,x,x,x,x,x,x,x,x]',
     ...'bcdefghi'.split('').map((name, at) => {
@@ -417,17 +417,17 @@ describe('a config file that is made to be hard to read', () => {
     sample(
       [
         [
-          'a job that is a part of itself',
+          'a job that contains itself',
           'jobs: [&a {name: x, run: *a}]',
           'yaml:1: *a refers to something that contains it',
         ],
         [
-          'a setting that is a part of itself',
+          'a setting that contains itself',
           'resources:\n  users:\n    include: &a [orders, *a]',
           'yaml:3: *a refers to',
         ],
         [
-          'values that grow beyond all bounds',
+          'aliases that expand without limit',
           `jobs:\n- name: x\n  run: sync\n  after:\n    ${bomb.join('\n    ')}`,
           'alias',
         ],
@@ -436,7 +436,7 @@ describe('a config file that is made to be hard to read', () => {
       ],
       4,
     ),
-  )('is refused with its place, and at once: %s', (_, file, place) => {
+  )('is refused at once with its line: %s', (_, file, place) => {
     const started = performance.now();
     const { problems } = read({ file });
     expect(problems.length).toBeGreaterThan(0);

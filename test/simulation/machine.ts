@@ -1,7 +1,7 @@
 /**
- * One machine in simulated time: processes that run side by side in this one, each waiting for its turn before whatever it
- * does to a server or to a file. The seed says whose turn it is, so the same seed gives the same order. A process can be killed
- * at any of these steps: then nothing that it would have done afterwards happens.
+ * One machine in simulated time: processes that run side by side in this one. Each waits for its turn before every step
+ * on a server or a file. The seed decides whose turn it is, so the same seed gives the same order. A process can be
+ * killed at any of these steps: then it does nothing more.
  */
 import crypto, { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
@@ -11,7 +11,7 @@ import type { Sleep } from '../../src/api/rate.ts';
 import type { Clock } from '../../src/model/time.ts';
 import { randomFrom } from '../property/server-history.ts';
 
-/** What a killed process gets from a step that cannot wait for ever. Nothing may rely on it. */
+/** What a killed process gets from a synchronous step, which cannot wait for ever. Nothing may rely on it. */
 export class Killed extends Error {}
 
 const never = new Promise<never>(() => {});
@@ -20,7 +20,7 @@ const never = new Promise<never>(() => {});
 export class Process {
   readonly name: string;
   isAlive = true;
-  /** Steps until it is killed. */
+  /** The steps left until it is killed. */
   #left: number;
   readonly #files: (() => unknown)[] = [];
 
@@ -29,12 +29,12 @@ export class Process {
     this.#left = left;
   }
 
-  /** To be done when it ends, however it ends: the system closes its files. */
+  /** To be called when it ends in any way: the system closes its files. */
   closes(close: () => unknown): void {
     this.#files.push(close);
   }
 
-  /** Counts a step; false for the one at which it is killed. */
+  /** Counts a step; false for the step at which it is killed. */
   step(): boolean {
     this.#left -= 1;
     return this.#left !== 0;
@@ -59,9 +59,9 @@ interface Timer {
 }
 
 export class Machine {
-  /** Of the world; a clock of the machine may show another time. */
+  /** The time of the world; a clock of the machine may show another time. */
   time: number;
-  /** How far the machine's clock is from it, ms. */
+  /** How far the machine's clock is ahead of it, ms. */
   skewMs = 0;
   /** How long each step of a journal takes, ms. */
   journalStepMs = 0;
@@ -93,7 +93,7 @@ export class Machine {
     },
   };
 
-  /** Now, but never earlier than the clock has ever shown: what is said to be before this moment, was. */
+  /** Now, but never earlier than the clock has ever shown, so that earlier timestamps are really earlier. */
   latest(): number {
     return Math.max(this.clock.now(), this.#latest);
   }
@@ -105,7 +105,7 @@ export class Machine {
     this.lines.push(line);
   }
 
-  /** Of the trace so far. */
+  /** The hash of the trace so far. */
   hash(): string {
     return this.#hash.copy().digest('hex');
   }
@@ -128,7 +128,7 @@ export class Machine {
     void this.busy(process.end());
   }
 
-  /** The work goes on by itself; nobody's turn comes meanwhile. */
+  /** The work continues by itself; no process gets a turn meanwhile. */
   async busy<T>(work: Promise<T>): Promise<T> {
     this.#busy += 1;
     try {
@@ -138,7 +138,9 @@ export class Machine {
     }
   }
 
-  /** Calls of the object's asynchronous methods wait for their turn, and let nobody else have one until they are done. */
+  /**
+   * Calls of the object's asynchronous methods wait for their turn, and no other process gets one until they are done.
+   */
   inTurn<T extends object>(process: Process, what: string, object: T, isAtOnce: ReadonlySet<string>): T {
     return new Proxy(object, {
       get: (target, name) => {
@@ -154,7 +156,9 @@ export class Machine {
     });
   }
 
-  /** A store of the process: each of its steps may be the one at which it is killed, and then nothing is written any more. */
+  /**
+   * A store of the process: each of its calls may be the step at which it is killed, and then nothing more is written.
+   */
   mortal<T extends object>(process: Process, store: T): T {
     return new Proxy(store, {
       get: (target, name) => {
@@ -169,7 +173,7 @@ export class Machine {
     });
   }
 
-  /** @param inCall of a call that nobody's turn comes during, unless it sleeps */
+  /** @param inCall whether it is part of a call during which no process gets a turn, except while it sleeps */
   sleep(process: Process | null, inCall = false): Sleep {
     return async (ms, signal) => {
       signal?.throwIfAborted();
@@ -189,11 +193,11 @@ export class Machine {
     };
   }
 
-  /** Starts a process; it is over when the work is, or when it is killed. */
+  /** Starts a process; it ends with its work, or when it is killed. */
   start(process: Process, work: () => Promise<void>, onError: (error: unknown) => void): void {
     const whole = async (): Promise<void> => {
       try {
-        // It is one of those that run before it does anything.
+        // It is registered as running before it does anything.
         await Promise.resolve();
         await work();
       } catch (error) {
@@ -206,12 +210,12 @@ export class Machine {
     this.running.set(process, whole());
   }
 
-  /** At that time from now on, unless something else ends the machine. */
+  /** Calls `wake` after this time, unless the machine ends before. */
   after(ms: number, wake: () => void): void {
     this.#timers.push({ at: this.time + ms, process: null, wake });
   }
 
-  /** Lets one process after the other have its turn, and time pass where all of them wait for it. */
+  /** Gives the processes their turns one by one, and lets time pass if all of them wait for it. */
   async run(until: () => boolean): Promise<void> {
     for (;;) {
       await this.#settle();
@@ -240,7 +244,7 @@ export class Machine {
     this.onTime(this.time);
   }
 
-  /** Until whoever was let go waits again. */
+  /** Waits until the process that got its turn waits again. */
   async #settle(): Promise<void> {
     for (let quiet = 0; quiet < 4; quiet = this.#busy === 0 ? quiet + 1 : 0) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -248,7 +252,7 @@ export class Machine {
   }
 }
 
-/** Everything that this process draws at random comes from the seed, until what is given back is called. */
+/** Takes all random numbers of this process from the seed, until the returned function is called. */
 export function seedRandomness(seed: number): () => void {
   const { randomBytes, randomUUID } = crypto;
   const { random } = Math;
@@ -268,7 +272,7 @@ export function seedRandomness(seed: number): () => void {
   };
 }
 
-/** A disk that fills: SQLite files grow no further, and other files take so many more writes. */
+/** A disk that fills: SQLite files cannot grow, and other files accept a limited number of writes. */
 export class Disk {
   readonly #open = new Set<SqliteDatabase.Database>();
   readonly #restore: () => void;
@@ -306,14 +310,14 @@ export class Disk {
     };
   }
 
-  /** From now on there is room for so many more pages of each database, and so many writes to other files. */
+  /** From now on there is room for this many more pages of each database, and this many writes to other files. */
   fill(pages: number, writes: number): void {
     this.#pages = pages;
     this.#writes = writes;
     for (const database of this.#open) this.#limit(database, '', false);
   }
 
-  /** There is room again. */
+  /** Makes room again. */
   empty(): void {
     this.#pages = null;
     this.#writes = Infinity;

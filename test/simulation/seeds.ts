@@ -1,4 +1,4 @@
-/** The whole system by one seed, and by many: what must hold, and how a failure is told. */
+/** Runs the whole system with one seed or many; checks it, and reports a failure. */
 
 import { dayMs } from '../../src/model/time.ts';
 import { seedRandomness } from './machine.ts';
@@ -11,7 +11,7 @@ interface Ended {
   readonly hash: string;
   readonly lines: readonly string[];
   readonly simulatedMs: number;
-  /** That the server made. */
+  /** Payments that the server made. */
   readonly payments: number;
 }
 
@@ -40,7 +40,7 @@ export async function simulate(seed: number, moves: readonly Move[]): Promise<En
   }
 }
 
-/** Fewer moves that fail in some way, too: one after the other is left out while it still fails. */
+/** Fewer moves that still fail in any way: leaves out one move after the other while a failure remains. */
 async function shrunk(seed: number, moves: readonly Move[]): Promise<readonly Move[]> {
   for (let at = moves.length - 1; at >= 0; at -= 1) {
     const fewer = moves.toSpliced(at, 1);
@@ -58,7 +58,7 @@ async function shrunkFrom(seed: number, moves: readonly Move[], from: number): P
   return left;
 }
 
-/** How a failure is told: what is wrong, the moves that it takes, and the command that runs it again. */
+/** The report of a failure: what is wrong, the moves that it needs, and the command to repeat it. */
 async function story(seed: number, moves: readonly Move[], { problems }: Ended): Promise<string> {
   const few = await shrunk(seed, moves);
   const { problems: same, lines } = await simulate(seed, few);
@@ -71,10 +71,10 @@ async function story(seed: number, moves: readonly Move[], { problems }: Ended):
   ].join('\n');
 }
 
-/** Seeds that the environment names: `npm run soak`, or one that failed. */
+/** Whether the environment sets seeds: `npm run soak`, or one that failed. */
 export const isChosen = SIMULATION_SEED !== undefined || SIMULATION_RUNS !== undefined;
 
-/** Runs so many seeds, or those of the environment where it names some; gives the stories of those that fail. */
+/** Runs this many seeds, or those set by the environment; returns the reports of those that fail. */
 export async function failedSeeds(from: number, seeds: number): Promise<string> {
   const isOne = SIMULATION_SEED !== undefined;
   const first = isChosen ? Number(SIMULATION_SEED ?? SIMULATION_FROM) : from;

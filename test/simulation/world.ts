@@ -1,4 +1,6 @@
-/** The whole system on one simulated machine: its moves, all drawn from a seed, and what must hold whenever it is quiet. */
+/**
+ * The whole system on one simulated machine: its moves, all drawn from a seed, and what must hold whenever it is quiet.
+ */
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { openClient, type Client } from '../../src/api/client.ts';
@@ -58,13 +60,13 @@ type Kind = keyof typeof kinds;
 
 export interface Move {
   readonly kind: Kind;
-  /** What else is drawn of it. */
+  /** The seed of its other random choices. */
   readonly seed: number;
-  /** Time since the move before. */
+  /** The time since the previous move. */
   readonly gapMs: number;
 }
 
-/** Half of the seeds are about money: two prompts over the same payment must meet. */
+/** Half of the seeds are about money, so that two prompts for the same payment meet. */
 const aboutMoney: ReadonlySet<Kind> = new Set(['plan', 'approve', 'send', 'write fault']);
 
 /** The moves of a seed. */
@@ -109,7 +111,7 @@ const writeFaults: readonly Fault[] = [
   'lost',
   'commit_late',
 ];
-/** A write that was cut off is made within this time, or never. */
+/** A write whose connection was cut is made within this time, or never. */
 const settleAfterMs = 10 * minuteMs;
 
 type TemporaryFolder = ReturnType<typeof temporaryFolderNow>;
@@ -134,19 +136,19 @@ export class World {
   readonly #payees: readonly number[];
   #worker: { readonly process: Process; readonly stop: AbortController } | undefined;
   #names = 0;
-  // What the test itself knows of it.
+  // The test's own model of the state.
   readonly #server = new Map<Changing, Records>();
-  /** Every state that a record has ever been in. */
+  /** Every state that a record has ever had. */
   readonly #ever = new Map<Changing, Map<number, Set<string>>>(changing.map((name) => [name, new Map()]));
   readonly #touched = new Map<string, number>();
   readonly #forgotten = new Set<number>();
   readonly #moods = new Set<Partial<Behaviour>>();
   readonly #batches: { readonly batch: string; readonly plan: string }[] = [];
-  /** The plan that each token goes out with; two batches that would do the same have one plan. */
+  /** The plan that each token belongs to; two batches with the same effect have one plan. */
   readonly #tokens = new Map<string, string>();
-  /** Plans. */
+  /** The plans that were approved. */
   readonly #approved = new Set<string>();
-  /** Payments that a server put back knows no more. */
+  /** Payments that a restored server has lost. */
   readonly #undone = new Set<number>();
   #copy: ServerCopy | undefined;
   #then: { readonly at: Timestamp; readonly rows: Readonly<Record<Changing, readonly Row[]>> } | undefined;
@@ -203,7 +205,7 @@ export class World {
     this.#folder.remove();
   }
 
-  /** How many the server has made. */
+  /** The number of payments that the server has made. */
   payments(): number {
     return this.#sandbox.control.ledger().length;
   }
@@ -240,7 +242,7 @@ export class World {
         return this.#inMood(failing, pick(random, [2 * secondMs, minuteMs, hourMs]));
       case 'lie':
         this.#inMood(pick(random, lies), pick(random, [2 * secondMs, hourMs, 9 * hourMs]));
-        // Most of them would be over before anybody reads.
+        // Otherwise most of them would end before a run reads.
         if (random() < 0.7) this.#start('sync', random, (process) => this.#syncAtRandom(process, random));
         return;
       case 'write fault': {
@@ -280,7 +282,7 @@ export class World {
     }
   }
 
-  /** Ends all that is going on, then makes sure of everything. */
+  /** Ends everything that runs, then checks everything. */
   async quiet(): Promise<void> {
     const { control } = this.#sandbox;
     await this.#ended();
@@ -304,7 +306,7 @@ export class World {
     this.#startWorker();
   }
 
-  /** Until every process has ended, the worker too. */
+  /** Waits until every process has ended, including the worker. */
   async #ended(): Promise<void> {
     this.#worker?.stop.abort(new InterruptedError('SIGTERM'));
     this.#worker = undefined;
@@ -316,7 +318,7 @@ export class World {
     await this.machine.run(() => this.machine.running.size === 0);
   }
 
-  /** One of five processes is killed at some step. */
+  /** One process of five is killed at some step. */
   #start(name: string, random: () => number, work: (process: Process) => Promise<void>): void {
     const steps = random() < 0.2 ? 1 + Math.floor(random() * random() * 60) : Infinity;
     this.#names += 1;
@@ -368,7 +370,7 @@ export class World {
             return await (Reflect.apply(value, target, given) as Promise<unknown>);
           } finally {
             this.#observe();
-            // What was cut off is made within the time that it has for that, or never.
+            // A write whose connection was cut is made within its time, or never.
             machine.after(1 + Math.floor(this.#random() * 0.9 * settleAfterMs), () => {
               if (this.#sandbox.control.commitLate() > 0) this.#observe();
             });
@@ -417,7 +419,7 @@ export class World {
     const stopped = random() < 0.2;
     if (stopped) this.machine.after(Math.floor(random() * 4_000), () => stop.abort(new InterruptedError('SIGINT')));
     const requestsPerRun = pick(random, [3, 1_000]);
-    // Never with allowDeletions, by which a person says that a list may be empty: that may be said while it is a lie.
+    // Never with allowDeletions, by which a person confirms an empty list: the list may be a lie at that time.
     this.#judged(await this.#sync(process, { mode, requestsPerRun }, stop.signal));
   }
 
@@ -467,7 +469,7 @@ export class World {
     await forgetUser({ store: watched, journal, clock }, user);
   }
 
-  /** Ids that a person who was forgotten keeps out of the mirror. */
+  /** The ids that are kept out of the mirror because their person was forgotten. */
   #keptOut(resource: Changing): ReadonlySet<number> {
     return withSnapshot(this.#mirror, (snapshot) => {
       const select = { relation: 'mirror_suppressions', columns: ['resource', 'id', 'user_id'] } as const;
@@ -480,7 +482,7 @@ export class World {
     });
   }
 
-  /** After a quiet sync: equal, but for those who were forgotten. */
+  /** After a quiet sync the mirror must equal the server, except for forgotten people. */
   #checkMirror(): void {
     for (const resource of changing) {
       const kept = this.#keptOut(resource);
@@ -496,7 +498,7 @@ export class World {
     }
   }
 
-  /** Every version was once so, and the table as it was then is what it was. */
+  /** Every version must have existed, and past tables must be as they were. */
   #checkHistory(): void {
     const all = { from: timestampOf(0), to: timestampOf(sandboxNow + 400 * dayMs) };
     for (const resource of changing) {
@@ -521,7 +523,7 @@ export class World {
       }
     }
     const now = this.machine.clock.now();
-    // Where the clock was set back, versions of later than now say what is.
+    // If the clock was set back, versions with a later time show the current state.
     if (this.machine.latest() > now + 1) return;
     const at = timestampOf(now);
     this.#then = { at, rows: { users: tableRows(this.#mirror, 'users'), emails: tableRows(this.#mirror, 'emails') } };
@@ -542,7 +544,7 @@ export class World {
     }
   }
 
-  /** What lies there is whole. */
+  /** The export must be complete. */
   #checkExport(): void {
     const manifest = `${this.#exports}/manifest.json`;
     if (!existsSync(manifest)) {
@@ -586,7 +588,7 @@ export class World {
     if (random() < 0.8) this.#start('console', random, (console) => this.#approve(console, random, planned.batch));
   }
 
-  /** As a page of the console does it: by a session. */
+  /** Acts by a session, as a page of the console does. */
   async #approve(process: Process, random: () => number, batch = this.#anyBatch(random)): Promise<void> {
     await this.machine.turn(process, 'approve');
     const people = await this.machine.busy(openPeopleIn(this.#journal, operator, this.machine.clock));
@@ -597,7 +599,7 @@ export class World {
     const token = await this.machine.busy(people.sessions.begin(carla, from, { ...operator, account: 'carla' }));
     await this.machine.sleep(process)(pick(random, [secondMs, secondMs, 20 * minuteMs, 3 * hourMs]));
     const session = await this.machine.busy(people.sessions.find(token));
-    // Signed out by itself: what is asked for then is not done.
+    // The session has expired: what is requested after that is not done.
     if (session === null) return;
     const journal = await this.#openJournal(process, { ...anna, name: 'web', account: session.account.name });
     const approval = await journal.approval(batch);
@@ -619,7 +621,7 @@ export class World {
     process.closes(() => memory.close());
     const client = this.#client(process);
     if (found.state === 'planned') {
-      // Somebody is shown the plan, and says yes sooner or later.
+      // A person sees the plan, and consents sooner or later.
       const { signal } = new AbortController();
       const whole = { journal, memory, client, clock: machine.clock, signal, rules: openRules };
       await checkSendable(whole, found, { file: null, again: { reason: null }, acceptJournal: null });
@@ -631,7 +633,7 @@ export class World {
     machine.note(`${process.name} ends with ${error?.exitCode ?? 0}`);
   }
 
-  /** One of the last, of those that are approved where there are any. */
+  /** One of the newest batches, preferably one that is approved. */
   #anyBatch(random: () => number): string | undefined {
     const approved = this.#batches.filter(({ plan }) => this.#approved.has(plan));
     const latest = (approved.length > 0 && random() < 0.7 ? approved : this.#batches).slice(-3);
@@ -731,7 +733,7 @@ export class World {
     });
   }
 
-  // ── The server, and files that are put back ──
+  // ── The server, and restored files ──
 
   #change(random: () => number): void {
     const { control } = this.#sandbox;
@@ -766,7 +768,7 @@ export class World {
     this.#sandbox.control.setBehaviour(Object.assign({}, ...this.#moods) as Behaviour);
   }
 
-  /** Looks at the server, and notes what has changed since it was looked at last. */
+  /** Reads the server, and notes what has changed since the last look. */
   #observe(): void {
     for (const resource of changing) {
       const fields = fieldsOf(resource);
@@ -791,7 +793,7 @@ export class World {
     return { records, transactions, ledger: control.ledger().length };
   }
 
-  /** The server loses what happened since it was saved, and gives the ids of then again. */
+  /** The server loses what happened since its copy was saved. */
   #putServerBack(): void {
     const copy = this.#copy;
     if (copy === undefined) return;
@@ -809,7 +811,7 @@ export class World {
     this.#observe();
   }
 
-  /** With nobody at the files, as a person would who knows how. */
+  /** With nobody using the files, as a careful person would do it. */
   async #moveFile(kind: 'mirror copied' | 'mirror put back' | 'journal copied' | 'journal put back'): Promise<void> {
     await this.#ended();
     const file = kind.startsWith('mirror') ? this.#mirror : this.#journal;
@@ -824,7 +826,7 @@ export class World {
   }
 }
 
-/** Methods that are no steps of their own. */
+/** Methods that do not count as steps. */
 const atOnce = {
   client: new Set(['rateLimit', 'redact', 'close', 'pages']),
   journal: new Set(['by', 'audit', 'atOneMoment', 'intents', 'changes', 'views', 'lockRemainingMs', 'close']),

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Three workers over several servers, killed at random; longer, and over more, in `npm run soak`. */
+/** Three workers over several servers, killed at random; `npm run soak` runs it longer and over more servers. */
 import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ interface Run {
   readonly finished_at: string;
 }
 
-/** Times between the first and the last on record that nobody dealt with, and that no run caught up on. */
+/** Times between the first and the last recorded one that were not handled, and not caught up by a later run. */
 function forgottenTimes(noted: readonly Run[]): string[] {
   const times = noted.map(({ occurrence }) => Date.parse(occurrence)).sort((a, b) => a - b);
   const last = times.at(-1) ?? 0;
@@ -41,7 +41,7 @@ function forgottenTimes(noted: readonly Run[]): string[] {
 }
 
 test(
-  `three workers over ${servers} servers, killed at random for ${seconds} s: each time of a job is run once, and every mirror is equal`,
+  `three workers over ${servers} servers, killed at random for ${seconds} s, run each time of a job once and keep every mirror equal`,
   { timeout: (seconds + 300) * 1_000 },
   async () => {
     const sandboxes = new Map<string, Sandbox>();
@@ -92,12 +92,12 @@ ${names.map((name) => `  ${name}: {api: {base_url: "${sandboxes.get(name)?.url}"
       await wait(isLong ? randomInt(10_000, 30_000) : randomInt(2_000, 5_000));
     }
 
-    // Nothing is killed or changed any more: once each was read and published again, all must be equal.
+    // From here on nothing is killed or changed: after each server was read and published again, all must be equal.
     const quiet = Date.now();
     const saidSince = (msg: string, profile: string) =>
       all.some(({ lines }) => lines.some(({ at, line }) => at > quiet && line.profile === profile && line.msg === msg));
     const begun = (name: string) => saidSince('sync is complete', name) && saidSince('publish is complete', name);
-    /** What the workers say of those servers that are not read and published again. */
+    /** The log of the workers about servers that are not read and published again. */
     const late = () =>
       names
         .filter((name) => !begun(name))
@@ -127,7 +127,7 @@ ${names.map((name) => `  ${name}: {api: {base_url: "${sandboxes.get(name)?.url}"
         `select job, occurrence, outcome, cause, started_at, finished_at from admin_mirror_store_${name}.worker_runs order by number`,
       );
       for (const [job, noted] of Map.groupBy(rows as Run[], (run) => run.job)) {
-        // A time of publish that waits for its sync is dealt with by the next one, once that has come.
+        // A time of publish that waits for its sync is handled by the next one, if that has come.
         const forgotten = job === 'sync' ? forgottenTimes(noted) : [];
         expect([name, job, forgotten]).toEqual([name, job, []]);
         const of = noted.filter(({ outcome }) => !['skipped', 'overlapped'].includes(outcome));
@@ -135,7 +135,7 @@ ${names.map((name) => `  ${name}: {api: {base_url: "${sandboxes.get(name)?.url}"
         runs += complete.length;
         const times = complete.map(({ occurrence }) => occurrence);
         expect([name, job, times]).toEqual([name, job, [...new Set(times)]]);
-        // One at a time, wherever it runs.
+        // One run at a time, on any machine.
         for (const [at, run] of of.entries()) {
           expect([name, job, run.started_at >= (of[at - 1]?.finished_at ?? '')]).toEqual([name, job, true]);
         }

@@ -37,7 +37,7 @@ describe('a value of another type', () => {
     ['number', '5', 5],
     ['integer', '12.00', 12n],
     ['number', '-0.10', -0.1],
-  ] as const)('is converted where nothing is lost: %s %j', (type, value, cell) => {
+  ] as const)('is converted if nothing is lost: %s %j', (type, value, cell) => {
     expect(convert(type, value)).toEqual({ cell });
   });
 
@@ -59,7 +59,7 @@ describe('a value of another type', () => {
     ['object', 'text', 'string'],
     ['object', 5, 'number'],
     ['strings', 'text', 'string'],
-  ] as const)('is left out of its column and reported where something would be: %s %j', (type, value, odd) => {
+  ] as const)('is left out of its column and reported if something would be lost: %s %j', (type, value, odd) => {
     expect(convert(type, value)).toEqual({ cell: null, odd, stray: true });
   });
 
@@ -68,12 +68,12 @@ describe('a value of another type', () => {
     ['string', 12.5, '12.5', 'number'],
     ['object', [1], '[1]', 'array'],
     ['strings', { 0: 'a' }, '{"0":"a"}', 'object'],
-  ] as const)('is kept as text that says the same, and reported: %s %j', (type, value, cell, odd) => {
+  ] as const)('is stored as equivalent text and reported: %s %j', (type, value, cell, odd) => {
     expect(convert(type, value)).toEqual({ cell, odd });
   });
 });
 
-test('null is reported only where the reference does not allow it', () => {
+test('null is reported only if the reference does not allow it', () => {
   expect(convert('string', null, true)).toEqual({ cell: null });
   expect(convert('string', null)).toEqual({ cell: null, odd: 'null' });
 });
@@ -83,7 +83,7 @@ test('an integer beyond 2^53 keeps its digits, in a column and inside JSON', () 
   expect(convert('integer', 1e17)).toEqual({ cell: 100_000_000_000_000_000n });
   expect(convert('any', 9007199254740993n)).toEqual({ cell: '9007199254740993' });
   expect(convert('integer', 2n ** 63n)).toEqual({ cell: null, odd: 'number', stray: true });
-  // A double of that size could be another number as well.
+  // A double of that size could also stand for another number.
   expect(convert('number', 2n ** 60n)).toEqual({ cell: null, odd: 'number', stray: true });
   expect(jsonText({ big: 123456789012345678901234567890n })).toBe('{"big":123456789012345678901234567890}');
 });

@@ -23,7 +23,7 @@ function filledMirror(users: number): string {
   });
 }
 
-test('a copy made while rows move in pairs is each time a state that there was', { tags: 'full' }, async () => {
+test('a copy made while rows change in pairs always has one consistent state', { tags: 'full' }, async () => {
   const users = 5_000;
   const copies = isFull ? 12 : 4;
   const file = filledMirror(users);
@@ -35,7 +35,7 @@ test('a copy made while rows move in pairs is each time a state that there was',
   onTestFinished(() => void look.close());
   const moved = look.prepare<[], number>("SELECT CAST(value AS INTEGER) FROM mirror_capabilities WHERE name = 'moves'");
   for (let at = 0; at < copies; at += 1) {
-    // On a busy machine the writer may not have had its turn since the last copy.
+    // On a busy machine the writer may not have run since the last copy.
     while ((moved.pluck().get() ?? 0) <= (moves.at(-1) ?? 0)) await setTimeout(1);
     const copy = join(temporaryFolder(), 'copy.db');
     let shares = 0;
@@ -52,19 +52,19 @@ test('a copy made while rows move in pairs is each time a state that there was',
     expect(state).toMatchObject({ sum: users * 100, noted: state?.moves });
     moves.push(state?.moves ?? 0);
   }
-  // It was written to all the while, and each copy is of its own time.
+  // The mirror was written all the time, and each copy is of its own moment.
   expect(new Set(moves).size).toBe(copies);
   expect(moves).toEqual(moves.toSorted((a, b) => a - b));
 });
 
-test('a copy is a state that there was where the log is begun anew in the midst of it', { tags: 'full' }, async () => {
+test('a copy has one consistent state even if the log restarts during it', { tags: 'full' }, async () => {
   const file = filledMirror(10);
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());
   writer.pragma('wal_autocheckpoint = 0');
   const note = writer.prepare("UPDATE mirror_capabilities SET value = ? WHERE name = 'moves'");
   note.run('early');
-  // More than a chunk of the copy, so that the log is read in several.
+  // More than one chunk of the copy, so that the log is read in several.
   writer.exec(
     'CREATE TABLE filling (bytes BLOB); INSERT INTO filling VALUES (randomblob(20000000)); DROP TABLE filling',
   );
@@ -86,13 +86,13 @@ test('a copy is a state that there was where the log is begun anew in the midst 
   expect({ begunAnew, value }).toEqual({ begunAnew: 1, value: 'later' });
 });
 
-test('a copy takes no lock from who has the file open in the same process', async () => {
+test('a copy does not drop the locks of other connections in the same process', async () => {
   const file = filledMirror(10);
   const reader = openMirrorForReading(file);
   onTestFinished(() => void reader.close());
   expect(reader.prepare('SELECT count(*) FROM users').pluck().get()).toBe(10);
   await copyFile(mirrorKind, file, join(temporaryFolder(), 'copy.db'), run, 'opened');
-  // To have the file for itself, another process needs that nobody else holds it.
+  // Another process can open the file exclusively only if nobody else has a lock on it.
   const script = `const db = require('better-sqlite3')(${JSON.stringify(file)}, { timeout: 0 });
     db.pragma('locking_mode = EXCLUSIVE'); db.exec('DELETE FROM users')`;
   const folder = fileURLToPath(new URL('../..', import.meta.url));
@@ -101,7 +101,7 @@ test('a copy takes no lock from who has the file open in the same process', asyn
   expect(reader.prepare('SELECT count(*) FROM users').pluck().get()).toBe(10);
 });
 
-test('a copy stands alone: private, without a log, held by nobody, readable where nothing can be written', async () => {
+test('a copy is private, has no log and no lock owner, and is readable on a read-only folder', async () => {
   const file = filledMirror(10);
   const writer = openMirrorFile(file);
   onTestFinished(() => void writer.close());
@@ -122,7 +122,7 @@ test('a copy stands alone: private, without a log, held by nobody, readable wher
   expect(readdirSync(folder)).toEqual(['copy.db']);
 });
 
-test('a copy that is stopped leaves nothing, and neither does one that was killed once another is made', async () => {
+test('a stopped copy leaves nothing, and the next copy removes what a killed one left', async () => {
   const file = filledMirror(20_000);
   const folder = temporaryFolder();
   const target = join(folder, 'copy.db');
@@ -143,14 +143,14 @@ test('a copy that is stopped leaves nothing, and neither does one that was kille
   expect(readdirSync(folder)).toEqual(['copy.db']);
 });
 
-test('a copy that is cut short or damaged does not pass', async () => {
+test('a truncated or damaged copy fails its check', async () => {
   const file = filledMirror(2_000);
   const copy = join(temporaryFolder(), 'copy.db');
   await copyFile(mirrorKind, file, copy, run, 'whole');
   const database = new SqliteDatabase(copy);
   database.unsafeMode();
   database.pragma('writable_schema = ON');
-  // An index that says other than its table.
+  // An index that differs from its table.
   database.exec(
     "UPDATE sqlite_schema SET sql = replace(sql, 'created_at\")', 'updated_at\")') WHERE name = 'users_created_at'",
   );

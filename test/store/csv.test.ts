@@ -53,7 +53,7 @@ const table = fc
 const style = fc.record({ delimiter: fc.constantFrom(',' as const, '\t' as const), guard: fc.boolean() });
 
 describe('both writers of CSV', () => {
-  test('give the same bytes for anything that a row can hold', () => {
+  test('produce the same bytes for any row', () => {
     fc.assert(
       fc.property(table, style, (rows, each) => {
         expect(tableLines(each)(rows)).toBe(csvLines(each)(rows));
@@ -62,7 +62,7 @@ describe('both writers of CSV', () => {
     );
   });
 
-  test('are read back as what was written, null and empty text apart', () => {
+  test('are read back unchanged, with null and empty text distinct', () => {
     fc.assert(
       fc.property(table, fc.constantFrom(',' as const, '\t' as const), (rows, delimiter) => {
         const text = tableLines({ delimiter, guard: false })(rows);
@@ -88,7 +88,11 @@ describe.each([
   test.each<[string, Cell[], string]>([
     ['null is nothing, empty text is ""', [null, '', null], ',"",\n'],
     ['quotes are doubled', ['Mary "Mae"'], '"Mary ""Mae"""\n'],
-    ['whatever may split is quoted', ['a,b', 'c\nd', 'e\rf', 'g\th', 'i;j'], '"a,b","c\nd","e\rf","g\th","i;j"\n'],
+    [
+      'whatever may split a line is quoted',
+      ['a,b', 'c\nd', 'e\rf', 'g\th', 'i;j'],
+      '"a,b","c\nd","e\rf","g\th","i;j"\n',
+    ],
     ['JSON is text', ['{"a":1,"b":[]}'], '"{""a"":1,""b"":[]}"\n'],
     [
       'whole numbers keep every digit',
@@ -106,24 +110,24 @@ describe.each([
       `'=1+1,'+1,'-1,'@x,"'\tx","'\rx"\n`,
     ],
     [
-      'so does what is one behind a space, a line break or an unseen character, or in wide letters',
+      'so does a formula after a space, a line break or an invisible character, or in wide letters',
       [' =1', '\n=1', '\uFEFF=1', '\u0000-1', '＝1', '＋1', '－1', '＠x'],
       `' =1,"'\n'=1",'\uFEFF=1,'\u0000-1,'＝1,'＋1,'－1,'＠x\n`,
     ],
     [
-      'and each part of it that another country’s spreadsheet would split off',
+      'so does each part that a spreadsheet of another country would split off',
       ['x;=1+41', 'a\n=1+41', 'a;"=1"', 'a\t -1', 'a\r\n＝1;+2', 'a; b'],
       `"x;'=1+41","a\n'=1+41","a;'""=1""","a\t' -1","a\r\n'＝1;'+2","a; b"\n`,
     ],
-    ['numbers never do', [-1n, -0.5], '-1,-0.5\n'],
+    ['numbers get no apostrophe', [-1n, -0.5], '-1,-0.5\n'],
     [
-      'text behind a negative number is quoted, since where only ; splits the line is one cell',
+      'text after a negative number is quoted, because the line is one cell if only ; splits it',
       [-5n, '*2', 7, "*cmd|'/C calc'!A0", null, ''],
       `-5,"*2",7,"*cmd|'/C calc'!A0",,""\n`,
     ],
-    ['and only behind one that stands first', [5, -5, '*2'], '5,-5,*2\n'],
-    ['the guard comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
-    ['a sign elsewhere is nothing special', ['a=b', "'=x"], `a=b,'=x\n`],
+    ['text after a negative number that is not first is not quoted', [5, -5, '*2'], '5,-5,*2\n'],
+    ['the apostrophe comes before the quotes', ['=HYPERLINK("http://x","y")'], `"'=HYPERLINK(""http://x"",""y"")"\n`],
+    ['a sign elsewhere is left alone', ['a=b', "'=x"], `a=b,'=x\n`],
   ])('%s', (_name, row, line) => {
     expect(writer(comma)([row])).toBe(line);
   });
@@ -132,7 +136,7 @@ describe.each([
     expect(writer({ delimiter: ',', guard: false })([['=1+1', '-x']])).toBe('=1+1,-x\n');
   });
 
-  test('in TSV, what may split is quoted as well', () => {
+  test('in TSV, whatever may split a line is quoted as well', () => {
     expect(writer(tab)([['a\tb', 'c,d', null, '']])).toBe('"a\tb"\t"c,d"\t\t""\n');
   });
 });

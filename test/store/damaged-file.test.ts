@@ -5,7 +5,7 @@ import SqliteDatabase from 'better-sqlite3';
 import { runCli } from '../support/cli.ts';
 import { mirroredFolder } from '../support/mirror.ts';
 
-/** A mirror of 2,000 users, closed. */
+/** A closed mirror file of 2,000 users. */
 async function mirrored() {
   const { sandbox, folder, file } = await mirroredFolder({ users: 2_000 });
   const database = new SqliteDatabase(file);
@@ -26,7 +26,7 @@ async function mirrored() {
   return { folder, file, pages, size, run };
 }
 
-/** Makes noise of the beginning of these pages. */
+/** Overwrites the beginning of these pages with noise. */
 function breakPages(file: string, pages: readonly number[], size: number): void {
   const handle = openSync(file, 'r+');
   expect(fstatSync(handle).size).toBeGreaterThan(size);
@@ -43,7 +43,7 @@ const exports = [
 const damage = (args: readonly string[]) => ({ args, code: 2, told: 'damage' });
 
 describe('a damaged mirror', () => {
-  test('is reported as damage, with the way back, by every command that meets it', async () => {
+  test('is reported as damage, not as a bug, by every command that meets it', async () => {
     const { file, pages, size, run } = await mirrored();
     breakPages(file, [...pages.users, ...pages.users_created_at], size);
     const commands = [
@@ -55,11 +55,11 @@ describe('a damaged mirror', () => {
       ['changes', '--since', '1d'],
       ['backup', 'copies'],
     ];
-    // One after the other: two syncs side by side would meet the lock, not the damage.
+    // One after the other: parallel syncs would meet the lock, not the damage.
     for (const args of commands) expect(await run(args)).toEqual(damage(args));
   });
 
-  test('makes no file of what is exported, where a single page of it is broken', async () => {
+  test('leaves no export file if a single page of the table is broken', async () => {
     const { folder, file, pages, size, run } = await mirrored();
     const middle = pages.users[Math.floor(pages.users.length / 2)] ?? 0;
     breakPages(file, [middle], size);
@@ -67,7 +67,7 @@ describe('a damaged mirror', () => {
     expect(readdirSync(folder)).toEqual(['data']);
   });
 
-  test('that is cut by half is reported as damage before anything is read', async () => {
+  test('that is cut in half is reported as damage before anything is read', async () => {
     const { folder, file, run } = await mirrored();
     truncateSync(file, Math.floor(statSync(file).size / 2));
     const commands = [...exports, ['query', 'SELECT 1']];

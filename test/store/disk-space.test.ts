@@ -10,19 +10,19 @@ import { requireSpace } from '../../src/store/files/durable-file.ts';
 import { commandFile } from '../support/command-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-test('a disk that is too full is reported with what is needed, what is there and where', () => {
+test('a disk that is too full is reported with what is needed, what is free and where', () => {
   const full = () => requireSpace('make a snapshot', '/data', 1e9, () => 300e6);
   expect(full).toThrow(FileError);
   expect(full).toThrow('no room to make a snapshot: it needs about 1.1 GB on the disk of /data, where 300 MB are free');
   expect(() => requireSpace('make a snapshot', '/data', 1e9, () => 1.1e9)).not.toThrow();
 });
 
-test('what is small is not checked, and neither is a disk that does not say', () => {
+test('small writes are not checked, nor is a disk that does not report its space', () => {
   expect(() => requireSpace('sync', '/data', 20e6, () => 0)).not.toThrow();
   expect(() => requireSpace('sync', '/data', 1e12, () => undefined)).not.toThrow();
 });
 
-test('of a folder that is not there yet, the disk of the nearest one counts', () => {
+test('a folder that does not exist yet uses the disk of the nearest existing one', () => {
   const folder = temporaryFolder();
   const free = freeSpace(join(folder, 'not/yet/there'));
   expect(free).toBeGreaterThan(0);
@@ -40,7 +40,7 @@ test.each([
   expect(bytesText(bytes)).toBe(text);
 });
 
-/** Runs shell commands in a folder whose `data/` is a disk of its own with a mirror, which nobody else sees. */
+/** Runs shell commands in a folder whose `data/` is a private disk with a mirror. */
 function onDisk(options: string, script: string): string {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
@@ -57,7 +57,7 @@ function onDisk(options: string, script: string): string {
 
 const canMount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
 
-describe.skipIf(!canMount)('where SQLite says only that it cannot open a file', () => {
+describe.skipIf(!canMount)('if SQLite only says that it cannot open a file', () => {
   test.each([
     [
       'a disk without inodes',
@@ -71,17 +71,17 @@ describe.skipIf(!canMount)('where SQLite says only that it cannot open a file', 
       'mount -o remount,ro data',
       /could not open the mirror \S+mirror\.db: the file system is read-only \(EROFS\)\nMount it/,
     ],
-  ])('of %s the reason is told', (_name, options, spoil, message) => {
+  ])('the error names the reason: %s', (_name, options, spoil, message) => {
     expect(onDisk(options, `${spoil}; "$0" "$1" status`)).toMatch(message);
   });
 
-  test('of too few descriptors the reason is told, however many are left', () => {
+  test('the error names too few descriptors, however many are left', () => {
     const said = onDisk('size=9m', 'for n in 22 23 24 25 26 27; do (ulimit -n $n; "$0" "$1" status); done');
     expect(said).not.toContain('SQLITE_CANTOPEN');
     expect(said).toContain('mirror.db: too many files are open (EMFILE)');
   });
 
-  test('doctor fails for a disk on which nothing can be written any more', () => {
+  test('doctor fails if nothing can be written to the disk', () => {
     const doctor = '"$0" "$1" doctor --json';
     expect(onDisk('nr_inodes=3', `touch data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);
     expect(onDisk('size=2m', `cat /dev/zero > data/a; ${doctor}`)).toMatch(/"journal disk",\s+"state": "fail"/);

@@ -30,14 +30,14 @@ async function* failing(error: Error): AsyncGenerator<Uint8Array> {
   throw error;
 }
 
-test('a file holds all chunks in order, and the number of their bytes is given', async () => {
+test('a file has all chunks in order, and the number of their bytes is returned', async () => {
   const folder = temporaryFolder();
   expect(await writeDurableFile(join(folder, 'a.csv'), chunks('één', '', ' two'), never)).toBe(9);
   expect(readFileSync(join(folder, 'a.csv'), 'utf8')).toBe('één two');
   expect(readdirSync(folder)).toEqual(['a.csv']);
 });
 
-test('until it is whole, nothing stands under the final name', async () => {
+test('nothing exists under the final name until the file is complete', async () => {
   const folder = temporaryFolder();
   const seen: string[][] = [];
   async function* watching() {
@@ -50,7 +50,7 @@ test('until it is whole, nothing stands under the final name', async () => {
   expect(seen[0]).toEqual([expect.stringMatching(/^\.a\.csv\..*\.partial$/)]);
 });
 
-test('a failure leaves what was there, and nothing else', async () => {
+test('a failure leaves the old file, and nothing else', async () => {
   const folder = temporaryFolder();
   const file = join(folder, 'a.csv');
   writeFileSync(file, 'old');
@@ -70,7 +70,7 @@ test('an abort leaves nothing, even after the last chunk', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('a new file is its owner’s alone, whatever the umask, and a replaced one keeps its mode', async () => {
+test('a new file is readable by its owner alone, whatever the umask, and a replaced one keeps its mode', async () => {
   const folder = temporaryFolder();
   const file = join(folder, 'a.csv');
   const umask = process.umask(0);
@@ -83,7 +83,7 @@ test('a new file is its owner’s alone, whatever the umask, and a replaced one 
   expect(readFileSync(file, 'utf8')).toBe('two');
 });
 
-test('a symbolic link survives: the file that it stands for is replaced', async () => {
+test('a symbolic link is kept, and its target is replaced', async () => {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'real'));
   writeFileSync(join(folder, 'real', 'a.csv'), 'old');
@@ -93,7 +93,7 @@ test('a symbolic link survives: the file that it stands for is replaced', async 
   expect(readdirSync(folder).sort()).toEqual(['link.csv', 'real']);
 });
 
-test('what a killed process left of the same file is removed, and nothing of the living or of other files', async () => {
+test('leftovers of a killed process for the same file are removed, others are kept', async () => {
   const folder = temporaryFolder();
   const host = hostname()
     .replaceAll(/[^\w-]/g, '-')
@@ -117,14 +117,14 @@ test('a pipe is written directly', async () => {
   expect(readdirSync(folder)).toEqual(['pipe']);
 });
 
-test('a pipe that nobody reads, or goes on reading, can be left at any time', async () => {
+test('a write to a pipe without a reader, or with a slow one, can be aborted', async () => {
   const pipe = join(temporaryFolder(), 'pipe');
   execFileSync('mkfifo', [pipe]);
   const stop = new AbortController();
   const unread = writeDurableFile(pipe, chunks('one'), stop.signal);
   stop.abort(new Error('stopped'));
   await expect(unread).rejects.toThrow('stopped');
-  // Far more than a pipe holds, to a reader that takes nothing.
+  // Far more than a pipe can buffer, to a reader that reads nothing.
   const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
   onTestFinished(() => closeSync(reader));
   const again = new AbortController();
@@ -136,7 +136,7 @@ test('a pipe that nobody reads, or goes on reading, can be left at any time', as
   await expect(full).rejects.toThrow('stopped again');
 });
 
-test.skipIf(!existsSync('/dev/full'))('a full disk is said to be full', async () => {
+test.skipIf(!existsSync('/dev/full'))('a full disk is reported as full', async () => {
   await expect(writeDurableFile('/dev/full', chunks('x'), never)).rejects.toMatchObject({
     exitCode: 2,
     message: 'could not write /dev/full: the disk is full (ENOSPC)',
@@ -160,7 +160,7 @@ test.skipIf(process.getuid?.() === 0)('a folder that cannot be written to is ref
   });
 });
 
-test('a failure takes back the folders that were made for the file, and no other', async () => {
+test('a failure removes the folders created for the file, and no other', async () => {
   const folder = temporaryFolder();
   const broken = new Error('broken');
   const write = () => writeDurableFile(join(folder, 'a', 'b', 'file.csv'), failing(broken), never);
@@ -173,7 +173,7 @@ test('a failure takes back the folders that were made for the file, and no other
   expect(readdirSync(folder, { recursive: true })).toEqual(['a']);
 });
 
-test('folders that lead to a file are made, for their owner alone', async () => {
+test('missing parent folders are created, for their owner alone', async () => {
   const folder = temporaryFolder();
   const umask = process.umask(0);
   onTestFinished(() => void process.umask(umask));

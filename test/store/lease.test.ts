@@ -1,5 +1,5 @@
 // @module-tag full
-/** Leases in a real PostgreSQL, by its clock; time passes by what stands in the table, so nothing here waits. */
+/** Leases in a real PostgreSQL, by its clock. The tests change the times in the table, so nothing waits. */
 import { Kysely } from 'kysely';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
@@ -14,7 +14,7 @@ const words = { held: (name: string) => `${name} is in other hands`, what: (name
 
 async function opened() {
   const { store, tamper, database, schema } = await newSharedStore();
-  /** As another machine has them. */
+  /** The leases as seen by another machine. */
   const machine = async () => {
     const connected = await openShared(store, workerKind, { now: () => sandboxNow });
     const db = new Kysely<unknown>({ dialect: connected.dialect });
@@ -50,7 +50,7 @@ async function opened() {
 }
 
 describe('a lease', () => {
-  test('has one owner, whom the other is told, until it is given up', async () => {
+  test('has one owner, which others can read, until it is released', async () => {
     const { machine, row } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -65,7 +65,7 @@ describe('a lease', () => {
     expect(await row()).toMatchObject({ name: 'test one', run: 'r2', epoch: '2' });
   });
 
-  test('that ran out is taken over in the next epoch, and its owner of before writes nothing more', async () => {
+  test('that expired can be taken over in the next epoch, and its former owner writes nothing more', async () => {
     const { machine, expire } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -79,12 +79,12 @@ describe('a lease', () => {
     );
     expect(await a.leases.renew()).toBe(false);
     await b.step();
-    // What it gives up is no longer its own.
+    // Its release does not affect the new owner.
     await a.release('r1');
     await b.step();
   });
 
-  test('is not taken over by the same run in a second life of the process', async () => {
+  test('that was taken again by the same run in another process is lost to the first process', async () => {
     const { machine, expire } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -94,14 +94,14 @@ describe('a lease', () => {
     await b.step();
   });
 
-  test('is taken by one of two who find it free at the same moment', async () => {
+  test('is taken by one of several that find it free at the same moment', async () => {
     const { machine } = await opened();
     const machines = await Promise.all([machine(), machine(), machine()]);
     const taken = await Promise.allSettled(machines.map((each, at) => each.take(`r${at}`)));
     expect(taken.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   });
 
-  test('that ran out and that nobody wanted goes on with its owner', async () => {
+  test('that expired and was not taken stays with its owner', async () => {
     const { machine, expire, row } = await opened();
     const a = await machine();
     await a.take('r1');
@@ -110,7 +110,7 @@ describe('a lease', () => {
     expect(await row()).toMatchObject({ run: 'r1', epoch: '1', fresh: true });
   });
 
-  test('lasts as long as it surely does, by whichever clock of the machine went further', async () => {
+  test('counts its remaining time by the clock of the machine that advanced more', async () => {
     const { machine, expire, row } = await opened();
     const a = await machine();
     expect(a.leases.remainingMs('one')).toBe(0);
@@ -118,7 +118,7 @@ describe('a lease', () => {
     expect(a.leases.remainingMs('one')).toBe(leaseMs);
     a.pass(10_000, 0);
     expect(a.leases.remainingMs('one')).toBe(leaseMs - 10_000);
-    // The machine slept.
+    // The machine was suspended.
     a.pass(0, 40_000);
     expect(a.leases.remainingMs('one')).toBe(leaseMs - 40_000);
     a.pass(leaseMs, 0);
@@ -129,7 +129,7 @@ describe('a lease', () => {
     expect(await row()).toMatchObject({ fresh: true });
   });
 
-  test('that could not be given up is renewed no more, and runs out', async () => {
+  test('that was abandoned is not renewed, and expires', async () => {
     const { machine, expire } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -141,7 +141,7 @@ describe('a lease', () => {
     expect(b.leases.epoch('one')).toBe(2);
   });
 
-  test('is lost, for what it guards, once another has it', async () => {
+  test('is reported as lost to the work that it guards after another took it', async () => {
     const { machine, expire } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -155,7 +155,7 @@ describe('a lease', () => {
     expect([lost.aborted, a.leases.lost('another').aborted]).toEqual([true, true]);
   });
 
-  test('that is given up while a renewal is under way is free', async () => {
+  test('that is released during a renewal is free', async () => {
     const { machine } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');
@@ -164,7 +164,7 @@ describe('a lease', () => {
     expect(b.leases.epoch('one')).toBe(2);
   });
 
-  test('is given up when its owner closes', async () => {
+  test('is released when its owner closes', async () => {
     const { machine } = await opened();
     const [a, b] = [await machine(), await machine()];
     await a.take('r1');

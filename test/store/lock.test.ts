@@ -16,7 +16,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const script = fileURLToPath(new URL('../support/lock-child.ts', import.meta.url));
 
-/** A process that does as it is told, and answers. */
+/** A process that takes, uses and releases the lock on request, and reports the result. */
 function startOwner(file: string) {
   const child = spawn(process.execPath, [script, file]);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
@@ -47,7 +47,7 @@ function opened(file: string): MirrorStore {
 const event = { resource: null, kind: 'test', subject: 'it', detail: null };
 
 describe('two processes', () => {
-  test('never own one lock; the second learns who the first is, and gets it when that is killed', async () => {
+  test('never own one lock; the second sees who the first is, and gets the lock when the first is killed', async () => {
     const file = mirror();
     const first = startOwner(file);
     const second = startOwner(file);
@@ -63,7 +63,7 @@ describe('two processes', () => {
     expect(ownerFiles(file)).toEqual([`mirror.db.owner-run-${second.pid}`]);
   });
 
-  test('own it one after the other where the first gives it up', { tags: 'full' }, async () => {
+  test('own it one after the other if the first releases it', { tags: 'full' }, async () => {
     const file = mirror();
     const first = startOwner(file);
     const second = startOwner(file);
@@ -74,7 +74,7 @@ describe('two processes', () => {
     expect(await first.tell('take')).toMatch(/^7 /);
   });
 
-  test('one of which is stopped for however long: it stays the owner, and goes on', { tags: 'full' }, async () => {
+  test('leave the lock with an owner that is suspended, which then continues', { tags: 'full' }, async () => {
     const file = mirror();
     const first = startOwner(file);
     const second = startOwner(file);
@@ -87,7 +87,7 @@ describe('two processes', () => {
 });
 
 test.each([1, 2, 3, 4])(
-  'a file that another process makes at this moment is none of another program: at look %i',
+  'a file that another process creates at this moment is not taken for a foreign one: at look %i',
   (look) => {
     const file = mirror();
     const database = new SqliteDatabase(file);
@@ -119,7 +119,7 @@ describe('within one process', () => {
     expect(() => one.acquireLock('sync', 'one')).toThrow(/another sync holds the lock/);
   });
 
-  test('whoever looks at a lock and closes its file again does not give it away', async () => {
+  test('a reader that closes the file does not release the lock', async () => {
     const file = mirror();
     opened(file).acquireLock('sync', 'one');
     for (let look = 0; look < 3; look += 1) {
@@ -130,7 +130,7 @@ describe('within one process', () => {
     expect(await startOwner(file).tell('take')).toMatch(/^7 /);
   });
 
-  test('an owner that closes its file without giving the lock up has lost it', () => {
+  test('an owner that closes its file without releasing the lock loses it', () => {
     const file = mirror();
     const one = openMirrorStore(file);
     one.acquireLock('sync', 'one');
@@ -141,7 +141,7 @@ describe('within one process', () => {
 });
 
 describe('the file of an owner', () => {
-  test('is for its user alone whatever the umask, and goes with the lock', () => {
+  test('is readable by its user alone whatever the umask, and is removed with the lock', () => {
     const umask = process.umask(0);
     onTestFinished(() => void process.umask(umask));
     const file = mirror();
@@ -153,7 +153,7 @@ describe('the file of an owner', () => {
     expect(ownerFiles(file)).toEqual([]);
   });
 
-  test('that a dead one left is nobody’s lock, also while somebody looks at it, and the next owner removes it', () => {
+  test('that a dead owner left is not a lock, even while it is read, and the next owner removes it', () => {
     const file = mirror();
     const store = opened(file);
     for (const run of ['dead', 'older']) writeFileSync(`${file}.owner-${run}`, '');
@@ -168,7 +168,7 @@ describe('the file of an owner', () => {
     expect(ownerFiles(file)).toEqual(['mirror.db.owner-one']);
   });
 
-  test('that cannot be looked at counts as locked', () => {
+  test('that cannot be read counts as locked', () => {
     const file = mirror();
     const store = opened(file);
     mkdirSync(`${file}.owner-unreadable`);
@@ -183,8 +183,8 @@ describe('the file of an owner', () => {
   });
 });
 
-describe('an owner whose file somebody removed', () => {
-  test('notices before it writes that another one has the lock, and leaves it that', () => {
+describe('an owner whose file was removed', () => {
+  test('notices before a write that another one has the lock, and does not release it', () => {
     const file = mirror();
     const [one, two] = [opened(file), opened(file)];
     one.acquireLock('sync', 'one');
@@ -199,7 +199,7 @@ describe('an owner whose file somebody removed', () => {
     expect(two.lockOwner('sync')).toMatchObject({ run: 'two' });
   });
 
-  test('writes nothing more even where nobody else has the lock yet', () => {
+  test('writes nothing more even if nobody else has the lock yet', () => {
     const file = mirror();
     const one = opened(file);
     one.acquireLock('sync', 'one');
@@ -216,7 +216,7 @@ describe('an owner whose file somebody removed', () => {
       (file: string) => renameSync(dirname(file), `${dirname(file)}.away`),
       (file: string) => mkdirSync(dirname(file)),
     ],
-  ])('writes nothing more where its %s was moved away, and another is in its place', (_what, moveAway, putThere) => {
+  ])('writes nothing more if its %s was moved away, and if another is in its place', (_what, moveAway, putThere) => {
     const file = join(temporaryFolder(), 'data', 'mirror.db');
     const one = opened(file);
     one.acquireLock('sync', 'one');
@@ -227,7 +227,7 @@ describe('an owner whose file somebody removed', () => {
     expect(() => one.recordEvent('one', event)).toThrow(gone);
   });
 
-  test('of a batch notices it before the next step', async () => {
+  test('notices it before the next step of a batch', async () => {
     const file = join(temporaryFolder(), 'journal.db');
     const [here, there] = [await openJournal(file, anna), await openJournal(file, anna)];
     await here.acquireLock('one');

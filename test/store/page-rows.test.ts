@@ -8,7 +8,7 @@ import { cellIn, eachRow, jsonCell, recordRows } from '../../src/mirror/store/pa
 const int64 = bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
 const { fields } = resourceOf('users');
 
-/** Any value that an answer may hold for a field. */
+/** Any value that a response may have for a field. */
 const served = oneof(
   jsonValue(),
   string({ unit: 'binary' }),
@@ -30,8 +30,8 @@ function storing() {
   return { database, bound };
 }
 
-describe('rows in JSON are read as the cells that they were made of', () => {
-  test('whatever was served for a field', () => {
+describe('rows in JSON are read as the cells that they were made from', () => {
+  test('for any value of a field', () => {
     const { bound, database } = storing();
     const read = database.prepare<[Uint8Array], Record<string, unknown>>(
       `SELECT ${fields.map(({ name }, index) => `typeof(${cellIn(name)}) AS t${index}, ${cellIn(name)} AS v${index}`).join(', ')},
@@ -48,7 +48,7 @@ describe('rows in JSON are read as the cells that they were made of', () => {
           const { cell, stray } = cellOf(field)(value);
           const stored = bound.get(cell);
           const [type, found] = [row?.[`t${index}`], row?.[`v${index}`]];
-          // A column of floating-point numbers makes one of a whole number.
+          // A REAL column stores a whole number as a floating-point number.
           const real = field.type === 'number' && typeof found === 'bigint';
           expect(real ? { type: 'real', value: Number(found) } : { type, value: found }).toEqual(stored);
           const extra = row?.['extra'] as string | null | undefined;
@@ -79,7 +79,7 @@ describe('rows in JSON are read as the cells that they were made of', () => {
   });
 });
 
-test('what is odd about a page is reported once, however many records show it', () => {
+test('an oddity of a page is reported once, however many records show it', () => {
   const records = [1, 2, 3].map((id) => ({ id, username: id, colour: 'red' }));
   const { drifts, ids, unusable } = recordRows('users', [...records, { id: 'none' }]);
   expect(ids).toEqual([1, 2, 3]);

@@ -1,5 +1,5 @@
 // @module-tag full
-/** What is between the journal and a PostgreSQL that fails: answers that are lost, settings that forget, servers that are not there. */
+/** How the shared store handles a failing PostgreSQL: lost responses, unsafe settings, servers that are not there. */
 import { connect, createServer, type Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { journalKind } from '../../src/journal/schema.ts';
@@ -21,8 +21,9 @@ const newSharedStore = sharedStores();
 const clock = { now: () => sandboxNow };
 
 /**
- * The store by way of a line that is cut when the next COMMIT goes over it: before it arrives, or before its answer does.
- * @param onFull called when the server says that it has no connection left
+ * The store through a proxy that cuts the connection at the next COMMIT: before it arrives, or before its response
+ * does.
+ * @param onFull called when the server says that it has no free connection
  */
 async function throughLine(store: SharedStore, onFull = () => {}) {
   let cut: 'before' | 'after' | undefined;
@@ -67,7 +68,7 @@ async function throughLine(store: SharedStore, onFull = () => {}) {
   };
 }
 
-test('a step begins anew where the server has ended the connection', async () => {
+test('a step is retried if the server closed the connection', async () => {
   const { store, database } = await newSharedStore();
   const journal = await sharedJournal(store);
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
@@ -80,9 +81,9 @@ test('a step begins anew where the server has ended the connection', async () =>
   expect((await journal.batch('one'))?.state).toBe('stopped');
 });
 
-test('a server that has no connection left is waited for, as one that restarts is', async () => {
+test('a server without a free connection is waited for, like one that restarts', async () => {
   const database = await temporaryDatabase();
-  // Superusers are always let in.
+  // The limit does not apply to superusers.
   const role = `role_of_${database.name}`;
   await database.query(`create role ${role} login password 'p'; grant create on database ${database.name} to ${role}`);
   const url = new URL(database.url);
@@ -102,7 +103,7 @@ test('a server that has no connection left is waited for, as one that restarts i
   expect(refused).toBeGreaterThanOrEqual(2);
 });
 
-test('a server that only read for a while is written to again as soon as it may be, by whoever found it so', async () => {
+test('a server that was read-only for a while is written again as soon as possible by the same journal', async () => {
   const { store, database } = await newSharedStore();
   const journal = await sharedJournal(store);
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
@@ -120,7 +121,7 @@ test('a server that only read for a while is written to again as soon as it may 
   expect((await journal.batch('one'))?.state).toBe('stopped');
 });
 
-test('tables that are put back meanwhile are named, and used again when they are there', async () => {
+test('tables that are gone are reported, and used again when they are back', async () => {
   const { store, database } = await newSharedStore();
   const journal = await sharedJournal(store);
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
@@ -133,8 +134,8 @@ test('tables that are put back meanwhile are named, and used again when they are
   expect((await journal.batch('one'))?.state).toBe('stopped');
 });
 
-describe('a step whose commit was not answered', () => {
-  test('counts as done where it was, and is done once', async () => {
+describe('a step whose commit got no response', () => {
+  test('counts as done if it was committed, and is done once', async () => {
     const { store } = await newSharedStore();
     const line = await throughLine(store);
     const journal = await sharedJournal(line.store);
@@ -155,7 +156,7 @@ describe('a step whose commit was not answered', () => {
     expect(await journal.verifyChain()).toMatchObject({ status: 'whole' });
   });
 
-  test('counts as not done where it was not, and says that the line was cut', async () => {
+  test('counts as not done if it was not committed, and reports the cut connection', async () => {
     const { store } = await newSharedStore();
     const line = await throughLine(store);
     const journal = await sharedJournal(line.store);
@@ -165,14 +166,14 @@ describe('a step whose commit was not answered', () => {
     await expect(adding).rejects.toThrow(FileError);
     await expect(adding).rejects.toThrow(/the shared store postgresql:\/\/\S+: the connection was cut/);
     expect((await journal.batches()).map(({ batch }) => batch)).toEqual(['one']);
-    // The next step finds a connection that works.
+    // The next step gets a working connection.
     await journal.setBatchState('one', 'stopped');
   });
 });
 
 const clockText = '2026-01-01T00:00:00.000000Z' as never;
 
-describe('a server that may forget what it has confirmed', () => {
+describe('a server that may lose confirmed commits', () => {
   test.each([
     ['synchronous_commit = off', /its synchronous_commit is off, so that a payment on record could be forgotten/],
     ['synchronous_commit = local', /its synchronous_commit is local/],
@@ -184,7 +185,7 @@ describe('a server that may forget what it has confirmed', () => {
     expect(rows).toEqual([]);
   });
 
-  test('and begins to while it is used has each step confirmed all the same', async () => {
+  test('that becomes unsafe while it is used still confirms each step', async () => {
     const database = await temporaryDatabase();
     const journal = await sharedJournal(storeOf(database, 'm'));
     await database.query(`alter database ${database.name} set synchronous_commit = off`);
@@ -201,7 +202,7 @@ describe('a server that may forget what it has confirmed', () => {
   });
 });
 
-test('a journal goes by the clock of the database, also where that of the machine is set meanwhile', async () => {
+test("a journal uses the clock of the database, even if the machine's clock changes", async () => {
   const { store, database, schema } = await newSharedStore();
   const journal = await sharedJournal(store, systemClock);
   const shown = vi.spyOn(Date, 'now');
@@ -232,7 +233,7 @@ describe('a server that cannot be used', () => {
     return openShared({ address: address(url), password: secret, ca: undefined, schema: 'm' }, journalKind, clock);
   };
 
-  test('is named with what to do, and without the password', async () => {
+  test('is reported with what to do, and without the password', async () => {
     const database = await temporaryDatabase();
     const free = createServer().listen(0, '127.0.0.1');
     const at = free.address();
@@ -256,7 +257,7 @@ describe('a server that cannot be used', () => {
     });
   });
 
-  test('is refused where its database has another encoding', async () => {
+  test('is refused if its database has another encoding', async () => {
     const database = await temporaryDatabase();
     await database.query(`create database latin_${process.pid} encoding 'LATIN1' template template0 locale 'C'`);
     const url = new URL(database.url);
@@ -267,8 +268,8 @@ describe('a server that cannot be used', () => {
 
   test.each([
     ['is too old', { version: 120_000 }, 'it is PostgreSQL 12'],
-    ['only reads', { standby: true }, 'it is a standby, which only reads'],
-  ])('is refused where it %s', async (_, found, why) => {
+    ['is read-only', { standby: true }, 'it is a standby, which only reads'],
+  ])('is refused if it %s', async (_, found, why) => {
     const server = {
       version: 130_000,
       encoding: 'UTF8',
@@ -282,21 +283,21 @@ describe('a server that cannot be used', () => {
     await expect(serverBehind(asked, 'store.shared', refuse)).rejects.toThrow(why);
   });
 
-  test('is left as it is where a newer program made the store', async () => {
+  test('is left unchanged if a newer program created the store', async () => {
     const { store, tamper } = await newSharedStore();
     await (await openShared(store, journalKind, clock)).close();
     await tamper('update store_migrations set version = version + 87');
     await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 99.*left it as it is/);
   });
 
-  test('is left as it is where a program of before the first release made the store', async () => {
+  test('is left unchanged if the store is from before the first release', async () => {
     const { store, tamper } = await newSharedStore();
     await (await openShared(store, journalKind, clock)).close();
     await tamper('update store_migrations set version = version - 3');
     await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 9, from before the first release/);
   });
 
-  test('is brought to a later version, as a file is', async () => {
+  test('is migrated to a later version, as a file is', async () => {
     const { store, database, schema } = await newSharedStore();
     await (await openShared(store, workerKind, clock)).close();
     const later = {
@@ -311,7 +312,7 @@ describe('a server that cannot be used', () => {
   });
 });
 
-test('several processes that make the store at once make one', async () => {
+test('several processes that create the store at once create one', async () => {
   const { store, database, schema } = await newSharedStore();
   const made = await Promise.all([1, 2, 3, 4].map((at) => openShared(store, at % 2 ? journalKind : workerKind, clock)));
   await Promise.all(made.map((each) => each.close()));
@@ -327,7 +328,7 @@ test('several processes that make the store at once make one', async () => {
   ]);
 });
 
-test('marks of connections that are long gone are removed', async () => {
+test('commit marks of old connections are removed', async () => {
   const { store, database, schema } = await newSharedStore();
   const open = async () => (await openShared(store, journalKind, clock)).close();
   await open();
@@ -340,7 +341,7 @@ test('marks of connections that are long gone are removed', async () => {
   ]);
 });
 
-test('the tables are those of the files', async () => {
+test('the tables are those of the golden file', async () => {
   const id = /INSERT INTO journal_identity .*/;
   const statements = [...sharedStatements(journalKind, 0), ...sharedStatements(workerKind, 0)];
   await expect(`${statements.filter((each) => !id.test(each)).join(';\n\n')};\n`).toMatchFileSnapshot(
@@ -348,7 +349,7 @@ test('the tables are those of the files', async () => {
   );
 });
 
-test('whole numbers come as numbers, as SQLite gives them', async () => {
+test('whole numbers are read as numbers, as in SQLite', async () => {
   const { store } = await newSharedStore();
   const database = connectTo(store);
   onTestFinished(() => database.close());

@@ -4,23 +4,23 @@ import { relationTable } from '../../src/model/resources.ts';
 import { relatedList, relatedRows } from '../../src/store/cell.ts';
 import { flatViewSql, mostFlatKeys } from '../../src/store/relations.ts';
 
-describe('what stands under the name of a relation', () => {
+describe('the value of a relation', () => {
   test.each<[string, unknown, unknown[]]>([
     ['a list', [{ id: 1 }, { id: 2 }], [{ id: 1 }, { id: 2 }]],
     ['one record', { id: 1, name: 'a' }, [{ id: 1, name: 'a' }]],
     ['null', null, []],
     ['an empty list', [], []],
     ['an empty object', {}, []],
-    ['a list that PHP has taken elements out of', { 0: { id: 1 }, 4: { id: 2 } }, [{ id: 1 }, { id: 2 }]],
+    ['a list from which PHP removed elements', { 0: { id: 1 }, 4: { id: 2 } }, [{ id: 1 }, { id: 2 }]],
     ['a record whose keys are numbers', { 0: 'a', 4: { id: 2 } }, [{ 0: 'a', 4: { id: 2 } }]],
     ['names alone', ['admin', 'staff'], ['admin', 'staff']],
     ['a single value', 'admin', ['admin']],
-    ['a list with nothing in places', [null, { id: 1 }, null], [{ id: 1 }]],
+    ['a list with some nulls', [null, { id: 1 }, null], [{ id: 1 }]],
   ])('may be %s', (_, value, list) => {
     expect(relatedList(value)).toEqual(list);
   });
 
-  test('keeps integers beyond 2^53 with all their digits', () => {
+  test('keeps all digits of integers beyond 2^53', () => {
     const [row] = relatedRows([{ id: 9_007_199_254_740_993n, total: 1n }]);
     expect(row).toMatchObject({
       id: '9007199254740993',
@@ -29,7 +29,7 @@ describe('what stands under the name of a relation', () => {
     });
   });
 
-  test('that is no object has its place for a key, and a value in place of columns', () => {
+  test('that is not an object has its position as key, and one value column', () => {
     const rows = relatedRows(['admin', 'staff']);
     expect(rows.map(({ key, id, keys }) => [key, id, keys])).toEqual([
       ['#1', null, [null]],
@@ -50,7 +50,7 @@ describe('what stands under the name of a relation', () => {
   });
 });
 
-test('a view of more keys than a view can have columns has the first of them', () => {
+test('a view of more keys than a view can have columns has the first ones', () => {
   const database = new SqliteDatabase(':memory:');
   database.exec('CREATE TABLE user_permissions (user_id INTEGER, record TEXT)');
   const keys = Array.from({ length: 3_000 }, (_, index) => `permission.${index}`);
@@ -59,7 +59,7 @@ test('a view of more keys than a view can have columns has the first of them', (
   database.close();
 });
 
-test('keys that SQL or JSON write in another way are found', () => {
+test('keys that SQL or JSON must escape are found', () => {
   const database = new SqliteDatabase(':memory:');
   database.exec('CREATE TABLE user_oauth (user_id INTEGER, record TEXT)');
   const keys = ['a\0b', 'tab\t', "';--", '"', '\\', '$', '#-1', ' '];

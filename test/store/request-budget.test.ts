@@ -1,5 +1,5 @@
 // @module-tag full
-/** One limit for several machines, in a real PostgreSQL and by its clock; the spaces are long, so nothing here waits. */
+/** One limit for several machines, in a real PostgreSQL and by its clock. The intervals are long, so nothing waits. */
 import { expect, onTestFinished, test } from 'vitest';
 import { openRequestBudget } from '../../src/store/request-budget.ts';
 import { connectTo } from '../../src/store/postgres.ts';
@@ -20,7 +20,7 @@ async function opened() {
     store,
     tamper,
     warned,
-    /** As another machine has it. */
+    /** The budget as seen by another machine. */
     machine: (perMinute?: number, key = 'k') => {
       const database = connectTo(store);
       let now = 0;
@@ -40,7 +40,7 @@ async function opened() {
 
 const minutes = (ms: number) => Math.round(ms / minute);
 
-test('machines take their places one after the other, as often as one of them may send', async () => {
+test('machines with one key share slots in turn, at the rate of one machine', async () => {
   const { machine } = await opened();
   const [a, b] = [machine(1), machine(1)];
   const waits = [];
@@ -49,12 +49,12 @@ test('machines take their places one after the other, as often as one of them ma
   expect(minutes(await machine(1, 'another key').next())).toBe(0);
 });
 
-test('a fast limit takes several places with one statement, and gives back none that were not used in their time', async () => {
+test('a fast limit reserves several slots with one statement, and reserves again after they expire', async () => {
   const { machine, store } = await opened();
   const [a, b] = [machine(1_200), machine(1_200)];
   const first = [await a.next(), await a.next(), await a.next()];
   expect(first.map(Math.round)).toEqual([0, 50, 100]);
-  // Five places of 50 ms each were taken.
+  // Five slots of 50 ms each were reserved.
   expect(await b.next()).toBeGreaterThan(0);
   const database = connectTo(store);
   onTestFinished(() => database.close());
@@ -69,7 +69,7 @@ test('a fast limit takes several places with one statement, and gives back none 
   expect(await next()).toBeGreaterThan(before);
 });
 
-test('a refusal of the server holds for every machine, with a limit of your own or without', async () => {
+test('a refusal by the server applies to every machine, with or without a limit of its own', async () => {
   const { machine } = await opened();
   for (const limit of [undefined, 600]) {
     const [a, b] = [machine(limit, `key ${limit}`), machine(limit, `key ${limit}`)];
@@ -91,7 +91,7 @@ test('without a limit, a second of requests costs one statement', async () => {
   expect(minutes(await a.next())).toBe(60);
 });
 
-test('while the store is away, each machine goes by what it knows alone, and says so once', async () => {
+test('without the store, each machine keeps its own limit, and says so once', async () => {
   const { machine, tamper, warned } = await opened();
   const a = machine(1);
   await tamper('alter table store_budgets rename next_at to moved');

@@ -28,12 +28,12 @@ describe('a new mirror file', () => {
   test('has the golden schema', () => {
     const file = `${temporaryFolder()}/mirror.db`;
     openMirrorFile(file).close();
-    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 writes the file anew.
+    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 rewrites the file.
     if (process.env['UPDATE_DOCS'] === '1') writeFileSync(golden, schemaOf(file));
     expect(schemaOf(file)).toBe(readFileSync(golden, 'utf8'));
   });
 
-  test('is private, in WAL mode, and knows its version', () => {
+  test('is private, in WAL mode, and has its version', () => {
     const file = `${temporaryFolder()}/mirror.db`;
     const database = openMirrorFile(file);
     database.prepare('INSERT INTO mirror_events (at, kind, subject) VALUES (?, ?, ?)').run('now', 'test', 'x');
@@ -44,7 +44,7 @@ describe('a new mirror file', () => {
     database.close();
   });
 
-  test('has the fields of the reference in their order, then the columns of the mirror', () => {
+  test('has the fields of the reference in order, then the columns of the mirror', () => {
     const database = openMirrorFile(`${temporaryFolder()}/mirror.db`);
     for (const resource of resourceNames) {
       const names = database.prepare<[], string>(`SELECT name FROM pragma_table_info('${resource}')`).pluck().all();
@@ -60,8 +60,8 @@ describe('a new mirror file', () => {
   });
 });
 
-describe('a file that is no mirror of ours', () => {
-  test('is refused and left as it is where it is not SQLite', () => {
+describe('a file that is not a mirror of this version', () => {
+  test('is refused and left unchanged if it is not SQLite', () => {
     const file = `${temporaryFolder()}/notes.txt`;
     writeFileSync(
       file,
@@ -73,7 +73,7 @@ describe('a file that is no mirror of ours', () => {
     expect(readFileSync(file)).toEqual(before);
   });
 
-  test('is refused and left as it is where another program made it', () => {
+  test('is refused and left unchanged if another program created it', () => {
     const file = `${temporaryFolder()}/other.db`;
     const other = new SqliteDatabase(file);
     other.exec('CREATE TABLE accounts (id INTEGER)');
@@ -83,7 +83,7 @@ describe('a file that is no mirror of ours', () => {
     expect(readFileSync(file)).toEqual(before);
   });
 
-  test('is refused and left as it is where a newer version made it', () => {
+  test('is refused and left unchanged if a newer version created it', () => {
     const file = `${temporaryFolder()}/mirror.db`;
     const newer = openMirrorFile(file);
     newer.pragma(`user_version = ${mirrorVersion + 1}`);
@@ -97,7 +97,7 @@ describe('a file that is no mirror of ours', () => {
   test.each([
     ['mirror', mirrorKind, /run `admin-mirror sync` to build the mirror anew/],
     ["worker's file", workerKind, /the worker makes a new one/],
-  ])('is refused and left as it is where a %s is of before the first release', (_, kind, advice) => {
+  ])('is refused and left unchanged if it is a %s from before the first release', (_, kind, advice) => {
     const file = `${temporaryFolder()}/old.db`;
     const old = openForWriting(kind, file, systemClock, []);
     old.pragma(`user_version = ${kind.first - 1}`);
@@ -117,7 +117,7 @@ describe('a file that is no mirror of ours', () => {
   });
 });
 
-test('a file is brought to a later version by whoever opens it, even to read, and says when', () => {
+test('a file is migrated to a later version by any program that opens it, even to read, and records it', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   openMirrorFile(file).close();
   const added = ['ALTER TABLE mirror_runs ADD COLUMN why TEXT', "UPDATE mirror_runs SET why = 'x'"];
@@ -134,6 +134,6 @@ test('a file is brought to a later version by whoever opens it, even to read, an
   expect(() => openMirrorForReading(file)).toThrow(/left it as it is/);
 });
 
-test('reading where there is no mirror says to sync first', () => {
+test('reading a missing mirror says to sync first', () => {
   expect(() => openMirrorForReading(`${temporaryFolder()}/none.db`)).toThrow(/there is no mirror at/);
 });

@@ -1,4 +1,4 @@
-/** A server in front of the sandbox that alters what it says on the way. */
+/** A proxy in front of the sandbox that alters its responses. */
 import { createServer, type OutgoingHttpHeaders } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -12,16 +12,16 @@ export interface Altered {
 
 export interface Exchange {
   readonly method: string;
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string;
-  /** Sent as the sandbox sent it where the proxy alters nothing. */
+  /** The body from the sandbox; it is sent on unchanged if the proxy does not alter it. */
   readonly body: string;
 }
 
 /**
- * The sandbox as the proxy shows it.
- * @param alter what takes the place of a response's parts; may throw the connection away
- * @param ask what is requested in the place of a path
+ * The sandbox behind the proxy.
+ * @param alter returns the parts of a response to replace; may throw to cut the connection
+ * @param ask returns the path to request instead of a path
  */
 export async function behindProxy(
   sandbox: Sandbox,
@@ -52,7 +52,7 @@ export async function behindProxy(
   return { ...sandbox, url: await listening(server) };
 }
 
-/** Alters each record of the lists of users; other responses stay. */
+/** Alters each record in lists of users; other responses are unchanged. */
 export function eachUser(alter: (user: Record<string, unknown>) => void): (exchange: Exchange) => Altered {
   return ({ path, body }) => {
     if (!path.startsWith('/api/v1/users?')) return {};

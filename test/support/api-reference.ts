@@ -1,4 +1,4 @@
-/** docs/api.md: the project's reference of the Administration API, made from the descriptors and nothing else. */
+/** docs/api.md: the project's reference of the Administration API, generated from the descriptors alone. */
 import { type Operation, operations, type Parameter } from '../../src/model/operations.ts';
 import {
   datePresets,

@@ -1,4 +1,4 @@
-/** A mirror whose users hold whatever is hard to write into a file. */
+/** A mirror whose users have values that are hard to write into a file. */
 import SqliteDatabase from 'better-sqlite3';
 import { insertRows, mirrorFile, type StoredValue } from './mirror-file.ts';
 
@@ -35,7 +35,7 @@ const times: readonly StoredValue[] = [
 
 const whole = 9_007_199_254_740_993n;
 
-/** One row for each text, the other columns in turn. Columns hold what is meant for them, unless `stray` says otherwise. */
+/** One row for each text, and the other columns in turn. Each column has valid values, except for those in `stray`. */
 export function awkwardUsers(stray: (id: bigint) => Readonly<Record<string, StoredValue>> = () => ({})): string {
   return mirrorFile((database) =>
     insertRows(
@@ -59,7 +59,7 @@ export function awkwardUsers(stray: (id: bigint) => Readonly<Record<string, Stor
   );
 }
 
-/** What the table holds, as SQLite itself gives it. */
+/** The rows of the query as SQLite itself returns them. */
 export function storedRows(file: string, sql: string): readonly (readonly StoredValue[])[] {
   const database = new SqliteDatabase(file, { readonly: true });
   try {

@@ -13,7 +13,7 @@ import { defaultOptions, openRules } from './bulk.ts';
 
 export type Cells = Readonly<Record<string, string | number>>;
 
-/** The rows as a CSV file with these columns would be read. */
+/** The rows as if they were read from a CSV file with these columns. */
 export function sheetWith(rows: readonly Cells[]): Sheet {
   const columns = Object.keys(rows[0] ?? {});
   return {
@@ -43,14 +43,14 @@ export interface Bench {
     rows: readonly Cells[],
     options?: { readonly allowForce?: boolean },
   ) => Promise<Batch>;
-  /** Sends the batch, or goes on with it; gives the exit code. */
+  /** Sends or resumes the batch; returns the exit code. */
   readonly send: (batch: Batch, settleAfterMs?: number) => Promise<number>;
   readonly row: (batch: Batch, row?: number) => Promise<Intent>;
   readonly undo: (batch: Batch) => Promise<Batch>;
   readonly close: () => Promise<void>;
 }
 
-/** The parts, wired as the command wires them, with a client that gives up soon and waits for nothing. */
+/** The parts, wired as the command wires them, with a client that gives up soon and never waits. */
 export function benchOf(sandbox: Sandbox, journal: Journal): Bench {
   const client = openClient({
     baseUrl: sandbox.url,

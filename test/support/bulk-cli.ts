@@ -1,4 +1,4 @@
-/** `bulk` as it is typed, in a folder of its own, against a sandbox of its own. */
+/** `bulk` as it is typed, in its own folder and against its own sandbox. */
 import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,15 +34,15 @@ export async function bulkWorld(behaviour: Partial<Behaviour> = {}, emails = 5) 
 
 export type BulkWorld = Awaited<ReturnType<typeof bulkWorld>>;
 
-/** Writes that the server has made. */
+/** The number of writes that the server has made. */
 export const made = ({ control }: Sandbox): number => control.ledger().length;
 
-/** Resolves when the server has made so many writes, or the command has ended before. */
+/** Resolves when the server has made this many writes, or when the command has ended. */
 export async function whenMade(sandbox: Sandbox, count: number, child: ChildProcess): Promise<void> {
   while (made(sandbox) < count && child.exitCode === null) await setTimeout(3);
 }
 
-/** Users with that balance, and a file that adds the amount to each. */
+/** Users with a balance of 10 each, and a file that adds the amount to each. */
 export function creditFile({ sandbox, file }: BulkWorld, count: number, amount = '5', name?: string) {
   const users = Array.from({ length: count }, () => newUser(sandbox, 10));
   return { users, name: file(csv + users.map((user) => `${user},add,${amount},Credit\n`).join(''), name) };

@@ -1,4 +1,4 @@
-/** What must hold of a batch whatever happened on the way, judged by the sandbox's own ledger. */
+/** What must hold for a batch whatever happened, judged by the sandbox's own ledger. */
 import { expect } from 'vitest';
 import { countNameOf, countsOf } from '../../src/bulk/intent.ts';
 import type { SendingEnd } from '../../src/bulk/send-batch.ts';

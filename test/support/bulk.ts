@@ -1,4 +1,4 @@
-/** A batch of balance rows against a sandbox in this process: planned, sent and looked at, as the command wires it. */
+/** A batch of balance rows against a sandbox in this process: planned, sent and checked, as the command wires it. */
 import type { Client } from '../../src/api/client.ts';
 import { openClient } from '../../src/api/client.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
@@ -17,7 +17,7 @@ import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
 export const columns = ['user_id', 'type', 'amount', 'description', 'expected_balance'] as const;
 
-/** A sheet as a CSV file with these cells would be read. */
+/** A sheet as if it was read from a CSV file with these cells. */
 export function sheetOf(
   rows: readonly (readonly (string | number)[])[],
   headers: readonly string[] = columns,
@@ -44,9 +44,7 @@ export function sheetOf(
   };
 }
 
-/**
- * A client that gives up soon, but not before a busy machine has answered, and waits for nothing. The caller closes it.
- */
+/** A client that gives up soon, but not before a busy machine has responded, and never waits. The caller closes it. */
 export function bulkClient(
   server: { readonly url: string; readonly key: string },
   timeoutMs = 1_000,
@@ -63,7 +61,7 @@ export function bulkClient(
     pageSize: 1_000,
     userAgent: 'admin-mirror tests',
     log: silentLog,
-    // Time that is waited for passes at once, and has passed then.
+    // A wait passes at once, and the clock advances by it.
     clock: { now: () => clock.now() + waited },
     sleep: (ms) => {
       waited += ms;
@@ -72,7 +70,7 @@ export function bulkClient(
   });
 }
 
-/** No bounds but the one on what was sent before. */
+/** No limits, except on what was sent before. */
 export const openRules: Rules = { caps: noCaps, againWithinMs: 30 * dayMs };
 
 export interface PlanTry {
@@ -109,11 +107,11 @@ export interface SendTry extends Partial<SendingOptions> {
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: BulkEvent) => void;
   readonly clock?: PlanPorts['clock'];
-  /** Waits for nothing where it is left out. */
+  /** Without it, nothing waits. */
   readonly sleep?: SendingPorts['sleep'];
 }
 
-/** Sends the batch, or goes on with it. */
+/** Sends or resumes the batch. */
 export async function send(journal: Journal, client: Client, batch: string, tried: SendTry = {}): Promise<SendingEnd> {
   const { signal = new AbortController().signal, onEvent = () => {}, clock = systemClock, ...rest } = tried;
   const { caps = {}, againReason = null, memory = null, reconcile, sleep = () => Promise.resolve(), ...options } = rest;
@@ -130,7 +128,7 @@ export async function send(journal: Journal, client: Client, batch: string, trie
   return sendBatch(ports, found, balance, all, reconcile === true ? null : consent);
 }
 
-/** As the settings have them where nothing is set. */
+/** The defaults of the settings. */
 export const defaultOptions: SendingOptions = {
   settleAfterMs: 10 * minuteMs,
   concurrency: 1,
@@ -143,19 +141,19 @@ export function intentsOf(journal: Journal, batch: string): Promise<Intent[]> {
   return Array.fromAsync(journal.intents(batch));
 }
 
-/** A user with this balance and no transactions, who was not there before. */
+/** Adds a user with this balance and no transactions. */
 export function newUser({ control }: Sandbox, balance: number): number {
   const id = Number(control.insert('users', { balance })['id']);
   control.setRelated('users', id, 'balance_transactions', []);
   return id;
 }
 
-/** How many writes of the ledger carry the token. */
+/** The number of writes in the ledger with this token. */
 export function madeWith({ control }: Sandbox, token: string | null): number {
   return control.ledger().filter(({ body }) => String(body['description']).endsWith(token ?? 'none')).length;
 }
 
-/** Requests to change the balance of that user that were not answered with 429 or 503: those that could pay. */
+/** Requests to change the balance of that user that did not get 429 or 503: those that could pay. */
 export function sendsTo({ control }: Sandbox, user: number): number {
   return control
     .requests()

@@ -1,38 +1,40 @@
-/** What changed of a table since a number, in batches, as somebody reads it who keeps a copy of the mirror elsewhere. */
+/** The changes of a table since a number, in batches, as read by a consumer that keeps a copy of the mirror. */
 import type { NumberedTable } from '../../src/store/cursor.ts';
 import type { Cell, ResultColumn, Row } from '../../src/store/reading-types.ts';
 import type { Snapshot } from '../../src/store/reading.ts';
 
 export interface ChangeBatch {
-  /** Of the rows: the table's columns in its order, `_seq` among them. */
+  /** The table's columns in order, including `_seq`. */
   readonly columns: readonly ResultColumn[];
-  /** Rows that came or changed, each whole as it is now, in the order of `_seq`: to be put in the place of any of the same key. */
+  /** New and changed rows with their current values, in the order of `_seq`; each replaces a row with the same key. */
   readonly rows: readonly Row[];
-  /** Of what went: the values of `table.key`. None of them is among the rows, now or in a later batch of this snapshot. */
+  /**
+   * The `table.key` values of deleted rows. None of them is among the rows, now or in a later batch of this snapshot.
+   */
   readonly deleted: readonly (readonly Cell[])[];
   /**
-   * Whoever has applied the batch goes on after this number, in this snapshot or in a later one (`snapshot.cursor(next)` is
-   * its cursor as text). It is the table's: other tables may have been read less far.
+   * After this batch, continue after this number, in this snapshot or a later one (`snapshot.cursor(next)` is its
+   * cursor as text). It is valid for this table: other tables may not have been read as far.
    */
   readonly next: number;
-  /** Whether nothing more changed up to the snapshot's state; `next` is then the snapshot's last number. */
+  /** Whether there are no more changes up to the snapshot's state; `next` is then the snapshot's last number. */
   readonly isLast: boolean;
 }
 
 /**
- * The changes of one table after a number, at most so many.
+ * The changes of one table after a number, at most `limit` of them.
  *
- * - `after` is what `seqOf(cursor)` gave, the `next` of an earlier batch, or 0, after which every row comes, and no deletion
- *   that a reader of nothing would need.
- * - A reader may stop after any batch and go on with its `next` in a later snapshot: it gets each change that it has not
- *   seen, none twice. A row that changed again meanwhile has moved to a higher number and comes then.
- * - Only where the last batch of every table was applied is the copy a state that the mirror was in. Before that it holds
- *   some rows of now beside some of before; put all batches of a snapshot into one transaction where readers must not see that.
- * - `key` of the table says which columns a row is known by: `id` of a resource; the parent's id and `_key` of related
- *   records; `_seq` of a history, whose rows never change: one that does is gone under its old number and comes with a new one.
- * - Versions that end before `historyReach(resource).beginsAt` are pruned in the mirror without a word; do the same.
+ * - `after` is the result of `seqOf(cursor)`, the `next` of an earlier batch, or 0. After 0 every row comes, without deletions
+ *   that a new reader does not need.
+ * - A reader may stop after any batch and continue from its `next` in a later snapshot: it gets each change that it has not
+ *   seen once. A row that changed again meanwhile has a higher number and comes then.
+ * - The copy is a state of the mirror only after the last batch of every table was applied. Before that it mixes current and
+ *   older rows; apply all batches of a snapshot in one transaction if readers must not see that.
+ * - `key` of the table names the columns that identify a row: `id` of a resource; the parent's id and `_key` of related
+ *   records; `_seq` of a history, whose rows never change: a changed one is deleted under its old number and comes with a new one.
+ * - Versions that end before `historyReach(resource).beginsAt` are pruned in the mirror without a change; do the same.
  *
- * @param columns of the table, in this order, its key among them; all without it
+ * @param columns of the table, in this order, including its key; all by default
  */
 export function changedRows(
   snapshot: Pick<Snapshot, 'changed' | 'lastSeq' | 'relations'>,

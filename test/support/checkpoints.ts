@@ -1,10 +1,10 @@
-/** Every state that a run commits to its mirror, kept as the files that a process killed at that moment leaves. */
+/** Every state that a run commits to its mirror, as the files that a process killed at that moment leaves. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { MirrorStore } from '../../src/mirror/store/mirror-store.ts';
 
 export interface Checkpoint {
-  /** After which of the store's steps. */
+  /** The store's step that made the state. */
   readonly step: string;
   readonly database: Buffer;
   readonly log: Buffer;
@@ -18,7 +18,7 @@ function digestOf(...parts: readonly Buffer[]): string {
   return parts.map((part) => createHash('sha1').update(part).digest('base64')).join(' ');
 }
 
-/** The same store; after each of its steps the files are looked at, and kept where they are others than before. */
+/** The same store; after each of its steps the files are read, and kept if they changed. */
 export function watched(store: MirrorStore, file: string): { store: MirrorStore; checkpoints: Checkpoint[] } {
   const checkpoints: Checkpoint[] = [];
   const met = new Set<string>();
@@ -36,7 +36,7 @@ export function watched(store: MirrorStore, file: string): { store: MirrorStore;
       if (typeof value !== 'function') return value;
       return (...given: unknown[]): unknown => {
         const result: unknown = Reflect.apply(value, target, given);
-        // Reads and the end of the connection commit nothing.
+        // Reads and a closed connection commit nothing.
         if (name !== 'close') look(String(name));
         return result;
       };
@@ -45,13 +45,15 @@ export function watched(store: MirrorStore, file: string): { store: MirrorStore;
   return { store: proxy, checkpoints };
 }
 
-/** Puts the state into a file of its own, as its dead owner left it: the file that this process keeps locked lies beside another one. */
+/**
+ * Writes the state into its own file, as its dead owner left it: the file that this process has locked is another one.
+ */
 export function restore({ database, log }: Checkpoint, file: string): void {
   writeFileSync(file, database);
   writeFileSync(`${file}-wal`, log);
 }
 
-/** The last part of the log lost, as when the power goes: what was not yet synced may be gone, cut anywhere. */
+/** The state after a power failure: the last part of the log that was not yet synced may be lost, cut anywhere. */
 export function withoutEnd(checkpoint: Checkpoint, share: number): Checkpoint {
   const { step, log } = checkpoint;
   return { ...checkpoint, step: `${step}, its log cut`, log: log.subarray(0, Math.floor(log.length * (1 - share))) };

@@ -1,4 +1,4 @@
-/** Runs the command: in this process, which is quick, or in one of its own, as a shell would. */
+/** Runs the command: in this process, which is quick, or in a child process, as a shell would. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { commandFile } from './command-file.ts';
 import { invoke } from './invoke.ts';
@@ -12,9 +12,9 @@ export interface CliResult {
 export interface CliOptions {
   /** The working folder; settings and relative paths start there. */
   readonly folder: string;
-  /** Besides PATH, HOME and the folder of compiled code; nothing else of the tests' own environment is passed on. */
+  /** Added to PATH, HOME and the folder of compiled code; nothing else of the tests' own environment is passed on. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Given on standard input, which is closed after it. */
+  /** Written to standard input, which is then closed. */
   readonly input?: string;
 }
 
@@ -25,25 +25,25 @@ export function startCli(args: readonly string[], options: CliOptions): ChildPro
     cwd: options.folder,
     env: { PATH, HOME, NODE_COMPILE_CACHE, ...(TMPDIR === undefined ? {} : { TMPDIR }), ...options.environment },
   });
-  // A command may well end before it has read what it is given.
+  // A command may end before it has read its input.
   child.stdin.on('error', () => {});
   return child;
 }
 
-/** Runs the command to its end in this process: all of it but `main.ts`. */
+/** Runs the command to its end in this process: everything except `main.ts`. */
 export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   const { PATH = '', HOME = '' } = process.env;
   return invoke(args, { ...options, environment: { PATH, HOME, ...options.environment } });
 }
 
-/** Runs the command to its end in a process of its own, for what only a process can show. */
+/** Runs the command to its end in a child process, for what only a process can show. */
 export async function spawnCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   const child = startCli(args, options);
   child.stdin.end(options.input ?? '');
   return finished(child);
 }
 
-/** What the command printed, once it has ended. */
+/** The output of the command, after it has ended. */
 export function finished(child: ChildProcessWithoutNullStreams): Promise<CliResult> {
   let stdout = '';
   let stderr = '';

@@ -1,17 +1,17 @@
 /**
- * The command that tests start as a process: the bundle of the package, which costs less than half of what a process of the
- * sources does. It is built again before the tests where the sources are newer.
+ * The command that tests start as a process: the bundle of the package, which costs less than half of a process of the
+ * sources. It is rebuilt before the tests if the sources are newer.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { projectFolder } from './documents.ts';
 
-/** As a clone has it: it runs the sources. */
+/** The command of a clone: it runs the sources. */
 export const sourceCommandFile = join(projectFolder, 'src/admin-mirror.js');
 
-// Always the same place, since Node keeps compiled code by it; and none in node_modules, where the command takes itself for
-// an installed one and says so.
+// Always the same path, since Node caches compiled code by path; and not in node_modules, because a command there takes
+// itself for an installed one and says so.
 const folder = join(projectFolder, 'test/.command');
 export const commandFile = join(folder, 'src/admin-mirror.js');
 
@@ -29,12 +29,15 @@ export function setup(): void {
     encoding: 'utf8',
   });
   if (status !== 0) throw new Error(`the command could not be bundled:\n${stderr}`);
-  // Last, so that it stands for a finished bundle, of the sources as they were.
+  // Last, so that its existence means a finished bundle of these sources.
   cpSync(sourceCommandFile, commandFile);
   utimesSync(commandFile, begun, begun);
 }
 
-/** A program of the tests as one file, for a test that starts it dozens of times: each start then costs a third. */
+/**
+ * Bundles a program of the tests into one file, for a test that starts it dozens of times: each start then costs a
+ * third.
+ */
 export async function bundleOf(source: string): Promise<string> {
   const { rolldown } = await import('rolldown');
   const bundle = join(folder, basename(source).replace(/ts$/, 'js'));

@@ -1,8 +1,8 @@
-/** docs/commands.md, written from the commands' own help. */
+/** docs/commands.md, generated from the commands' own help. */
 import type { Command } from 'commander';
 import type { ExitCode } from '../../src/model/errors.ts';
 
-/** Every exit code, by the type itself: the compiler refuses this where one is missing or too many. */
+/** Every exit code, by type: the compiler rejects a missing or extra one. */
 const exitCodes: Readonly<Record<ExitCode, string>> = {
   0: 'done',
   1: 'a bug in admin-mirror; please report it',
@@ -49,7 +49,7 @@ function sectionsOf(command: Command, path: string): string[] {
 }
 
 function sectionOf(command: Command, path: string): string {
-  // The flags of every command are shown once, with the program itself.
+  // The global flags are shown once, with the program itself.
   const help = command.helpInformation().replace(/\n\nGlobal Options:\n(?: .*\n?)*/, '\n');
   return `### ${path.replace('admin-mirror ', '')}\n\n\`\`\`text\n${help.trim()}\n\`\`\`\n`;
 }

@@ -1,4 +1,4 @@
-/** A console over a sandbox's mirror, opened as `serve` opens it, and people who are signed in to it. */
+/** A console over a sandbox's mirror, opened as `serve` opens it, and browsers that are signed in to it. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import type { Sleep } from '../../src/api/rate.ts';
@@ -22,17 +22,17 @@ interface ConsoleTry {
   readonly sandbox?: SandboxOptions;
   readonly address?: Partial<ConsoleAddress>;
   readonly clock?: Clock;
-  /** Settings as variables of the environment. */
+  /** Settings as environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
   /** The config file. */
   readonly config?: string;
-  /** Without any account, as it is at the first start. */
+  /** Without any account, as at the first start. */
   readonly isFirst?: boolean;
-  /** How a batch that is being sent waits; not at all where it is left out. */
+  /** How a batch that is being sent waits; without it, not at all. */
   readonly sleep?: Sleep;
 }
 
-/** What a command needs of the tests' own environment. */
+/** The variables of the tests' own environment that a command needs. */
 function processEnvironment(): Record<string, string> {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '', TMPDIR } = process.env;
   return { PATH, HOME, NODE_COMPILE_CACHE, ...(TMPDIR === undefined ? {} : { TMPDIR }) };
@@ -54,7 +54,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
   const people = await openPeople(settings, operator, clock, kept);
   if (tried.isFirst !== true) await people.add(newAccount('root', { roles: ['admin'] }));
   const address = { host: '127.0.0.1', port: 0, tls: null, behindProxy: null, isReadOnly: false, ...tried.address };
-  /** As the process begins, and as a signal ends it. */
+  /** Opens the console like a new process, with its own abort signal. */
   async function open() {
     const releases = new Releases();
     const secrets = new SecretWords();
@@ -74,15 +74,15 @@ export async function startConsole(tried: ConsoleTry = {}) {
     return { ...opened, stop };
   }
   let { url, first, stop } = await open();
-  /** Ends it, as SIGTERM does. */
+  /** Stops it, as SIGTERM does. */
   const close = (): Promise<void> => stop();
-  /** Stops the console, and starts another over the same files. */
+  /** Stops the console, and starts another one on the same files. */
   const restart = async (): Promise<void> => {
     await close();
     ({ url, first, stop } = await open());
   };
 
-  /** A browser of somebody with these roles; of nobody where there are none to be given. */
+  /** A browser signed in with these roles; not signed in if `roles` is null. */
   async function browser(name: string, roles: readonly Role[] | null = []) {
     let cookie = '';
     if (roles !== null) {
@@ -97,7 +97,7 @@ export async function startConsole(tried: ConsoleTry = {}) {
       get: (path: string, headers: Record<string, string> = {}) => ask(path, headers),
       post: (path: string, form: Record<string, string> | string = {}, headers: Record<string, string> = {}) =>
         ask(path, headers, { method: 'POST', body: typeof form === 'string' ? form : new URLSearchParams(form) }),
-      /** As a form with a file is sent: its fields before the file. */
+      /** Sends a form with a file: its fields come before the file. */
       upload: (
         path: string,
         fields: Record<string, string>,

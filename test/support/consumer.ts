@@ -1,4 +1,4 @@
-/** Somebody who keeps a copy of a mirror by its change cursor, and stops wherever it is told to. */
+/** A consumer that keeps a copy of a mirror by its change cursor, and stops on request. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { type ChangeBatch, changedRows } from './changed-rows.ts';
@@ -7,17 +7,17 @@ import type { Cell, Row } from '../../src/store/reading-types.ts';
 import { withSnapshot } from './history.ts';
 
 interface Consumer {
-  /** Reads batches of one snapshot until `stops` says so; true where it came to the end. */
+  /** Reads batches of one snapshot until `stops` returns true; returns true if it reached the end. */
   read(limit: number, stops: () => boolean): boolean;
-  /** Fails unless the copy is the mirror, cell for cell; to be called after it has read to the end. */
+  /** Fails unless the copy equals the mirror, cell for cell; call it after a read to the end. */
   expectEqual(): void;
 }
 
 interface TableCopy {
   readonly rows: Map<string, Row>;
-  /** As somebody would keep it. */
+  /** The cursor as a consumer would store it. */
   cursor: string;
-  /** Numbers of all that came. */
+  /** The numbers of all received changes. */
   readonly seen: Set<bigint>;
 }
 
@@ -77,7 +77,7 @@ function apply(copy: TableCopy, { name, key }: NumberedTable, batch: ChangeBatch
   for (const cells of batch.deleted) copy.rows.delete(keyOf(cells));
 }
 
-/** Why the mirror refuses the cursor; undefined where it goes on from it. */
+/** Why the mirror refuses the cursor; undefined if it continues from it. */
 export function refusalOf(file: string, cursor: string): CursorError['reason'] | undefined {
   return withSnapshot(file, (snapshot) => {
     try {

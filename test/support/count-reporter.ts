@@ -1,8 +1,8 @@
 /**
- * Ends a test run with one plain line, `N passed, N failed`, for whoever reads it by program.
+ * Ends a test run with one plain line, `N passed, N failed`, for programs that read it.
  *
- * Where TEST_COUNTS names a file, the fast part writes there what it has counted; the full part after it leaves out the files of
- * tests that it would only repeat (test/vitest.config.ts), and its line counts them as they were counted.
+ * If TEST_COUNTS names a file, the fast part writes its counts there; the full part then skips the test files that it
+ * would only repeat (test/vitest.config.ts), and adds their counts to its line.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
@@ -16,7 +16,7 @@ interface Counts {
 
 const countsFile = process.env['TEST_COUNTS'];
 
-/** What the fast part has counted, by the path of the file of tests; nothing where there was none. */
+/** The counts of the fast part by the path of the test file; empty if there are none. */
 export function countedBefore(): ReadonlyMap<string, Counts> {
   if (!isFull || countsFile === undefined) return new Map();
   return new Map(Object.entries(JSON.parse(readFileSync(countsFile, 'utf8')) as Record<string, Counts>));
@@ -29,7 +29,7 @@ function countsOf(module: TestModule): Counts {
     const state = test.result().state;
     if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
   }
-  // A file that cannot even be loaded has no tests to fail.
+  // A file that cannot be loaded has no tests that fail.
   if (tests.length === 0 && !module.ok()) counts.failed += 1;
   return counts;
 }

@@ -1,11 +1,11 @@
-/** The project's own documents as the tests of the docs read them: headings, blocks of code, links, files named. */
+/** The project's documents as the tests in test/docs read them: headings, code blocks, links, named files. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Every document by its path from the project's folder. */
+/** The path of every document from the project's folder. */
 export const documentNames: readonly string[] = [
   'README.md',
   'CHANGELOG.md',
@@ -22,9 +22,9 @@ export function textOf(path: string): string {
 }
 
 export interface Block {
-  /** The word after the opening fence; empty where there is none. */
+  /** The word after the opening fence; empty if there is none. */
   readonly language: string;
-  /** Line of the file at which the first line of the text stands, counted from 1. */
+  /** The line number of the first line of the text, counted from 1. */
   readonly line: number;
   readonly lines: readonly string[];
 }
@@ -58,7 +58,7 @@ export function headingsOf(path: string): string[] {
   return [...proseOf(path).matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => heading.trim());
 }
 
-/** What stands between the heading and the next of the same or a higher level. Throws where there is no such heading. */
+/** The text between the heading and the next of the same or a higher level. Throws if there is no such heading. */
 export function sectionOf(path: string, heading: string): string {
   const lines = textOf(path).split('\n');
   const start = lines.findIndex((line) => /^#+ /.test(line) && line.replace(/^#+ /, '') === heading);
@@ -68,7 +68,7 @@ export function sectionOf(path: string, heading: string): string {
   return lines.slice(start + 1, length === -1 ? undefined : start + 1 + length).join('\n');
 }
 
-/** The rows of the first table in the text, its head and the line below it left out. */
+/** The rows of the first table in the text, without its head. */
 export function tableRows(text: string): string[][] {
   const lines = text.split('\n');
   const start = lines.findIndex((line) => line.startsWith('|'));
@@ -82,19 +82,21 @@ export function tableRows(text: string): string[][] {
   );
 }
 
-/** What stands between single backticks in the prose. */
+/** The texts between single backticks in the prose. */
 export function codeSpansOf(path: string): string[] {
   return [...proseOf(path).matchAll(/`([^`]+)`/g)].map(([, text = '']) => text.replaceAll('\n', ' '));
 }
 
-/** The files of a folder of the project, and of the folders in it, by their paths from the project's folder. */
+/** The paths of all files under a folder, from the project's folder. */
 export function filesUnder(folder: string): string[] {
   return readdirSync(join(projectFolder, folder), { recursive: true, withFileTypes: true })
     .filter((each) => each.isFile() && !each.parentPath.includes('node_modules'))
     .map((each) => join(each.parentPath, each.name).slice(projectFolder.length).replace(/^\//, ''));
 }
 
-/** Tests that a text names as `test/some.test.ts` "a title", "another": how many, and those that there are none of. */
+/**
+ * The tests that a text names as `test/some.test.ts` "a title", "another": their number, and those that do not exist.
+ */
 export function testsNamedIn(text: string): { readonly named: number; readonly missing: readonly string[] } {
   const named = [...text.matchAll(/`(test\/[\w./-]+\.ts)`((?:,? "[^"]+")+)/g)].flatMap(([, file = '', titles = '']) =>
     [...titles.matchAll(/"([^"]+)"/g)].map(([, title = '']) => ({ file, title })),

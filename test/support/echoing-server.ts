@@ -1,10 +1,10 @@
-/** A server without discretion: whatever it is told it tells back, in headers, records, errors and web pages. */
+/** A server that echoes everything that it receives, in headers, records, errors and web pages. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { listening } from './listening.ts';
 
-/** What a write is answered with. */
+/** The response to a write. */
 export type EchoManner = 'accepts' | 'refuses' | 'fails' | 'fails with a web page' | 'cuts the answer';
 
 export const echoManners: readonly EchoManner[] = [
@@ -15,9 +15,9 @@ export const echoManners: readonly EchoManner[] = [
   'cuts the answer',
 ];
 
-/** The password that the server makes where it is given none. */
+/** The password that the server generates if none is given. */
 export const generatedPassword = 'Gen3rated-Xk9"Qz/7';
-/** One that it keeps with each user, and should not serve. */
+/** A password hash stored with each user, which a server should not serve. */
 export const storedPassword = '$2y$10$Wq3eStoredHashZ81';
 
 export async function startEchoingServer(manner: EchoManner): Promise<{ readonly url: string }> {
@@ -40,7 +40,7 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
   };
   if (request.method === 'GET') {
     const json = JSON.stringify(readAnswer(request.url ?? '', authorization));
-    // No server has a reason to write letters so, and any may.
+    // No server has a reason to escape letters like this, but any server may.
     response.end(json.replaceAll('escapedpassword', String.raw`escaped_p\u0061ssword`));
     return;
   }
@@ -71,7 +71,7 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
   }
 }
 
-/** One user, with what nobody should see of him; of all else there is nothing. */
+/** One user with secret fields; everything else is empty. */
 function readAnswer(path: string, authorization: string): unknown {
   const user = {
     id: 7,

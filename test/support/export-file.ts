@@ -1,4 +1,4 @@
-/** Exports in this process, into a file of their own. */
+/** Exports in this process into its own file. */
 import { join } from 'node:path';
 import type { FileForm } from '../../src/data/export.ts';
 import { exportChunks } from '../../src/data/export.ts';

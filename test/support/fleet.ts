@@ -1,4 +1,4 @@
-/** Workers on several machines, each a process with a folder of its own, over one PostgreSQL. */
+/** Workers on several machines, each a process with its own folder, over one PostgreSQL. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ export interface LogLine {
   readonly outcome?: string;
 }
 
-/** A machine of the fleet: a folder, and what its commands need. */
+/** A machine of the fleet: a folder, and the environment of its commands. */
 export interface Machine {
   readonly folder: string;
   readonly environment: Record<string, string>;
@@ -45,7 +45,7 @@ export function fleetOver(database: Pick<TestDatabase, 'url' | 'password'>, conf
   return { machine };
 }
 
-/** The machine with a clock that is so many ms ahead, for every process on it. */
+/** The machine with a clock that is this many ms ahead, for every process on it. */
 export function withClock({ folder, environment }: Machine, aheadMs: number): Machine {
   const module = `const now = Date.now; Date.now = () => now() + ${aheadMs};`;
   return {
@@ -54,7 +54,7 @@ export function withClock({ folder, environment }: Machine, aheadMs: number): Ma
   };
 }
 
-/** Starts a worker on the machine; its log is read line by line. */
+/** Starts a worker on the machine and reads its log line by line. */
 export function startWorker(machine: Machine, ...flags: readonly string[]) {
   const child = startCli(['schedule', ...flags], machine);
   const lines: { readonly at: number; readonly line: LogLine }[] = [];
@@ -64,14 +64,14 @@ export function startWorker(machine: Machine, ...flags: readonly string[]) {
     try {
       line = JSON.parse(text) as LogLine;
     } catch {
-      // Of nothing that logs.
+      // Not a line of the log.
     }
     lines.push({ at: Date.now(), line });
     for (const listener of listeners) listener();
   });
   const code = new Promise<number | null>((resolve) => child.on('close', resolve));
   onTestFinished(() => void child.kill('SIGKILL'));
-  /** Waits for a line with the text; gives when it came. */
+  /** Waits for a line with the text; returns its time. */
   const saying = (text: string, profile?: string): Promise<number> =>
     new Promise((resolve, reject) => {
       const look = () => {
@@ -91,7 +91,7 @@ export function startWorker(machine: Machine, ...flags: readonly string[]) {
   return { child, code, lines, saying, machine };
 }
 
-/** A way to the database that can be cut, so that neither side hears anything of the other. */
+/** A connection to the database that can be cut, so that neither side notices the other. */
 export async function wayTo(database: Pick<TestDatabase, 'url'>) {
   const { hostname, port } = new URL(database.url);
   const sockets = new Set<Socket>();

@@ -1,13 +1,13 @@
-/** A sandbox with one person in it whose every text is found nowhere else, and the search for them in a mirror's files. */
+/** A sandbox with one person whose texts are found nowhere else, and a search for them in the files of a mirror. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 
-/** The person that is forgotten, and users whose emails went to the person. */
+/** The person to forget, and users whose emails went to the person. */
 export const person = 7;
 export const helper = 8;
 
-/** Everything that tells who the person is, or was. */
+/** Every text that identifies the person, now or before. */
 export const personalTexts = [
   'zephyrine.quillfeather',
   'zephyrine@quill-feather.example',
@@ -34,11 +34,11 @@ const now = {
   first_name: 'Zephyrine',
   last_name: 'Quillfeather',
   data: { likes: 'zq-secret-preference' },
-  // The newest of all: what is remembered of a page ends with it.
+  // The newest of all: the stored fingerprint of a page ends with it.
   created_at: '2026-03-11T10:19:59.123456Z',
 };
 
-/** As it is before the first sync: under an older name. Gives the ids of the emails. */
+/** Sets the person up as before the first sync, under an older name. Returns the ids of the emails. */
 export function placePerson({ control }: Sandbox): Record<'deleted' | 'changed' | 'byUser' | 'byAddress', number> {
   control.update('users', person, { ...now, ...old });
   control.setRelated('users', person, 'orders', [{ id: 501, user_id: person, domain: 'zq-order-domain.example' }]);
@@ -53,7 +53,7 @@ export function placePerson({ control }: Sandbox): Record<'deleted' | 'changed' 
   const email = (subject: string, fields: object): number =>
     Number(control.insert('emails', { subject, receiver: old.email, user_id: person, ...fields })['id']);
   for (const { id, user_id } of control.dump('emails')) {
-    // What was sent to the person under the made-up address.
+    // Emails sent to the generated address of the person.
     if (user_id === person) control.update('emails', Number(id), { receiver: old.email });
   }
   email('zq-mail-to-old-address', { user_id: helper });
@@ -65,14 +65,14 @@ export function placePerson({ control }: Sandbox): Record<'deleted' | 'changed' 
   };
 }
 
-/** As it is now. */
+/** Changes the person to the current state. */
 export function changePerson({ control }: Sandbox, emails: ReturnType<typeof placePerson>): void {
   control.update('users', person, now);
   control.remove('emails', emails.deleted);
   control.update('emails', emails.changed, { subject: 'nothing about anybody', receiver: now.email });
 }
 
-/** Which of the texts stand in the files of the mirror, its log and index among them. */
+/** The texts found in the files of the mirror, including its log and index. */
 export function textsIn(file: string, texts: readonly string[] = personalTexts): string[] {
   const folder = dirname(file);
   const names = readdirSync(folder).filter((name) => name.startsWith(basename(file)));

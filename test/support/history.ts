@@ -1,4 +1,4 @@
-/** A mirror's tables, now and as they were, cell for cell. */
+/** The tables of a mirror, now and at earlier times, cell for cell. */
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
 import type { Timestamp } from '../../src/model/time.ts';
 import type { Row } from '../../src/store/reading-types.ts';
@@ -15,12 +15,12 @@ export function withSnapshot<T>(file: string, work: (snapshot: Snapshot) => T): 
   }
 }
 
-/** All columns of the resource's table, those of the mirror among them. */
+/** All columns of the resource's table, including those of the mirror. */
 export function columnsOf(resource: ResourceName): string[] {
   return [...resourceOf(resource).fields.map(({ name }) => name), '_extra', '_first_seen_at', '_changed_at'];
 }
 
-/** The rows by id, with the exact types of their cells; those of now, or as the mirror knew them at a time. */
+/** The rows by id, with the exact types of their cells; the current ones, or as the mirror knew them at a time. */
 export function tableRows(
   file: string,
   resource: ResourceName,

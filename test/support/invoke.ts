@@ -6,16 +6,16 @@ import { dialogue, type Exchange } from './dialogue.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface Invocation {
-  /** A terminal of so many columns. */
+  /** The columns of the terminal, if there is one. */
   readonly terminal?: number;
-  /** What is typed, or given on standard input. */
+  /** The input typed, or written to standard input. */
   readonly input?: string;
-  /** What is typed when a question appears; only on a terminal. */
+  /** The answers typed when a question appears; only on a terminal. */
   readonly answers?: readonly Exchange[];
   readonly environment?: Readonly<Record<string, string>>;
-  /** The working folder; one of its own where none is given. */
+  /** The working folder; a new one by default. */
   readonly folder?: string;
-  /** In place of those of the program. */
+  /** Replaces the commands of the program. */
   readonly commands?: readonly CommandRow[];
 }
 
@@ -41,7 +41,7 @@ export async function invoke(argv: readonly string[], options: Invocation = {}) 
     stderr: stderr.stream,
     stdin: () => stdin as unknown as NodeJS.ReadStream,
     signal: new AbortController().signal,
-    // Only how long it takes would differ.
+    // A real sleep would only take longer.
     sleep: () => Promise.resolve(),
     environment: options.environment ?? {},
     folder: options.folder ?? temporaryFolder(),

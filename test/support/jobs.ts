@@ -1,7 +1,7 @@
-/** Jobs as the settings would give them. */
+/** Jobs as the settings return them. */
 import type { Job } from '../../src/model/job.ts';
 
-/** A nightly job at 02:15 UTC, unless told otherwise. */
+/** A nightly job at 02:15 UTC by default. */
 export function jobOf(name: string, more: Partial<Job> = {}): Job {
   return {
     name,

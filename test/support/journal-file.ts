@@ -17,12 +17,12 @@ export async function openJournal(
   return openJournalOver(openBackend(file, clock), actor, rules);
 }
 
-/** The same to be looked at. */
+/** The same, opened for reading. */
 export async function openJournalForReading(file: string): Promise<Journal> {
   return openJournalOver(openBackendForReading(file, systemClock), null);
 }
 
-/** The accounts in the journal file, which is made where there is none. The caller closes them. */
+/** The accounts in the journal file, which is created if it is missing. The caller closes them. */
 export function openPeopleIn(file: string, actor: Actor, clock: Clock = systemClock): Promise<People> {
   return openPeopleOver(openBackend(file, clock), actor);
 }

@@ -1,4 +1,4 @@
-/** A real journal in a folder of its own, and rows for it. */
+/** A real journal in its own folder, and rows for it. */
 import { onTestFinished } from 'vitest';
 import type { Actor } from '../../src/model/actor.ts';
 import type { ApprovalPolicy } from '../../src/model/approval.ts';
@@ -8,7 +8,7 @@ import { openJournal } from './journal-file.ts';
 import { sandboxNow } from './sandbox.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
-/** Somebody of an office, for whom no account of this machine is needed. */
+/** An actor that needs no account of this machine. */
 export const anna: Actor = {
   name: 'anna',
   uid: 1001,
@@ -18,7 +18,7 @@ export const anna: Actor = {
   account: null,
 };
 
-/** A policy of the config file; it always asks for approval where it names no threshold. */
+/** A policy of the config file; it always requires approval if it sets no threshold. */
 export function policyOf(fields: Partial<ApprovalPolicy> = {}): ApprovalPolicy {
   const none = { rowAmount: undefined, net: undefined, gross: undefined, rows: undefined, alonePerDay: undefined };
   return { ...none, approvers: 1, goodForMs: 72 * hourMs, ...fields };
@@ -77,7 +77,7 @@ export function newIntent(row: number, user: number, fields: Partial<NewIntent> 
   };
 }
 
-/** The steps to each state from `planned`. */
+/** The steps from `planned` to each state. */
 export const stepsTo: Readonly<Partial<Record<IntentState, readonly IntentState[]>>> = {
   planned: [],
   sending: ['sending'],

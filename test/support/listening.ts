@@ -1,9 +1,9 @@
-/** Servers of the tests' own. */
+/** Servers that tests start. */
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** Has the server listen on this machine until the test ends; gives its address. */
+/** Lets the server listen on this machine until the test ends; returns its address. */
 export async function listening(server: Server): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(

@@ -1,6 +1,6 @@
 /**
- * A process that takes the lock of a mirror and does what it is told on standard input, a word a line; it answers each with
- * a line. Started by test/store/lock.test.ts.
+ * A process that takes the lock of a mirror and follows commands on standard input, one word a line; it replies to each
+ * with a line. Started by test/store/lock.test.ts.
  */
 import { createInterface } from 'node:readline';
 import { OperatorError } from '../../src/model/errors.ts';

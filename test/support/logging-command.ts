@@ -1,4 +1,4 @@
-/** A process whose one command does what its standard input says: writes a line into the log, or crashes with the key. */
+/** A process with one command that follows standard input: writes a line into the log, or crashes with the key. */
 import { createInterface } from 'node:readline';
 import { groups } from '../../src/cli/commands.ts';
 import { openLog } from '../../src/cli/logger.ts';

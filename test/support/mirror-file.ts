@@ -1,4 +1,4 @@
-/** A real mirror file with made-up rows. */
+/** A real mirror file with generated rows. */
 import { join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { resourceOf, type ResourceName } from '../../src/model/resources.ts';
@@ -10,7 +10,7 @@ export type StoredValue = string | bigint | number | null;
 
 const at = '2026-03-11T10:00:00.000000Z';
 
-/** Inserts rows as a sync would; fields that are not given are null. */
+/** Inserts rows as a sync would; missing fields are null. */
 export function insertRows(
   database: Database,
   resource: ResourceName,
@@ -28,7 +28,7 @@ export function insertRows(
   })();
 }
 
-/** Makes a mirror in a folder of its own that is gone when the test ends, filled by the caller. */
+/** Makes a mirror in its own folder, which is removed when the test ends; the caller fills it. */
 export function mirrorFile(fill: (database: Database) => void = () => {}): string {
   const file = join(temporaryFolder(), 'mirror.db');
   const database = openMirrorFile(file);
@@ -40,7 +40,7 @@ export function mirrorFile(fill: (database: Database) => void = () => {}): strin
 const firstNames = ['Anna', 'José', 'Zoë', 'Martin', 'Mary "Mae"', '=Max', '李'];
 const lastNames = ['Smith', 'O’Neil', 'García, M.', 'Brown', '', 'Two\nLines'];
 
-/** Users like those of a real server, numbered from 1: about 270 bytes of CSV each, no two alike. */
+/** Users like those of a real server, numbered from 1: about 270 bytes of CSV each, all different. */
 export function* madeUpUsers(count: number): Generator<Readonly<Record<string, StoredValue>>> {
   const time = (minutes: number) => `${new Date(1_600_000_000_000 + minutes * 60_000).toISOString().slice(0, -1)}000Z`;
   for (let index = 0; index < count; index += 1) {

@@ -1,4 +1,4 @@
-/** A mirror of a sandbox, and the comparison of the two, record for record. */
+/** A mirror of a sandbox, and a comparison of the two, record for record. */
 import { mkdirSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
@@ -23,15 +23,15 @@ export interface SyncTry extends Partial<SyncRequest> {
   readonly pageSize?: number;
   readonly historyIgnore?: readonly string[];
   readonly freeSpace?: FreeSpace;
-  /** What stands between the engine and the file. */
+  /** Wraps the store between the engine and the file. */
   readonly overStore?: (store: MirrorStore) => MirrorStore;
-  /** The client's own time jumps over what it waits for; otherwise it asks again and again until real time has passed. */
+  /** The client's own time skips its waits; otherwise it retries until real time has passed. */
   readonly jumpsWaits?: boolean;
-  /** Longest time for one request, ms. */
+  /** The longest time for one request, ms. */
   readonly timeoutMs?: number;
 }
 
-/** A client of the sandbox that waits for nothing. The caller closes it. */
+/** A client of the sandbox that never waits. The caller closes it. */
 export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = false, timeoutMs = 5_000): Client {
   let jumped = 0;
   return openClient({
@@ -45,16 +45,16 @@ export function testClient(sandbox: Sandbox, pageSize = 1_000, jumpsWaits = fals
     userAgent: 'admin-mirror tests',
     clock: { now: () => systemClock.now() + jumped },
     log: silentLog,
-    // Time that is waited for passes at once.
+    // A wait passes at once.
     sleep: (ms) => {
-      // A whole one at least: a fraction would be lost in the numbers of a clock.
+      // At least one whole ms: a fraction would be lost in the precision of the clock.
       if (jumpsWaits) jumped += Math.max(1, Math.ceil(ms));
       return Promise.resolve();
     },
   });
 }
 
-/** One sync in this process: the engine as the command opens it, with a client that waits for nothing. */
+/** One sync in this process: the engine as the command opens it, with a client that never waits. */
 export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}): Promise<SyncResult> {
   const clock = tried.clock ?? { now: () => sandbox.control.clock().now };
   const client = testClient(sandbox, tried.pageSize, tried.jumpsWaits, tried.timeoutMs);
@@ -87,7 +87,7 @@ export async function sync(sandbox: Sandbox, file: string, tried: SyncTry = {}):
   }
 }
 
-/** A sandbox, and a mirror of it that one run has filled an hour ago. */
+/** A sandbox, and a mirror of it that one run filled an hour ago. */
 export async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}) {
   const sandbox = await startSandbox(options);
   const file = `${temporaryFolder()}/mirror.db`;
@@ -96,7 +96,7 @@ export async function mirrored(options: SandboxOptions = {}, tried: SyncTry = {}
   return { sandbox, file, first };
 }
 
-/** A sandbox, and a working folder whose mirror is where commands look for it, filled by one run. */
+/** A sandbox, and a working folder with a mirror at its default path, filled by one run. */
 export async function mirroredFolder(options: SandboxOptions = {}, tried: SyncTry = {}) {
   const sandbox = await startSandbox(options);
   const folder = temporaryFolder();
@@ -106,7 +106,7 @@ export async function mirroredFolder(options: SandboxOptions = {}, tried: SyncTr
   return { sandbox, folder, file };
 }
 
-/** What the mirror should hold for a value: written here again, so that a mistake in the store cannot hide. */
+/** The expected value in the mirror: implemented again here, so that a mistake in the store is found. */
 function expected(value: unknown): unknown {
   if (value === null || value === undefined) return null;
   if (typeof value === 'object') return JSON.parse(JSON.stringify(value)) as unknown;
@@ -121,7 +121,7 @@ function stored(field: Field, cell: unknown): unknown {
   return JSON.parse(cell) as unknown;
 }
 
-/** Fails unless the mirror holds exactly the records that the sandbox has, value for value. */
+/** Fails unless the mirror has exactly the records of the sandbox, value for value. */
 export function expectMirrored(
   sandbox: Sandbox,
   file: string,
@@ -136,7 +136,7 @@ export function expectMirrored(
       const onServer = sandbox.control
         .dump(resource)
         .map((record) => fields.map((field) => expected(record[field.name])));
-      // Ids first: a missing record is told as such, not as a thousand differing rows.
+      // Ids first: a missing record is reported as such, not as a thousand differing rows.
       expect(inMirror.map(([id]) => id)).toEqual(onServer.map(([id]) => id));
       expect(inMirror).toEqual(onServer);
     }

@@ -1,4 +1,4 @@
-/** A worker in time that passes only when everybody waits, over a real file, with commands that take as long as they are told. */
+/** A worker in time that passes only while everything waits, over a real file, with commands of a given duration. */
 import { onTestFinished } from 'vitest';
 import { minuteMs, type Clock } from '../../src/model/time.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
@@ -18,12 +18,12 @@ export interface Night {
   readonly worker: Worker;
   readonly store: WorkerStore;
   readonly clock: Clock;
-  /** What happened so far, with the time of day in UTC: `02:15 sync begins`. */
+  /** The events so far, with the time of day in UTC: `02:15 sync begins`. */
   readonly log: readonly string[];
   readonly events: readonly WorkerEvent[];
   /** Lets the time pass until then. */
   readonly until: (time: string) => Promise<void>;
-  /** The machine sleeps: its clock goes on and nothing else does. Negative where the clock is set back. */
+  /** The machine is suspended: its clock continues and nothing else does. Negative if the clock is set back. */
   readonly jump: (ms: number) => void;
   /** Stops the worker and waits for its end. */
   readonly stop: () => Promise<void>;
@@ -33,9 +33,9 @@ export interface NightOptions {
   readonly from: string;
   readonly jobs: readonly Job[];
   readonly file?: string;
-  /** How the run of a job goes; complete after a minute where it is not said. */
+  /** How the run of a job goes; complete after a minute by default. */
   readonly commands?: (job: string, run: number) => Command;
-  /** How long each run waits for its turn; not at all where it is left out. */
+  /** How long each run waits for its turn; not at all by default. */
   readonly waitsMs?: number;
 }
 

@@ -1,8 +1,8 @@
-/** A server whose users are records of raw JSON, whatever they hold; of all else it has nothing. */
+/** A server whose users are records of raw JSON; its other lists are empty. */
 import { createServer } from 'node:http';
 import { listening } from './listening.ts';
 
-/** @param records each the text, or the bytes, of one record; their ids must be told apart */
+/** @param records the text or bytes of each record; their ids must differ */
 export async function startOddServer(records: readonly (string | Buffer)[]): Promise<{ readonly url: string }> {
   const server = createServer((request, response) => {
     response.setHeader('content-type', 'application/json');

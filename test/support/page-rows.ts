@@ -1,4 +1,4 @@
-/** Records as a page brings them to the store. */
+/** Records in the form in which a page reaches the store. */
 import type { PageRows, ServedRecord } from '../../src/model/records.ts';
 import type { ResourceName } from '../../src/model/resources.ts';
 import { recordRows } from '../../src/mirror/store/page-rows.ts';

@@ -1,12 +1,12 @@
 /**
- * A process that moves money between users of a mirror, two rows in each transaction and the count of them in a third
- * place, until it is stopped. Argument: the file. Says "writing" once it does.
+ * A process that moves money between users of a mirror until it is stopped; each transaction changes two rows, and
+ * counts itself in a third place. Argument: the file. Prints "writing" when it starts.
  */
 import { openMirrorFile } from '../../src/store/open.ts';
 
 const [file = ''] = process.argv.slice(2);
 const database = openMirrorFile(file);
-// Often, so that pages are folded into the file while it is copied.
+// Often, so that pages are checkpointed into the file while it is copied.
 database.pragma('wal_autocheckpoint = 40');
 const users = database.prepare<[], number>('SELECT count(*) FROM users').pluck().get() ?? 0;
 const move = database.prepare('UPDATE users SET balance = balance + ? WHERE id = ?');

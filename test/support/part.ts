@@ -1,23 +1,23 @@
 /**
  * Which part of the tests runs. `npm test` is the fast part: tests without the tag `full`, matrices pair by pair, a
- * sample of kill points. `npm run test:full`, and vitest on its own, is everything.
+ * sample of kill points. `npm run test:full`, and vitest by itself, is everything.
  */
 
-/** Everything, and each matrix and list of kill points whole. */
+/** Everything, with each matrix and list of kill points complete. */
 export const isFull = process.env['TEST_PART'] !== 'fast';
 
 /**
- * Whether a file of tests has more in full than in the fast part, by its text: then it is run in both. The others are the same
- * in both, so `.ci/run`, which runs one after the other, need not run them twice.
+ * Whether a test file has more in full than in the fast part, by its text: then it runs in both. The others are the
+ * same in both, so `.ci/run`, which runs both parts, need not run them twice.
  */
 export function hasMoreInFull(text: string): boolean {
   return text.includes('/support/part.ts') || /\btags:|@module-tag/.test(text);
 }
 
-/** `npm run soak`: what takes minutes by itself, whole. */
+/** `npm run soak`: tests that take minutes each, complete. */
 export const isSoak = process.env['SOAK_RUNS'] !== undefined;
 
-/** All of them in the full part; in the fast part so many, spread evenly, the first and the last among them. */
+/** All cases in the full part; in the fast part this many, spread evenly, including the first and the last. */
 export function sample<const T>(cases: readonly T[], count: number): readonly T[] {
   if (isFull || cases.length <= count) return cases;
   const step = count > 1 ? (cases.length - 1) / (count - 1) : 0;
@@ -28,8 +28,8 @@ export function sample<const T>(cases: readonly T[], count: number): readonly T[
 type Combination<Lists extends readonly (readonly unknown[])[]> = { [At in keyof Lists]: Lists[At][number] };
 
 /**
- * Every choice from one list with every one of the others; in the fast part as few as hold every pair of choices from
- * two lists.
+ * Every choice from one list with every one of the others; in the fast part the fewest that have every pair of choices
+ * from two lists.
  */
 export function matrix<const Lists extends readonly (readonly unknown[])[]>(...lists: Lists): Combination<Lists>[] {
   const all = lists.reduce<unknown[][]>(
@@ -39,14 +39,14 @@ export function matrix<const Lists extends readonly (readonly unknown[])[]>(...l
   return isFull ? all : pairwise(all);
 }
 
-/** Takes again and again the combination with most pairs that no other one has yet, the first where several have as many. */
+/** Repeatedly takes the combination with most pairs that are still missing, the first of several with as many. */
 export function pairwise<T extends readonly unknown[]>(all: readonly T[]): T[] {
   const taken: T[] = [];
   const seen = new Map<string, Set<unknown>>();
   const pairsOf = (each: T) =>
     each.flatMap((left, a) => each.slice(a + 1).map((right, b) => [`${a} ${a + 1 + b}`, left, right] as const));
   const partners = (places: string, left: unknown) => {
-    // Choices are told apart as they are, so that objects need no name.
+    // Choices are compared by identity, so that objects need no name.
     const key = `${places} ${numberOf(left)}`;
     const known = seen.get(key) ?? new Set();
     seen.set(key, known);
@@ -70,5 +70,5 @@ export function pairwise<T extends readonly unknown[]>(all: readonly T[]): T[] {
   }
 }
 
-/** "Soon", for what would otherwise never end or take minutes: no bound that a busy machine misses. */
+/** "Soon", for what would otherwise never end or take minutes: a bound that a busy machine does not miss. */
 export const soonMs = 20_000;

@@ -10,7 +10,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 
 export const operator: Actor = { name: 'root', uid: 0, host: 'office', sudoUser: 'olga', job: null, account: null };
 
-/** So little that a test does not wait. */
+/** So cheap that a test does not wait. */
 export const quickCost: Cost = { logN: 4, r: 8, p: 1 };
 
 export async function newPeople(

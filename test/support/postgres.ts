@@ -1,22 +1,22 @@
 /**
  * A real PostgreSQL for tests.
  *
- *     const database = await temporaryDatabase(); // a database of its own, gone when the test ends
+ *     const database = await temporaryDatabase(); // a new database, dropped when the test ends
  *     const { rows } = await database.query('SELECT 1 AS one');
  *     … database.url, database.password           // how the product reaches it: the password is not in the URL
  *
- *     const server = await startPostgres();       // a server of its own, for tests that stop, kill or restart it
+ *     const server = await startPostgres();       // a separate server, for tests that stop, kill or restart it
  *     await server.stop('kill');
  *     await server.start();                       // the same address, the same data
- *     await server.remove();                      // else it ends with this process
+ *     await server.remove();                      // otherwise it ends with this process
  *
- * Databases are on one server for each process of the tests, started with the first of them (about a second) and ended
- * with the process, however that ends. A file that uses it begins with `// @module-tag full`, since `npm test` must not
- * need what `npm run setup:full` installs. Where ADMIN_MIRROR_TEST_POSTGRES has the URL of another server, with the
- * password of somebody who may create databases and roles, databases are made there; `startPostgres` needs the package
- * (`canStartPostgres`). Roles belong to the server, not to a database: give them names of their own (`database.name`).
+ * Databases are on one server for each test process, started with the first of them (about a second) and ended with the
+ * process, however that ends. A file that uses it begins with `// @module-tag full`, since `npm test` must not need what
+ * `npm run setup:full` installs. If ADMIN_MIRROR_TEST_POSTGRES has the URL of another server, with the password of a role
+ * that may create databases and roles, databases are created there; `startPostgres` needs the package (`canStartPostgres`).
+ * Roles belong to the server, not to a database: give them unique names (`database.name`).
  *
- * It is set up to be no kinder than others: text sorts by language, not by bytes, and its time zone is not UTC.
+ * Its configuration is no easier than others: text sorts by language, not by bytes, and its time zone is not UTC.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -48,16 +48,16 @@ export interface TestDatabase {
   /** For programs that take both in one. */
   readonly urlWithPassword: string;
   query(text: string, values?: readonly unknown[]): Promise<QueryResult>;
-  /** Ends every connection to it. */
+  /** Drops it, and ends every connection to it. */
   drop(): Promise<void>;
 }
 
 export interface PostgresServer {
   readonly url: string;
   readonly password: string;
-  /** Where its data and its log are. */
+  /** The folder of its data and its log. */
   readonly folder: string;
-  /** Of the main process, while it runs. */
+  /** The id of the main process, while it runs. */
   readonly pid: () => number | undefined;
   database(): Promise<TestDatabase>;
   /** `fast` ends transactions and writes all to disk, `kill` is a SIGKILL for all its processes. */
@@ -77,14 +77,14 @@ const secret = 'a password: of/tests?';
 /** PostgreSQL refuses to run as root. */
 const unprivileged = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
-/** A database of its own on the server of this process; the test that makes it drops it at its end. */
+/** A new database on the server of this process; it is dropped when the test ends. */
 export async function temporaryDatabase(): Promise<TestDatabase> {
   const database = await temporaryDatabaseNow();
   onTestFinished(() => database.drop());
   return database;
 }
 
-/** The same for what is not a test: whoever makes it drops it. */
+/** The same outside a test: the caller drops it. */
 export async function temporaryDatabaseNow(): Promise<TestDatabase> {
   if (elsewhere !== undefined) {
     const url = new URL(elsewhere);
@@ -92,13 +92,13 @@ export async function temporaryDatabaseNow(): Promise<TestDatabase> {
     url.password = '';
     return createDatabase(url.href, password);
   }
-  // Files of tests share the process, but not the modules.
+  // Test files share the process, but not the modules.
   const shared = globalThis as { admin_mirror_postgres?: Promise<PostgresServer> };
   shared.admin_mirror_postgres ??= startPostgres();
   return (await shared.admin_mirror_postgres).database();
 }
 
-/** Makes a server with nothing in it, on a free port of this machine, and starts it. */
+/** Makes an empty server on a free port of this machine, and starts it. */
 export async function startPostgres(): Promise<PostgresServer> {
   if (!canStartPostgres) {
     throw new Error(
@@ -108,7 +108,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'admin-mirror-postgres-'));
   const own = (path: string) => unprivileged.uid !== undefined && chownSync(path, unprivileged.uid, unprivileged.gid);
   own(folder);
-  // The clone may lie where only root can look.
+  // The clone may be where only root can read.
   const native = unprivileged.uid === undefined ? programs : join(folder, 'native');
   if (native !== programs) {
     cpSync(programs, native, { recursive: true, verbatimSymlinks: true });
@@ -129,7 +129,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   if (made.status !== 0) throw new Error(`initdb: ${made.error?.message ?? made.stderr}`);
   rmSync(passwordFile);
 
-  // Outside of the range from which the system gives ports to others, so that it is still free after a restart.
+  // Outside the range from which the system gives ports to others, so that it is still free after a restart.
   let port = randomInt(20_000, 32_000);
   let guard: ChildProcess | undefined;
   let pid: number | undefined;
@@ -138,7 +138,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   const isReady = () => {
     try {
       const lines = readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n');
-      // One that was killed has left its file.
+      // A killed server has left its file.
       if (Number(lines[0]) === killed || lines[7]?.trim() !== 'ready') return false;
       pid = Number(lines[0]);
       return true;
@@ -155,7 +155,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     guard = spawn(
       '/bin/sh',
       ['-c', guarded, folder, join(native, 'bin/postgres'), '-D', data, '-p', `${port}`, '-k', '', ...options],
-      // With neither our output nor our terminal: a server that lives longer would keep both.
+      // Without our output and our terminal: a server that lives longer would keep both open.
       {
         ...unprivileged,
         detached: true,
@@ -199,7 +199,7 @@ export async function startPostgres(): Promise<PostgresServer> {
         try {
           process.kill(each, how === 'kill' ? 'SIGKILL' : 'SIGINT');
         } catch {
-          // That one has ended by itself.
+          // It has ended by itself.
         }
       }
       await over;
@@ -209,7 +209,7 @@ export async function startPostgres(): Promise<PostgresServer> {
       for (let tries = 0; !(await launch()); tries++) {
         forget();
         const said = readFileSync(log, 'utf8');
-        // What was killed may take a moment to be gone.
+        // Killed processes may take a moment to disappear.
         const mayComeYet = /pre-existing shared memory block|lock file/.test(said.slice(-1_000));
         if (tries > 100 || !mayComeYet) throw new Error(`PostgreSQL did not start:\n${said.slice(-2_000)}`);
         await wait(50);
@@ -231,8 +231,8 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 /**
- * Runs the server, and ends it and removes its folder when the pipe from the process of the tests ends, which it does with
- * that process however that goes. A line on the pipe lets both be.
+ * Runs the server, and ends it and removes its folder when the pipe from the test process closes, which happens however
+ * that process ends. A line on the pipe keeps both.
  */
 const guarded = `
 "$@" </dev/null 3<&- &
@@ -281,7 +281,7 @@ async function createDatabase(server: string, password: string): Promise<TestDat
     drop: async () => {
       await pool.end();
       await once(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-      // Which belong to all databases: those that begin with the name of this one.
+      // Roles belong to all databases; these begin with the name of this database.
       await once(
         `DO $$ DECLARE r text; BEGIN FOR r IN SELECT rolname FROM pg_roles WHERE starts_with(rolname, '${name}')
          LOOP EXECUTE format('DROP ROLE %I', r); END LOOP; END $$`,

@@ -1,7 +1,7 @@
-/** What a process takes of the machine, as Linux tells it. */
+/** The memory and descriptors that a process uses, as Linux reports them. */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Whether this system tells it. */
+/** Whether this system reports them. */
 export const tellsSizes = process.platform === 'linux';
 
 /** Memory in use, bytes. */
@@ -11,8 +11,8 @@ export function rssOf(pid: number): number {
 }
 
 /**
- * The most memory that it has had in use, bytes. `resourceUsage()` is no measure of this: a process begins with the peak of
- * the one that started it.
+ * The peak of its memory in use, bytes. `resourceUsage()` does not measure this: a process starts with the peak of its
+ * parent.
  */
 export function peakRssOf(pid: number): number {
   const [, kilobytes = ''] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];

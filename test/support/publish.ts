@@ -1,4 +1,4 @@
-/** Publishing a mirror into a database of the tests. */
+/** Publishing of a mirror into a database of the tests. */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -44,7 +44,7 @@ export const checkIn = (file: string, destination: Destination) => check(portsOf
 
 export const restoreTo = (file: string, destination: Destination) => restore(portsOf(file, destination));
 
-/** Every row that readers of the schema can see, all at one moment. */
+/** Every row that readers of the schema can see at one moment. */
 export async function visibleIn(database: TestDatabase): Promise<Record<string, string>> {
   const client = new Client({ connectionString: database.urlWithPassword });
   await client.connect();
@@ -58,7 +58,7 @@ export async function visibleIn(database: TestDatabase): Promise<Record<string, 
     );
     const seen: Record<string, string> = {};
     for (const { name } of rows as { name: string }[]) {
-      // The time of publishing is of no state.
+      // The time of publishing is not part of the state.
       if (name === 'mirror_freshness') continue;
       const all = await client.query(`SELECT t::text AS row FROM mirror."${name}" AS t`);
       const lines = (all.rows as { row: string }[]).map(({ row }) => row).sort();
@@ -70,7 +70,7 @@ export async function visibleIn(database: TestDatabase): Promise<Record<string, 
   }
 }
 
-/** Passes on to the port, and cuts a connection once so many bytes went over it from the client. */
+/** Forwards to the port, and cuts a connection after this many bytes from the client. */
 export async function openCutter(to: number) {
   let most = Number.POSITIVE_INFINITY;
   let seen = 0;
@@ -103,7 +103,7 @@ export async function openCutter(to: number) {
       most = bytes;
       cut = onCut;
     },
-    /** Of the client, over the last connection. */
+    /** The bytes from the client over the last connection. */
     bytes: () => seen,
   };
 }

@@ -1,4 +1,4 @@
-/** Somebody who takes alerts and pings: a server that keeps what it is sent and answers as it is told. */
+/** A server that receives alerts and pings: it stores what it gets and responds as configured. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { AlertPayload } from '../../src/worker/alerts.ts';
@@ -13,11 +13,11 @@ export interface Taken {
 export interface Receiver {
   readonly url: string;
   readonly taken: readonly Taken[];
-  /** The alerts it was sent, in order, those that it refused among them. */
+  /** The alerts that it received, in order, including refused ones. */
   readonly alerts: () => AlertPayload[];
-  /** `resolved`, or not, of each alert that it took: `job_failed:sync`, `over job_failed:sync`. */
+  /** The problem of each accepted alert, with `over` if resolved: `job_failed:sync`, `over job_failed:sync`. */
   readonly told: () => string[];
-  /** What it answers from now on; `hang`: nothing. */
+  /** The status of its responses from now on; `hang`: no response. */
   answer: number | 'hang' | 'reset';
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The related records of a mirror, and the comparison with those of the sandbox. */
+/** The related records of a mirror, and a comparison with those of the sandbox. */
 import SqliteDatabase from 'better-sqlite3';
 import { expect } from 'vitest';
 import { relationTable } from '../../src/model/resources.ts';
@@ -18,12 +18,12 @@ export function rowsOf<Row = Record<string, unknown>>(file: string, sql: string,
 
 const single = new Set(['affiliate', 'address', 'category']);
 
-/** The id as the mirror has it: text, whatever it is. */
+/** The id as the mirror stores it: always as text. */
 function idOf({ id }: JsonRecord): string | null {
   return typeof id === 'number' || typeof id === 'string' ? String(id) : null;
 }
 
-/** Fails unless the table holds exactly the sandbox's related records of that name, each under its parent. */
+/** Fails unless the table has exactly the sandbox's related records of that name, each under its parent. */
 export function expectRelated(sandbox: Sandbox, file: string, parent: Parent, relation: string): number {
   const { table, parentColumn } = relationTable(parent, relation);
   const kind = relation === 'suborder' ? 'suborders' : relation;

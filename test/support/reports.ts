@@ -8,7 +8,7 @@ import { withSnapshot } from './history.ts';
 
 export const shippedFolder = join(projectFolder, 'reports');
 
-/** The shipped reports, and those of a folder of one's own. */
+/** The shipped reports, and those of a user's folder. */
 export function reportsIn(own: string = shippedFolder): Reports {
   return loadReports({ shipped: shippedFolder, own });
 }
@@ -16,7 +16,7 @@ export function reportsIn(own: string = shippedFolder): Reports {
 export interface ReportRun {
   readonly name: string;
   readonly given: Readonly<Record<string, string>>;
-  /** In ms since 1970. */
+  /** The current time in ms since 1970. */
   readonly now: number;
   readonly part?: StatementPart;
 }

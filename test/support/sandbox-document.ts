@@ -1,4 +1,4 @@
-/** docs/sandbox.md, written from the sandbox's own tables of switches and presets. */
+/** docs/sandbox.md, generated from the sandbox's own tables of switches and presets. */
 import { chaosMeanings, chaosNames, type Switch, switches } from '../../src/sandbox/behaviour.ts';
 
 const head = `# The sandbox

@@ -5,13 +5,13 @@ import { onTestFinished } from 'vitest';
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts';
 import { temporaryFolderNow } from './temporary-folder.ts';
 
-/** The moment at which a test's sandbox stands unless it says otherwise: data and days are then always the same. */
+/** The default time of a test's sandbox, so that data and days are always the same. */
 export const sandboxNow = Date.parse('2026-03-11T10:20:30Z');
 
 /** The key of the control routes, for a test that starts a sandbox with them. */
 export const controlKey = 'c0ffee00c0ffee00c0ffee00c0ffee00';
 
-/** Little data: a test that needs more asks for it. */
+/** Little data; a test that needs more sets it. */
 const small = { users: 60, packages: 12, emails: 90, coupons: 20, seed: 7, now: sandboxNow } as const;
 
 /** Starts a sandbox that is closed after the running test, however that ends. */
@@ -21,7 +21,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   return sandbox;
 }
 
-/** Runs the work with a sandbox and closes it afterwards; for hooks and for use outside a test. */
+/** Runs the work with a sandbox and closes it afterwards; for hooks and use outside tests. */
 export async function withSandbox<T>(options: SandboxOptions, work: (sandbox: Sandbox) => Promise<T>): Promise<T> {
   const sandbox = await openSmall(options);
   try {
@@ -31,12 +31,12 @@ export async function withSandbox<T>(options: SandboxOptions, work: (sandbox: Sa
   }
 }
 
-/** Filled databases by what they were filled with: filling one anew takes longer than most tests. */
+/** Filled databases by their options: filling a new one takes longer than most tests. */
 const filled = new Map<string, Buffer>();
-/** Records of which a filled database is kept. */
+/** The most records of a filled database that is kept. */
 const mostKept = 5_000;
 
-/** A sandbox over little data. The caller closes it. */
+/** A sandbox with little data. The caller closes it. */
 export async function openSmall(more: SandboxOptions = {}): Promise<Sandbox> {
   const options = { ...small, ...more };
   const { file, now, users, packages, emails, coupons, seed, chaos, behaviour } = options;
@@ -60,7 +60,7 @@ export async function openSmall(more: SandboxOptions = {}): Promise<Sandbox> {
     const sandbox = await openSandbox({ ...options, file: copy });
     return sandbox;
   } finally {
-    // The database stays open, and nobody else looks for it.
+    // The database stays open, and nothing else uses its path.
     folder.remove();
   }
 }

@@ -1,4 +1,4 @@
-/** docs/settings.md, written from the table of settings. */
+/** docs/settings.md, generated from the table of settings. */
 import { approvalSubjects, defaultGoodFor, mostApprovers } from '../../src/model/approval.ts';
 import { type Setting, settingTable } from '../../src/settings/table.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Runs the shell blocks of a document as a reader would: in a clone, one after the other, in one shell. A command is
- * expected to end with 0, or with the code that a comment behind it says: `# ends with 2`.
+ * Runs the shell blocks of a document as a reader would: in a clone, one after the other, in one shell. A command must
+ * end with 0, or with the code in a comment behind it: `# ends with 2`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,13 +10,13 @@ import { commandFile } from './command-file.ts';
 import { blocksOf, projectFolder } from './documents.ts';
 
 export interface ShellCommand {
-  /** `README.md:12`. */
+  /** Where the command is: `README.md:12`. */
   readonly place: string;
   readonly text: string;
   readonly endsWith: number;
 }
 
-/** Every command of the document's `sh` blocks; lines that end in a backslash go on in the next. */
+/** Every command of the document's `sh` blocks; lines that end in a backslash continue on the next. */
 export function shellCommands(document: string): ShellCommand[] {
   return blocksOf(document)
     .filter(({ language }) => language === 'sh')
@@ -36,12 +36,12 @@ export function shellCommands(document: string): ShellCommand[] {
     });
 }
 
-/** Links of a clone; what commands write lies beside them. */
+/** The links of a clone; the output of commands is written next to them. */
 const cloned = ['src', 'config', '.ci', 'node_modules', 'package.json', '.npmrc'];
 
 /**
- * Makes the folder look like a clone, and gives the environment of a shell in it. `npx` is one that needs no npm to find the
- * command.
+ * Makes the folder look like a clone, and returns the environment of a shell in it. Its `npx` finds the command without
+ * npm.
  */
 export function makeClone(folder: string): Record<string, string> {
   for (const name of cloned) symlinkSync(join(projectFolder, name), join(folder, name));
@@ -55,7 +55,10 @@ export function makeClone(folder: string): Record<string, string> {
   return { PATH: [bin, dirname(process.execPath), PATH].join(':'), HOME };
 }
 
-/** A server's command goes on until it is stopped: it is left running, and the next one waits until it says how to end it. */
+/**
+ * A server command runs until it is stopped: it is left running, and the next one waits until the server prints how to
+ * end it.
+ */
 function isServer({ text }: ShellCommand): boolean {
   return text.startsWith('npx admin-mirror sandbox') && !/ --(switches|help)/.test(text);
 }
@@ -73,19 +76,19 @@ function scriptOf(commands: readonly ShellCommand[]): string {
 }
 
 export interface ShellResult {
-  /** Places of the commands that ended as they should. */
+  /** The places of the commands that ended as expected. */
   readonly ran: readonly string[];
   /** Everything that was printed. */
   readonly output: string;
 }
 
-/** Runs the commands in the folder, up to the first that does not end as it should; ends whatever they left running. */
+/** Runs the commands in the folder, up to the first that does not end as expected; ends whatever they left running. */
 export async function runShell(
   commands: readonly ShellCommand[],
   folder: string,
   environment: Readonly<Record<string, string>>,
 ): Promise<ShellResult> {
-  // A process group of its own, so that servers that were left running end with it.
+  // Its own process group, so that servers that were left running end with it.
   const child = spawn('bash', ['-c', scriptOf(commands)], {
     cwd: folder,
     env: environment,
@@ -109,7 +112,7 @@ function endGroup(group: number): void {
   try {
     process.kill(-group, 'SIGTERM');
   } catch (error) {
-    // Nobody is left.
+    // No process is left.
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

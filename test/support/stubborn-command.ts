@@ -1,4 +1,4 @@
-/** A process whose one command says when it is asked to stop, and either stops then or goes on regardless. */
+/** A process with one command that reports the request to stop, and either stops or continues regardless. */
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { groups } from '../../src/cli/commands.ts';

@@ -1,4 +1,4 @@
-/** A folder that is gone when the test ends. */
+/** A folder that is removed when the test ends. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ export function temporaryFolder(): string {
   return folder.path;
 }
 
-/** The same for what is not a test: whoever makes it removes it. */
+/** The same outside a test: the caller removes it. */
 export function temporaryFolderNow(): { readonly path: string; remove(): void } {
   const path = mkdtempSync(join(tmpdir(), 'admin-mirror-test-'));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };

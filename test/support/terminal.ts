@@ -1,4 +1,4 @@
-/** The command in a real terminal of its own, by `script`: what is typed is typed, and what is shown is shown. */
+/** The command in a real terminal, by `script`. */
 import { spawn } from 'node:child_process';
 import { dialogue, type Exchange } from './dialogue.ts';
 import type { CliOptions, CliResult } from './cli.ts';
@@ -22,13 +22,13 @@ export function openTerminal(
   exchanges: readonly Exchange[] = [],
 ): Terminal {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
-  // A terminal that nobody looks at has no size.
+  // A terminal without a window has no size.
   const command = `stty cols 160 rows 50; exec ${[process.execPath, commandFile, ...args].map(quoted).join(' ')}`;
   const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
     cwd: options.folder,
     env: { PATH, HOME, NODE_COMPILE_CACHE, TERM: 'xterm', ...options.environment },
   });
-  // A command may well end before it has read what is typed.
+  // A command may end before it has read its input.
   child.stdin.on('error', () => {});
   let shown = '';
   const waiting: { readonly words: string; readonly resolve: () => void }[] = [];

@@ -1,4 +1,7 @@
-/** A server behind TLS, for the name panel.example.com and with a certificate that only `caFile` vouches for; and a proxy to it. */
+/**
+ * A server behind TLS, for the name panel.example.com and with a certificate that only `caFile` verifies; and a proxy
+ * to it.
+ */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server as HttpServer } from 'node:http';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
@@ -31,10 +34,10 @@ function joined(one: Socket, other: Socket): void {
   }
 }
 
-/** Certificates that vouch for themselves, of another time: one has expired, one is not valid yet. */
+/** Self-signed certificates with wrong dates: one has expired, one is not valid yet. */
 export const timedCertificates = { expired: join(folder, 'expired.pem'), early: join(folder, 'early.pem') };
 
-/** TLS in front of the plain server at that address; gives the port. */
+/** TLS in front of the plain server at that address; returns the port. */
 export async function tlsInFrontOf(url: string, { certificate, key: keyFile } = certificateFiles): Promise<number> {
   const [key, cert] = [keyFile, certificate].map((file) => readFileSync(file));
   const server = createTlsServer({ key, cert }, (socket) =>
@@ -43,7 +46,7 @@ export async function tlsInFrontOf(url: string, { certificate, key: keyFile } = 
   return listening(server);
 }
 
-/** A proxy that takes every host for the one at that port of this machine; `asked` tells what it was asked for. */
+/** A proxy that connects every host to that port of this machine; `asked` has the requested hosts. */
 export async function proxyTo(port: number) {
   const asked: { readonly host: string; readonly authorization: string | undefined }[] = [];
   const server = createServer();

@@ -1,17 +1,17 @@
-/** What a run has left in the journal, step by step: only what the model of the money allows (docs/proof.md). */
+/** Checks the steps of a run in the journal: only what the model of the money allows (docs/proof.md). */
 import { isOpen, mayFollow, intentStates } from '../../src/bulk/intent.ts';
 import type { IntentState, Journal, JournalStep } from '../../src/journal/port.ts';
 
 interface TracedRow {
   readonly subject: string | null;
-  /** As it is now, and as its steps so far have left it. */
+  /** The current state, and the state after its steps so far. */
   readonly now: IntentState;
   readonly attempts: number;
   state: IntentState;
   sent: number;
 }
 
-/** Why steps of the journal could not have come from the model, each in words. */
+/** Reasons why steps of the journal do not fit the model, in words. */
 export async function traceProblems(journal: Journal): Promise<string[]> {
   const rows = new Map<string, TracedRow>();
   const steps: (JournalStep & { readonly batch: string })[] = [];
@@ -36,7 +36,7 @@ export async function traceProblems(journal: Journal): Promise<string[]> {
       row.sent += 1;
       if (!claimed.has(batch)) problem('nobody has claimed it');
     }
-    // What is sent again is sent by a person's word, or because nothing was done.
+    // A row is sent again by a person's decision, or because nothing was done.
     const isAgain = to === 'planned' && from !== 'sending' && from !== 'blocked';
     if (isAgain && note?.startsWith('decided by a person') !== true) problem('nobody decided that');
     if (isOpen(to) && !isOpen(from)) {

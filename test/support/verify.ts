@@ -8,7 +8,7 @@ import { testClient } from './mirror.ts';
 
 export interface VerifyTry extends Partial<VerifyRequest> {
   readonly signal?: AbortSignal;
-  /** What stands between the comparison and the server. */
+  /** Wraps the source between the comparison and the server. */
   readonly source?: (source: Source) => Source;
 }
 

@@ -1,4 +1,4 @@
-/** A list that is made up, page by page, and walks over it. */
+/** A generated list, page by page, and walks over it. */
 import type { MirrorPage } from '../../src/mirror/page.ts';
 import type { WalkPorts } from '../../src/mirror/walk.ts';
 import type { RecordKey } from '../../src/model/records.ts';
@@ -9,20 +9,20 @@ export const createdAt = (id: RecordKey) => timestampOf(Date.UTC(2026, 0, 1) + N
 export const ids = (count: number, first = 1) => Array.from({ length: count }, (_, at) => first + at);
 
 export interface List {
-  /** In the order of the list. */
+  /** The ids in the order of the list. */
   ids: RecordKey[];
-  /** How many more the total counts. */
+  /** How many records the total counts too many. */
   more?: number;
-  /** On a page, whatever is requested. */
+  /** The records on a page, whatever is requested. */
   readonly perPage?: number;
   /** Called before each page is made. */
   readonly before?: (requests: number, list: List) => void;
-  /** What is otherwise of a page than the list makes it. */
+  /** Returns the changes of a page from what the list has. */
   readonly change?: (page: MirrorPage, requests: number) => Partial<MirrorPage>;
   readonly ports?: Partial<WalkPorts>;
 }
 
-/** The list behind the ports of a walk, and what was requested of it. */
+/** The list behind the ports of a walk, and the requests that it got. */
 export function portsOver(list: List) {
   const [pages, sizes, shown]: number[][] = [[], [], []];
   const read = (requested: number) => (page: number) => {

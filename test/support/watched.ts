@@ -16,13 +16,13 @@ export interface WatchTry extends Partial<Pick<WatchPorts, 'store' | 'environmen
   readonly webhook?: string;
   readonly ping?: string;
   readonly command?: readonly string[];
-  /** The folder of the files; one of its own where none is given. */
+  /** The folder of the files; a new one by default. */
   readonly files?: string;
   readonly health?: HealthStore;
   readonly maxStalenessMs?: number;
 }
 
-/** A run of `sync` that ended so. */
+/** A run of `sync` with this outcome. */
 export function runOf(outcome: RunOutcome, exitCode: number | null, at: number, report: unknown = null): JobRun {
   const run = { run: `r${at}`, job: 'sync', cause: 'scheduled', occurrence: at, attempt: 1, command: 'c' } as const;
   const time = timestampOf(at);
@@ -85,10 +85,10 @@ export async function startWatch({
     lines,
     files,
     clock,
-    /** The next worker, at the files that the last one left. */
+    /** Starts the next worker, with the files of the last one. */
     restart: async () => void (watch = await open()),
     pass: (ms: number) => void (time.now += ms),
-    /** `sync` ends so; what is to be told of it is on its way. */
+    /** Ends `sync` with this outcome and waits for its alerts. */
     end: async (outcome: RunOutcome, exitCode: number | null = null, report: unknown = null) => {
       latest = runOf(outcome, exitCode, time.now, report);
       watch.onEvent({ kind: 'run_ended', run: latest });

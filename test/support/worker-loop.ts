@@ -1,7 +1,8 @@
 /**
- * A worker's process, as `schedule` wires it, in time that passes only when everybody waits; its jobs are processes that do
- * nothing. After each run that was asked for it prints what the process takes. Started by test/worker/long.test.ts.
- * Arguments: folder, address of the receiver, then the numbers of runs after which to measure.
+ * A worker's process, as `schedule` wires it, in time that passes only while everything waits; its jobs are processes
+ * that do nothing. After each requested run it prints the memory and descriptors in use. Started by
+ * test/worker/long.test.ts. Arguments: folder, address of the receiver, then the numbers of runs after which to
+ * measure.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

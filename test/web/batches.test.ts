@@ -35,7 +35,7 @@ async function office({ behaviour = {}, ...rest }: Try = {}) {
 
 type Browser = Awaited<ReturnType<Console['browser']>>;
 
-/** The text of a page, without its markup. */
+/** The text of a page without its markup. */
 async function read(response: Response): Promise<string> {
   const main = (await response.text()).replace(/^.*<main/s, '').replace(/<\/main>.*$/s, '');
   return main
@@ -48,7 +48,7 @@ async function read(response: Response): Promise<string> {
     .replaceAll(/\s+/g, ' ');
 }
 
-/** Where the form led to: the page of the batch. */
+/** The address that the form redirects to: the page of the batch. */
 async function ledTo(response: Response): Promise<string> {
   const place = response.headers.get('location');
   if (response.status !== 303 || place === null) throw new Error(`${response.status}: ${await read(response)}`);
@@ -60,7 +60,7 @@ const balance = { action: 'balance', sheet: '', again: '' };
 const plan = async ({ upload }: Browser, rows: string, name = 'credit.csv'): Promise<string> =>
   ledTo(await upload('/batches', balance, name, csv + rows));
 
-/** The page once nothing is being sent any more, as a browser without scripts would ask for it. */
+/** The page after the sending has ended, polled as a browser without scripts would do. */
 async function whenEnded({ get }: Browser, place: string): Promise<string> {
   for (;;) {
     const text = await read(await get(place));
@@ -81,7 +81,7 @@ const balanceOf = ({ sandbox }: Pick<Console, 'sandbox'>, user: number): unknown
   sandbox.control.get('users', user)?.['balance'];
 
 describe('a finance clerk', () => {
-  test('is told which cell is wrong, gets the wrong rows back, corrects them, and sends what the sandbox then has', async () => {
+  test('sees which cells are wrong, downloads the wrong rows, corrects them and sends them', async () => {
     const world = await office();
     const { clerk, sandbox } = world;
     const [a, b, c] = usersOf(world, 3);
@@ -113,12 +113,12 @@ describe('a finance clerk', () => {
     });
     const tokens = sandbox.control.ledger().map(({ body }) => String(body['description']).split(' ').at(-1));
     expect((applied as Record<string, string>[]).map((row) => row['_token'])).toEqual(tokens);
-    // What was corrected is out; the row of the first batch that was right goes by itself.
+    // The corrected rows belong to the second batch; the valid row of the first batch is sent by itself.
     expect(await send(clerk, first, '2.5')).toContain('✗ done, not all');
     expect([a, b, c].map((user) => Number(balanceOf(world, user ?? 0)))).toEqual([12.5, 17, 11]);
   });
 
-  test('is asked what an amount means that could be two, and the sheet is gone after', async () => {
+  test('is asked about an ambiguous amount, and the sheet is removed afterwards', async () => {
     const world = await office();
     const { clerk, folder } = world;
     const [a] = usersOf(world, 1);
@@ -144,7 +144,7 @@ describe('a finance clerk', () => {
     ['credit.pdf', 'x', 'its name does not end in .csv, .tsv, .xlsx or .jsonl'],
     ['credit.xlsx', 'PK no workbook', 'credit.xlsx cannot be read'],
     ['credit.csv', '', 'credit.csv'],
-  ])('is told why %s is no sheet, by its own name and in words for a browser', async (name, bytes, why) => {
+  ])('reads why %s is not a sheet, with its own name and in words for a browser', async (name, bytes, why) => {
     const { clerk, folder } = await office();
     const refused = await clerk.upload('/batches', balance, name, bytes);
     const text = await read(refused);
@@ -153,7 +153,7 @@ describe('a finance clerk', () => {
     expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
   });
 
-  test('is told where a sheet cannot be kept, and why: the disk is no bug', async () => {
+  test('reads why a sheet cannot be stored; a disk error is not reported as a bug', async () => {
     const { clerk, folder } = await office();
     rmSync(`${folder}/data/uploads`, { recursive: true });
     const refused = await clerk.upload('/batches', balance, 'credit.csv', `${csv}1,add,5,x\n`);
@@ -161,7 +161,7 @@ describe('a finance clerk', () => {
     expect([refused.status, await read(refused)]).toEqual([503, expect.stringMatching(why)]);
   });
 
-  test('is told at once of a form whose file nobody asked for', async () => {
+  test('gets an error at once if the form has a file under an unexpected name', async () => {
     const { clerk } = await office();
     const body = new FormData();
     body.append('other', new Blob([new Uint8Array(1024 * 1024)]), 'credit.csv');
@@ -169,7 +169,7 @@ describe('a finance clerk', () => {
     expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('no file in the form')]);
   });
 
-  test('is told so where no file was chosen: a browser then sends one without a name', async () => {
+  test('gets an error if no file was chosen (the browser then sends a file without a name)', async () => {
     const { clerk } = await office();
     const lines = ['name="action"', '', 'balance', '--x', 'Content-Disposition: form-data; name="file"; filename=""'];
     const empty = ['--x', `Content-Disposition: form-data; ${lines.join('\r\n')}`, '', '', '--x--', ''].join('\r\n');
@@ -178,7 +178,7 @@ describe('a finance clerk', () => {
     expect([refused.status, await read(refused)]).toEqual([422, expect.stringContaining('no file in the form')]);
   });
 
-  test('cannot send a sheet that is too large', async () => {
+  test('cannot upload a sheet that is too large', async () => {
     const { clerk, folder } = await office();
     const refused = await clerk.upload(
       '/batches',
@@ -190,7 +190,7 @@ describe('a finance clerk', () => {
     expect(readdirSync(`${folder}/data/uploads`)).toEqual([]);
   });
 
-  test('is not paid twice by the same sheet, unless somebody says why', async () => {
+  test('cannot send the same sheet twice without giving a reason', async () => {
     const world = await office();
     const { clerk, sandbox } = world;
     const [a] = usersOf(world, 1);
@@ -206,7 +206,7 @@ describe('a finance clerk', () => {
     expect(made(sandbox)).toBe(2);
   });
 
-  test('finds a batch by its user; whoever may not see batches is not led there', async () => {
+  test('finds a batch on the page of its user; an analyst sees it without a link', async () => {
     const { clerk, browser } = await office();
     const place = await plan(clerk, '1,add,5,x\n');
     expect(await (await clerk.get('/data/users/1')).text()).toContain(`href="${place}"`);
@@ -215,12 +215,12 @@ describe('a finance clerk', () => {
     expect(analyst).not.toContain(`href="${place}"`);
   });
 
-  test('settles a lost response by saying what was seen, goes on, and takes the batch back', async () => {
+  test('settles a lost response by saying what was seen, resumes the batch, and undoes it', async () => {
     const world = await office({ behaviour: { description_max: 9 } });
     const { clerk, sandbox, folder, settings } = world;
     const [a, b, c] = usersOf(world, 3);
     const place = await plan(clerk, `${a},add,2,x\n${b},add,3,y\n${c},add,4,z\n`);
-    // The mark is cut off where the description is too long, so what was lost cannot be found by it.
+    // The description is so long that the mark is cut off, so the lost payment cannot be found by its mark.
     sandbox.control.faultNext({ fault: 'commit_reset', match: { method: 'PUT', path: `/users/${b}/` } });
     const lost = await send(clerk, place, '9');
     expect(lost).toContain('Do not send it by other means.');
@@ -258,7 +258,7 @@ describe('a finance clerk', () => {
     expect([twice.status, await read(twice)]).toEqual([422, expect.stringContaining('nothing of batch')]);
   });
 
-  test('discards a plan that is not wanted, with a reason, and it waits for nobody any more', async () => {
+  test('discards a plan with a reason, and the plan then waits for nobody', async () => {
     const world = await office({ config: 'bulk:\n  approval:\n    balance: {}\n' });
     const { clerk, sandbox, browser, people } = world;
     await browser('bea', ['approver']);
@@ -287,7 +287,7 @@ describe('a finance clerk', () => {
     expect([sent.status, await read(sent), made(sandbox)]).toEqual([422, expect.stringContaining('was discarded'), 0]);
   });
 
-  test('can send a row again that was not done, after saying why', async () => {
+  test('can send a row again that was not applied, after giving a reason', async () => {
     const world = await office();
     const { clerk, sandbox } = world;
     const [a, b] = usersOf(world, 2);
@@ -304,14 +304,14 @@ describe('a finance clerk', () => {
   });
 });
 
-/** The page of the run once it has ended. */
+/** The page of the run after it has ended. */
 async function ranAt({ get }: Browser, response: Response): Promise<string> {
   const place = await ledTo(response);
   await (await get(`${place}/events`)).text();
   return read(await get(place));
 }
 
-/** The processes that plan a sheet for this one. */
+/** The child processes that plan sheets for this process. */
 function planners(): number[] {
   const mine = readdirSync('/proc/self/task').flatMap((thread) =>
     readFileSync(`/proc/self/task/${thread}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
@@ -325,7 +325,7 @@ function planners(): number[] {
   });
 }
 
-/** The process that plans the sheet, held up until it is let go on. */
+/** The process that plans the sheet, stopped until it gets SIGCONT. */
 async function heldPlanner(): Promise<number> {
   for (;;) {
     const [pid] = planners();
@@ -341,13 +341,13 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
   const large = (user = 0): string => csv + `${user},add,0.01,one of many that are alike\n`.repeat(600);
   const uploadsIn = ({ folder }: Console): string[] => readdirSync(`${folder}/data/uploads`);
 
-  test('is planned in a process of its own, beside which every page comes, and is the batch of who sent it', async () => {
+  test('is planned in its own process while other pages load, and the batch belongs to its uploader', async () => {
     const world = await office();
     const { clerk } = world;
     const [a] = usersOf(world, 1);
     const sending = clerk.upload('/batches', balance, 'many.csv', large(a));
     const planner = await heldPlanner();
-    // A small one does not wait for it either.
+    // A small sheet does not wait for it either.
     await plan(clerk, `${a},add,1,x\n`);
     expect((await clerk.get('/batches')).status).toBe(200);
     process.kill(planner, 'SIGCONT');
@@ -359,10 +359,10 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
   });
 
   test.each([
-    ['the browser goes', (browser: AbortController) => browser.abort()],
-    ['the system ends it', (_: AbortController, planner: number) => process.kill(planner, 'SIGKILL')],
+    ['the browser disconnects', (browser: AbortController) => browser.abort()],
+    ['the system kills the process', (_: AbortController, planner: number) => process.kill(planner, 'SIGKILL')],
     ['the console stops', (_: AbortController, __: number, world: Console) => world.close()],
-  ])('leaves nothing behind when %s', async (_, happens) => {
+  ])('leaves nothing behind if %s', async (_, happens) => {
     const world = await office();
     const gone = new AbortController();
     const sending = world.clerk
@@ -377,11 +377,11 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
   });
 });
 
-describe('a sheet that is rehearsed', () => {
-  test('shows what would come of it, sends the server nothing, and leaves nothing behind', async () => {
+describe('a rehearsal of a sheet', () => {
+  test('shows the expected outcome, sends the server nothing, and leaves nothing behind', async () => {
     const world = await office();
     const { clerk, sandbox, folder, browser } = world;
-    // Users that the mirror holds.
+    // These users are in the mirror.
     const [a, b] = [1, 2];
     const words = { ...balance, rehearse: 'yes' };
     const shown = await ranAt(
@@ -401,14 +401,14 @@ describe('a sheet that is rehearsed', () => {
 });
 
 describe('a comparison of the journal with the server', () => {
-  test('shows what differs; a journal that is behind learns it from the server, by the account of who asked', async () => {
+  test('shows what differs, and adopts rows that the journal lacks, as the account that asked', async () => {
     const world = await office();
     const { clerk, sandbox, browser } = world;
     const [a, b] = usersOf(world, 2);
     expect(await read(await clerk.get('/batches/compare'))).toContain('about 1 request.');
     const sent = await plan(clerk, `${a},add,5,x\n`);
     await send(clerk, sent, '5');
-    // As another journal has sent it.
+    // As if another journal had sent it.
     const token = String(sandbox.control.ledger()[0]?.body['description']).split(' ').at(-1) ?? '';
     const description = `y ${token.slice(0, 3)}${token.slice(3).split('').reverse().join('')}`;
     await fetch(`${sandbox.url}/api/v1/users/${b}/update-balance`, {
@@ -428,7 +428,7 @@ describe('a comparison of the journal with the server', () => {
 });
 
 describe('a batch that is being sent', () => {
-  test('is begun once by a double click and by two people, and each is told', async () => {
+  test('is started once by a double click and a second person, and the others get an error', async () => {
     const world = await office();
     const { clerk, sandbox, browser } = world;
     const other = await browser('mia', ['maker']);
@@ -443,7 +443,7 @@ describe('a batch that is being sent', () => {
     const led = clicks.filter(({ status }) => status === 303);
     const refused = clicks.filter(({ status }) => status !== 303);
     expect([led.length, refused.length]).toEqual([1, 2]);
-    // Without scripts, what is loaded again is no address of a form.
+    // Without scripts the page reloads itself; it must not reload the address of a form.
     for (const each of refused) expect(await each.clone().text()).not.toContain('http-equiv="refresh"');
     for (const each of refused) expect(await read(each)).toMatch(/already being sent|was approved before|other hands/);
     expect(made(sandbox)).toBe(5);
@@ -452,7 +452,7 @@ describe('a batch that is being sent', () => {
     expect(late).not.toContain('`');
   });
 
-  test('tells its progress as events until its end, stops when asked, and goes on', async () => {
+  test('streams its progress as events until its end, stops on request, and can be resumed', async () => {
     const world = await office({ behaviour: { latency: 20 } });
     const { clerk, sandbox } = world;
     const place = await plan(
@@ -461,7 +461,7 @@ describe('a batch that is being sent', () => {
         .map((user) => `${user},add,1,x\n`)
         .join(''),
     );
-    // The second event is the first that can say how long it will take.
+    // Only the second event can estimate the time left.
     sandbox.control.setBehaviour({ latency: 200 });
     await ledTo(await clerk.post(`${place}/send`, { typed: '12' }));
     const events = await clerk.get(`${place}/events`);
@@ -479,13 +479,13 @@ describe('a batch that is being sent', () => {
     await ledTo(await clerk.post(`${place}/resume`));
     const ended = await whenEnded(clerk, place);
     expect(ended).toContain('✓ done');
-    // Whoever typed the total; nobody had to approve it.
+    // The person who typed the total confirmed it; no approval was needed.
     expect(ended).toContain('Confirmed by account carla');
     expect(ended).not.toContain('Approved by');
     expect(made(sandbox)).toBe(12);
   });
 
-  test('is brought to a safe stop with the console, and the next one says so and goes on', async () => {
+  test('stops safely with the console, and the next console shows that and can resume it', async () => {
     const world = await office({ behaviour: { latency: 20 } });
     const { clerk, sandbox, restart } = world;
     const place = await plan(
@@ -509,10 +509,10 @@ describe('a batch that is being sent', () => {
   });
 });
 
-describe('a second pair of eyes', () => {
+describe('an approver', () => {
   const config = 'bulk:\n  approval:\n    balance:\n      net: 4\n';
 
-  test('approves with a password what somebody else has made, and nobody else sends it before', async () => {
+  test('approves with a password what another person made; it cannot be sent before', async () => {
     const world = await office({ config });
     const { clerk, sandbox, browser, people } = world;
     const boss = await browser('bea', ['maker', 'approver']);
@@ -539,7 +539,7 @@ describe('a second pair of eyes', () => {
     expect([self.status, made(sandbox)]).toEqual([422, 1]);
   });
 
-  test('of rows that the mirror shall lose says before and after what removes them, and has nothing to send', async () => {
+  test('approves a deletion from the mirror; its page then names the sync command, and nothing can be sent', async () => {
     const world = await office({ config: 'bulk:\n  approval:\n    deletions: {}\n' });
     const { clerk, browser, people, settings, clock } = world;
     await browser('bea', ['approver']);
@@ -562,7 +562,7 @@ describe('a second pair of eyes', () => {
     }
   });
 
-  test('denies it with a reason, which the one who made it reads', async () => {
+  test('denies a batch with a reason, which its maker can read', async () => {
     const world = await office({ config });
     const { clerk, browser, people } = world;
     await browser('bea', ['approver']);
@@ -572,7 +572,7 @@ describe('a second pair of eyes', () => {
     const place = await plan(clerk, `${a},add,5,x\n`);
     await ledTo(await clerk.post(`${place}/submit`));
     const refused = await bea.post(`${place}/deny`, { reason: 'not this month', password: 'wrong' });
-    // What was typed stays, but for the password.
+    // The form keeps what was typed, except the password.
     expect(await refused.text()).toMatch(/name="reason"[^>]* value="not this month"/);
     await ledTo(await bea.post(`${place}/deny`, { reason: 'not this month', password }));
     const told = await read(await clerk.get(place));
@@ -583,7 +583,7 @@ describe('a second pair of eyes', () => {
   });
 });
 
-test('a hostile cell, name and file name is text on every page, and in every sheet', async () => {
+test('a hostile cell, name and file name is shown as text on every page and in every sheet', async () => {
   const world = await office();
   const { clerk, sandbox } = world;
   const hostile = `<script>alert(1)'"&\u{202e}`;

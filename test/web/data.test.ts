@@ -12,7 +12,7 @@ import { operator } from '../support/people.ts';
 
 const voids = new Set('meta link input br hr img col wbr'.split(' '));
 
-/** What of the markup is never closed, closed twice, without a label or without a head. */
+/** The faults of the markup: tags never closed or closed twice, fields without a label, tables without a head. */
 function faultsIn(markup: string): string[] {
   const faults: string[] = [];
   const open: string[] = [];
@@ -30,7 +30,7 @@ function faultsIn(markup: string): string[] {
   return [...faults, ...open.map((name) => `${name} is never closed`)];
 }
 
-/** Lets somebody past the program change the file. */
+/** Changes the file without the program. */
 function tamper(file: string, change: (database: Database) => void): void {
   const database = new SqliteDatabase(file);
   try {
@@ -40,7 +40,7 @@ function tamper(file: string, change: (database: Database) => void): void {
   }
 }
 
-/** The column's cells of the first table of a page of CSV-like rows: what stands between the tags. */
+/** The rows of the table with this caption, each as the text of its cells. */
 function cellsIn(markup: string, caption: string): string[][] {
   const [, table = ''] = markup.split(`aria-label="${caption}"`);
   const [body = ''] = table.split('</table>');
@@ -57,7 +57,7 @@ function linkIn(markup: string, words: string): string | undefined {
     ?.replaceAll('&amp;', '&');
 }
 
-/** A console, and somebody who is signed in. @param before what happens to the server and the mirror first */
+/** A console and a signed-in browser. @param before changes the server and the mirror first */
 async function opened(
   roles: readonly Role[] = ['analyst'],
   before: (started: Awaited<ReturnType<typeof startConsole>>) => void | Promise<void> = () => {},
@@ -69,7 +69,7 @@ async function opened(
   return { ...started, get, post, text };
 }
 
-/** So many users that the console counts none of them while somebody waits. */
+/** Adds so many users that the console does not count them while the page waits. */
 function manyUsers(database: Database, count: number): void {
   const columns = columnsOf('users')
     .filter((name) => name !== 'id' && name !== 'balance')
@@ -85,7 +85,7 @@ function manyUsers(database: Database, count: number): void {
 }
 
 describe('the list of tables', () => {
-  test('names each table and view of the file with what the dictionary says of it, and how many rows it has', async () => {
+  test("shows each table and view of the file with its row count and the dictionary's description", async () => {
     const { text } = await opened();
     const page = await text('/data');
     const tables = cellsIn(page, 'Tables');
@@ -100,7 +100,7 @@ describe('the list of tables', () => {
 });
 
 describe('a table', () => {
-  test('is filtered, sorted and cut to columns by its address alone', async () => {
+  test('is filtered, sorted and cut to columns by the query of its address alone', async () => {
     const { text, sandbox } = await opened();
     const page = await text(
       '/data/users?field=balance&is=more&value=0&field=status&is=is&value=active&sort=balance&order=desc&show=id&show=balance',
@@ -123,7 +123,7 @@ describe('a table', () => {
     ['users', '?sort=email_verified_at&order=desc&show=id'],
     ['mirror_pages', '?show=resource&show=from_day&show=page'],
     ['emails_by_user', '?show=user_id'],
-  ] as const)('of %s%s is walked page by page to its end and back, each row once', async ([relation, query]) => {
+  ] as const)('of %s%s can be paged to its end and back, with each row once', async ([relation, query]) => {
     const { text, file } = await opened();
     tamper(file, (database) => {
       manyUsers(database, 130);
@@ -153,7 +153,7 @@ describe('a table', () => {
   });
 
   test(
-    'with many rows gives what no index leads to from another process, and counts beside the page',
+    'with many rows reads what no index covers in another process, and counts common values in the background',
     { tags: 'full' },
     async () => {
       const { text, file, sandbox } = await opened();
@@ -171,7 +171,7 @@ describe('a table', () => {
     },
   );
 
-  test('tells what is wrong with an address: a column, a comparison, a value or a place that is none', async () => {
+  test('shows what is wrong with an unknown column or comparison, or an invalid value or position', async () => {
     const { get, text } = await opened();
     for (const [query, words] of [
       ['field=nme&is=is&value=1', 'has no column'],
@@ -189,7 +189,7 @@ describe('a table', () => {
     expect((await get('/data/nothing')).status).toBe(404);
   });
 
-  test('keeps the form of what was refused, so that it can be put right there', async () => {
+  test('keeps the form of a refused query so that it can be corrected there', async () => {
     const { text } = await opened();
     const refused = await text('/data/users?field=balance&is=more&value=1%2C000&sort=username');
     expect(refused).toContain('balance holds numbers');
@@ -199,7 +199,7 @@ describe('a table', () => {
     expect(faultsIn(refused)).toEqual([]);
   });
 
-  test('takes a day, a month or a minute as all of it, in every comparison of times', async () => {
+  test('treats a day, a month or a minute as its whole span in every comparison of times', async () => {
     const { text, file } = await opened();
     const times = ['2026-03-10T23:59:59.999999Z', '2026-03-11T00:00:00.000000Z', '2026-03-11T14:30:59.000000Z'];
     const later = ['2026-03-12T00:00:00.000000Z', '2026-04-01T00:00:00.000000Z'];
@@ -225,7 +225,7 @@ describe('a table', () => {
     expect(await found('at-most', times[1] ?? '')).toBe('12');
   });
 
-  test('takes values as values, whatever they say', async () => {
+  test('never interprets values as SQL or as wildcards', async () => {
     const { text, file } = await opened();
     const hostile = `' OR 1=1; DROP TABLE users; --`;
     const query = (value: string, is: string): string =>
@@ -236,7 +236,7 @@ describe('a table', () => {
     expect(cellsIn(await text(query(hostile, 'is')), 'Rows of users')).toHaveLength(1);
   });
 
-  test('shows hostile values as text: markup, formulas, signs that turn the writing, and 10,000 characters', async () => {
+  test('shows markup, formulas and direction marks as text, and shortens 10,000 characters', async () => {
     const { text, file } = await opened();
     const long = 'x'.repeat(10_000);
     tamper(file, (database) => {
@@ -256,7 +256,7 @@ describe('a table', () => {
 });
 
 describe('a record', () => {
-  test('is shown with the words of the dictionary, its history, its state at a day, its emails and its batch rows', async () => {
+  test('is shown with its dictionary text, history, state at a day, emails and batch rows', async () => {
     let before: Readonly<Record<string, unknown>> | undefined;
     const { text, sandbox } = await opened(['maker'], async (started) => {
       const { control } = started.sandbox;
@@ -285,7 +285,7 @@ describe('a record', () => {
     for (const page of [now, then]) expect(faultsIn(page)).toEqual([]);
   });
 
-  test('that is gone from the server is still shown by its history, and one that never was is not there', async () => {
+  test('that was deleted on the server is still shown by its history; one that never existed is a 404', async () => {
     const { text, get } = await opened(['analyst'], async ({ sandbox, file }) => {
       sandbox.control.remove('coupons', 3);
       sandbox.control.advanceClock(dayMs);
@@ -297,7 +297,7 @@ describe('a record', () => {
     }
   });
 
-  test('is read from the server on demand, with one request, and what differs is named', { tags: 'full' }, async () => {
+  test('is read from the server on demand with one request, and differences are named', { tags: 'full' }, async () => {
     const { post, sandbox } = await opened();
     sandbox.control.update('users', 5, { username: 'renamed' });
     const page = await (await post('/data/users/5/live')).text();
@@ -312,7 +312,7 @@ describe('a record', () => {
     expect(await (await post('/data/users/5/live')).text()).toContain('a response that was 60 s old');
   });
 
-  test('is called absent only where the server says so, and its words turn nothing round on the page', async () => {
+  test("is called absent only if the server says so, and the server's words cannot change the text direction", async () => {
     const liar = createServer(({ url = '' }, response) => {
       const isList = url.includes('?');
       response.writeHead(url.includes('/users/4') ? 422 : 200, { 'content-type': 'application/json' });
@@ -332,7 +332,7 @@ describe('a record', () => {
     expect(refused).not.toContain('\u202E');
   });
 
-  test('of a person leaves a step in the journal: who looked at whom', async () => {
+  test('of a person leaves a step in the journal that names viewer and user', async () => {
     const { text, post, settings } = await opened();
     await text('/data/users/5');
     await text('/data/emails?field=user_id&is=is&value=6');
@@ -357,7 +357,7 @@ describe('a record', () => {
 
 describe('a download', () => {
   test.for(['csv', 'tsv', 'jsonl', 'json', 'xlsx', 'parquet'] as const)(
-    'as %s holds what the filter finds',
+    'as %s holds the rows that match the filter',
     async (format) => {
       const { get, sandbox } = await opened();
       const response = await get(`/data/users/download?format=${format}&field=balance&is=more&value=0&show=id`);
@@ -371,7 +371,7 @@ describe('a download', () => {
         tsv: () => lines.slice(1).map(Number),
         json: () => (JSON.parse(bytes.toString()) as { id: number }[]).map(({ id }) => id),
         jsonl: () => lines.map((line) => (JSON.parse(line) as { id: number }).id),
-        // What is in these files their own tests read.
+        // The content of these files is covered by their own tests.
         xlsx: () => (lines[0]?.startsWith('PK') === true ? ids : []),
         parquet: () => (lines[0]?.startsWith('PAR1') === true ? ids : []),
       };
@@ -379,7 +379,7 @@ describe('a download', () => {
     },
   );
 
-  test('in a format that there is not, or of a column that there is not, is refused', { tags: 'full' }, async () => {
+  test('of an unknown format or column is refused', { tags: 'full' }, async () => {
     const { get } = await opened();
     expect((await get('/data/users/download?format=exe')).status).toBe(422);
     expect((await get('/data/users/download?format=csv&show=nme')).status).toBe(422);
@@ -388,7 +388,7 @@ describe('a download', () => {
 
 describe('a reader', () => {
   test(
-    'sees what is about people masked: in tables, records, histories, related records and downloads',
+    'sees personal fields masked in tables, records, histories, related records and downloads',
     { tags: 'full' },
     async () => {
       const { text, get, post, sandbox } = await opened(['reader'], async (started) => {
@@ -424,12 +424,12 @@ describe('a reader', () => {
       expect(cellsIn(await text('/data/users?show=id&show=status'), 'Rows of users')[0]?.[1]).toBe(
         users[0]?.['status'],
       );
-      // A filter would tell by what it finds.
+      // A filter would reveal values by what it finds.
       for (const query of ['field=email&is=begins&value=a', 'sort=username']) {
         expect((await get(`/data/users?${query}`)).status).toBe(422);
         expect((await get(`/data/users/download?format=csv&${query}`)).status).toBe(422);
       }
-      // So would the page after a value of one's own.
+      // So would a page after a chosen value.
       const beyond = Buffer.from(JSON.stringify(['m', 0, 0, 0])).toString('base64url');
       expect((await get(`/data/emails_by_domain?after=${beyond}`)).status).toBe(422);
       expect(await text('/data/users?beside=email')).not.toContain('Common values of email');
@@ -438,7 +438,7 @@ describe('a reader', () => {
   );
 });
 
-test('a page of a table is small enough for a slow line', async () => {
+test('a page of a table is smaller than 60 kB', async () => {
   const { text } = await opened();
   expect((await text('/data/users')).length).toBeLessThan(60_000);
 });

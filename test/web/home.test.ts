@@ -10,7 +10,7 @@ async function textOf(response: Response): Promise<string> {
   return (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
 }
 
-describe('the first page', () => {
+describe('the home page', () => {
   test('says that nothing is wrong, how fresh each resource is, and which run is next', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('rita', ['reader']);
@@ -20,7 +20,7 @@ describe('the first page', () => {
     expect(shown).toContain('No run is due');
   });
 
-  test('says what failed, with what to do as a command and as a button, for those who may', async () => {
+  test('shows what failed and its remedy, as a command and, for those who may start it, as a button', async () => {
     const { browser, file, clock, sandbox } = await startConsole();
     sandbox.control.advanceClock(30 * dayMs);
     const store = openMirrorStore(file, clock);
@@ -35,7 +35,7 @@ describe('the first page', () => {
     expect(page).toContain('users: the server is &lt;b&gt;down&lt;/b&gt;');
     expect(page).toContain('admin-mirror doctor');
     expect(page).toMatch(/the last run, of \S+, failed \(users/);
-    // However many problems lead there: it stands once below them, and once among the runs.
+    // However many problems lead there, the link appears once below them and once among the runs.
     expect(page.split('role="alert"').length).toBeGreaterThan(2);
     expect(page.split('href="/runs/new?what=sync"')).toHaveLength(3);
     expect(page).not.toContain('Nothing is wrong');
@@ -43,7 +43,7 @@ describe('the first page', () => {
     expect(await (await rita.get('/')).text()).not.toContain('/runs/new');
   });
 
-  test('shows all servers of the config file, the worst first, and nothing of one alone', async () => {
+  test('shows all servers of the config file, the worst first, and no server list if there is only one', async () => {
     const { browser } = await startConsole({
       config: 'worker: {max_staleness: 9999d}\nprofiles:\n  west: {api: {base_url: "https://west.example.com"}}\n',
     });
@@ -53,7 +53,7 @@ describe('the first page', () => {
     expect(await textOf(await (await alone.browser('rita', ['reader'])).get('/'))).not.toContain('Servers');
   });
 
-  test('is read once for all who look at it within a second while a sync goes on', async () => {
+  test('is read at most once a second for all viewers while a sync runs', async () => {
     const { browser, settings, file, clock } = await startConsole();
     const { get } = await browser('rita', ['reader']);
     const status = openWholeStatus(settings, clock, () => 0);
@@ -62,7 +62,7 @@ describe('the first page', () => {
     const store = openMirrorStore(file, clock);
     store.acquireLock('sync', 'night', 'sync');
     store.beginRun('night', 'sync', ['users'], operator);
-    // What was written while nothing ran is seen at once: a page after a click shows what it did.
+    // Without a running sync, changes are seen at once: the page after a click shows what it did.
     const [first, second] = [status(), status()];
     expect(first).not.toBe(idle);
     expect(second).toBe(first);
@@ -75,7 +75,7 @@ describe('the first page', () => {
   });
 });
 
-test('the first page is small with all that it loads, and so is its script', async () => {
+test('the home page is small with everything it loads, and so is its script', async () => {
   const { browser } = await startConsole({ sandbox: { users: 300 } });
   const { get } = await browser('anna', [...roles]);
   const page = await (await get('/')).text();

@@ -7,7 +7,7 @@ import { newAccount, quickCost } from '../support/people.ts';
 
 const password = 'correct horse battery staple';
 
-test('an account that is refused is put right in the form that was sent; the advice leads to a page, not to a terminal', async () => {
+test('a refused new account can be corrected in its form, and the advice names a page, not a command', async () => {
   const { browser } = await startConsole();
   const root = await browser('root');
   const refused = await root.post('/people', { name: 'root', role: 'maker', os_users: 'anna', new: password });
@@ -24,7 +24,7 @@ test('an account that is refused is put right in the form that was sent; the adv
   expect(`${shown}${last}`).not.toContain('command line');
 });
 
-test('an account that waits after wrong passwords says so on its own page, too', async () => {
+test('an account that is locked after wrong passwords says so on its own page, too', async () => {
   const { browser, people } = await startConsole();
   const root = await browser('root');
   await people.add(newAccount('anna', { password: await hashPassword(password, quickCost) }));
@@ -38,7 +38,7 @@ test('an account that waits after wrong passwords says so on its own page, too',
   }
 });
 
-test('what each role may do stands beside it, and on the page of whoever has it', async () => {
+test('what each role may do is shown beside the role, and on the page of each account that has it', async () => {
   const { browser } = await startConsole();
   const root = await browser('root');
   for (const path of ['/people', '/people/root']) {
@@ -55,7 +55,7 @@ test('what each role may do stands beside it, and on the page of whoever has it'
   expect(await (await (await browser('nora')).get('/me')).text()).toContain('You have none.');
 });
 
-test('a change that there is not is no page, also where it is called as what every object has', async () => {
+test('an unknown change of an account is a 404, even if it has the name of an object property', async () => {
   const { browser } = await startConsole();
   const root = await browser('root');
   for (const what of ['nothing', '__proto__', 'constructor', 'toString']) {

@@ -18,7 +18,7 @@ interface Raw {
   readonly body?: string;
 }
 
-/** Sends exactly these bytes, and gives all that comes back until the end of the connection. */
+/** Sends exactly these bytes and returns everything received until the connection closes. */
 async function sent(url: string, bytes: string): Promise<{ status: number; head: string; body: string }> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1');
   await once(socket, 'connect');
@@ -47,20 +47,20 @@ const multipart = { 'Content-Type': 'multipart/form-data; boundary=x' };
 const action = '--x\r\nContent-Disposition: form-data; name="action"\r\n\r\nbalance\r\n';
 const part = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n';
 
-/** All that the framework, a plugin or Node would respond to by itself, with the status that comes. */
+/** Requests that the framework, a plugin or Node would refuse by themselves, each with its expected status. */
 const refusals: readonly (readonly [string, number, Raw])[] = [
   ['an address that cannot be decoded', 400, { line: 'GET /%zz' }],
-  ['one in a parameter', 400, { line: 'GET /data/%e0%a4%a/1' }],
-  ['one that is sent to be changed', 400, { line: 'POST /people/%zz/roles', headers: form, body: 'a=b' }],
+  ['a parameter that cannot be decoded', 400, { line: 'GET /data/%e0%a4%a/1' }],
+  ['an address of a form that cannot be decoded', 400, { line: 'POST /people/%zz/roles', headers: form, body: 'a=b' }],
   ['an address of another host', 400, { line: 'GET http://elsewhere.example/' }],
-  ['an address that nothing stands at', 404, { line: 'GET /nowhere' }],
+  ['an unknown address', 404, { line: 'GET /nowhere' }],
   ['a parameter that is too long', 404, { line: `GET /data/${'x'.repeat(500)}` }],
   ['a parameter with a null', 404, { line: 'GET /runs/%00' }],
   ['a method that no page has', 404, { line: 'DELETE /runs' }],
   ['a method of other protocols', 404, { line: 'PROPFIND /' }],
   ['TRACE', 404, { line: 'TRACE /' }],
   ['OPTIONS', 404, { line: 'OPTIONS /runs' }],
-  ['a method that nobody knows', 400, { line: 'FETCHALL /' }],
+  ['an unknown method', 400, { line: 'FETCHALL /' }],
   ['no HTTP', 400, { line: '\u0016\u0003\u0001' }],
   ['a head that is too large', 431, { line: 'GET /', headers: { 'X-Large': 'x'.repeat(64 * 1024) } }],
   ['no host', 403, { line: 'GET /', headers: { Host: '' } }],
@@ -78,7 +78,7 @@ const refusals: readonly (readonly [string, number, Raw])[] = [
   ],
   ['a form that is too large', 413, { line: 'POST /runs', headers: form, body: 'x'.repeat(limits.formBytes + 1) }],
   ['a type that no form has', 415, { line: 'POST /runs', headers: { 'Content-Type': 'image/png' }, body: 'x' }],
-  ['a type that is none', 415, { line: 'POST /runs', headers: { 'Content-Type': ';;' }, body: 'x' }],
+  ['a type that is not valid', 415, { line: 'POST /runs', headers: { 'Content-Type': ';;' }, body: 'x' }],
   ['JSON', 415, { line: 'POST /runs', headers: { 'Content-Type': 'application/json' }, body: '{' }],
   ['plain text', 415, { line: 'POST /runs', headers: { 'Content-Type': 'text/plain' }, body: 'x' }],
   [
@@ -91,14 +91,14 @@ const refusals: readonly (readonly [string, number, Raw])[] = [
     400,
     { line: 'POST /batches', headers: multipart, body: `${action}${part}user_id,type,amount\n1,add,1\n` },
   ],
-  ['a form with files that is none', 400, { line: 'POST /batches', headers: multipart, body: 'x' }],
+  ['a form with files that is not valid', 400, { line: 'POST /batches', headers: multipart, body: 'x' }],
   ['a form without files where a file is needed', 406, { line: 'POST /batches', headers: form, body: 'a=b' }],
   ['two files', 422, { line: 'POST /batches', headers: multipart, body: `${part}a\r\n${part}b\r\n--x--\r\n` }],
-  ['what is to be expected', 404, { line: 'GET /nowhere', headers: { Expect: 'something' } }],
-  ['a role that is missing', 403, { line: 'GET /people', headers: { 'X-As': 'reader' } }],
+  ['an Expect header', 404, { line: 'GET /nowhere', headers: { Expect: 'something' } }],
+  ['a page of another role', 403, { line: 'GET /people', headers: { 'X-As': 'reader' } }],
 ];
 
-/** What every page of an error has, and has not. */
+/** Checks what every error page must and must not contain. */
 function expectErrorPage({ head, body }: { readonly head: string; readonly body: string }): void {
   expect(head).toContain('content-type: text/html; charset=utf-8');
   expect(head).toMatch(/content-security-policy: default-src 'none'/);
@@ -109,8 +109,8 @@ function expectErrorPage({ head, body }: { readonly head: string; readonly body:
   expect(body).not.toMatch(/\.[jt]s:\d+|node_modules|fastify|FST_|statusCode/i);
 }
 
-describe('a request that is refused', () => {
-  test('gets a page of the console with the headers of every page, whoever would have responded', async () => {
+describe('a refused request', () => {
+  test('gets an error page of the console with its usual headers, whichever layer refused it', async () => {
     const { url, browser } = await startConsole();
     const { cookie } = await browser('anna', [...roles]);
     const { cookie: readers } = await browser('rita', ['reader']);
@@ -125,14 +125,14 @@ describe('a request that is refused', () => {
     expect(statuses).toEqual(Object.fromEntries(refusals.map(([what, status]) => [what, status])));
   });
 
-  test('by HEAD gets the same without a body', async () => {
+  test('by HEAD gets the same headers without a body', async () => {
     const { url } = await startConsole();
     const response = await sent(url, bytesOf(url, '', { line: 'HEAD /nowhere' }));
     expect([response.status, response.body]).toEqual([404, '']);
     expectErrorPage(response);
   });
 
-  test('for coming too often gets a page that says when to come again', async () => {
+  test('over the rate limit gets a page that says when to try again', async () => {
     const { url } = await startConsole();
     let last = { status: 0, head: '', body: '' };
     for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
@@ -146,7 +146,7 @@ describe('a request that is refused', () => {
     expectErrorPage(last);
   });
 
-  test('because the accounts cannot be read gets a page that tells nothing of it', async () => {
+  test('gets a page without details if the accounts cannot be read', async () => {
     const { url, browser, settings }: Console = await startConsole();
     const { cookie } = await browser('anna', [...roles]);
     const journal = new SqliteDatabase(settings.store.journal);

@@ -7,7 +7,7 @@ import { openReaders } from '../../src/data/open.ts';
 import { withReleases } from '../../src/model/releases.ts';
 import { startConsole } from '../support/console.ts';
 
-/** The markup with single blanks. */
+/** The markup with runs of blanks as single blanks. */
 async function markupOf(response: Response): Promise<string> {
   return (await response.text()).replaceAll(/\s+/g, ' ');
 }
@@ -23,7 +23,7 @@ function sqlPath(sql: string, more: Record<string, string> = {}, place = '/sql')
 const endless = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
 
 describe('the saved reports', () => {
-  test('are listed with what they tell, and one shows its form, its rows and its picture', async () => {
+  test('are listed with what they show, and each shows its form, rows and picture', async () => {
     const { browser } = await startConsole({ sandbox: { users: 300 } });
     const { get } = await browser('ann', ['analyst']);
     expect(await textOf(await get('/reports'))).toContain(
@@ -39,7 +39,7 @@ describe('the saved reports', () => {
     expect(await picture.text()).toContain('<svg xmlns=');
   });
 
-  test('say what is wrong with a parameter, beside the form', async () => {
+  test('show what is wrong with a parameter, and keep it in the form', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('ann', ['analyst']);
     const refused = await get('/reports/signups-by-month?p.from=soon');
@@ -50,7 +50,7 @@ describe('the saved reports', () => {
     expect((await get('/reports/none-such')).status).toBe(404);
   });
 
-  test('are downloaded in each format, all their rows', async () => {
+  test('can be downloaded in each format with all their rows', async () => {
     const { browser } = await startConsole({ sandbox: { users: 300 } });
     const { get } = await browser('ann', ['analyst']);
     const csv = await get('/reports/top-balances/download?format=csv');
@@ -69,8 +69,8 @@ describe('the saved reports', () => {
   });
 });
 
-describe('whoever may not see people’s data', () => {
-  test('sees the saved reports with people masked, in downloads too, and none that looks for a text', async () => {
+describe('an account that may not see personal data', () => {
+  test('sees saved reports masked, in downloads too, and no report that searches for a text', async () => {
     const { browser, folder } = await startConsole();
     mkdirSync(join(folder, 'config', 'reports'), { recursive: true });
     writeFileSync(
@@ -100,7 +100,7 @@ describe('whoever may not see people’s data', () => {
 });
 
 describe('a statement', () => {
-  test('gives its first rows, a word on how many more there are, and the tables beside it', async () => {
+  test('shows its first rows, how many there are, and the tables', async () => {
     const { browser } = await startConsole({ sandbox: { users: 300 } });
     const { get } = await browser('ann', ['analyst']);
     const shown = await textOf(await get(sqlPath('SELECT id FROM users ORDER BY id')));
@@ -111,7 +111,7 @@ describe('a statement', () => {
     expect(await textOf(await get(sqlPath('SELECT 1 WHERE 0')))).toContain('The result has no rows.');
   });
 
-  test('has a plan and a picture; what cannot be drawn is said in words', async () => {
+  test('has a plan and a picture, or the reason why it cannot be drawn', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('ann', ['analyst']);
     expect(await textOf(await get(sqlPath('SELECT * FROM users', { do: 'plan' })))).toContain(
@@ -143,7 +143,7 @@ describe('a statement', () => {
     expect(await textOf(await get(sqlPath('SELECT count(*) > 0 AS still FROM users')))).toMatch(/still 1/);
   });
 
-  test('shows markup and marks that turn the direction as text', async () => {
+  test('shows markup and direction marks as text', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('ann', ['analyst']);
     const page = await (await get(sqlPath('SELECT \'<script>x</script>\' || char(8238) AS "<b>"'))).text();
@@ -152,7 +152,7 @@ describe('a statement', () => {
     expect(page.replaceAll(/<textarea[^]*?<\/textarea>/g, '')).not.toContain('\u202E');
   });
 
-  test('that never ends is ended with the browser that waits for it, and others are served meanwhile', async () => {
+  test('that never ends is stopped when its browser disconnects, and does not block other pages', async () => {
     const { browser, url, close } = await startConsole();
     const ann = await browser('ann', ['analyst']);
     const gone = new AbortController();
@@ -162,17 +162,17 @@ describe('a statement', () => {
         signal: gone.signal,
       }).catch((error: unknown) => (error as Error).name),
     );
-    // More than run at once: pages that need none of them come all the same.
+    // There are more of these than may run at once; pages that need no reader still load.
     expect((await ann.get('/')).status).toBe(200);
     expect((await ann.get('/sql')).status).toBe(200);
     gone.abort();
     expect(await Promise.all(waits)).toEqual(['AbortError', 'AbortError', 'AbortError', 'AbortError']);
-    // The places are free again, or this would wait for minutes.
+    // The slots are free again, or this would wait for minutes.
     expect(await textOf(await ann.get(sqlPath('SELECT 42 AS truth')))).toMatch(/truth 42/);
     await close();
   });
 
-  test('is ended when its time is up, with a word on that', async () => {
+  test('is stopped at its time limit, with an error that says so', async () => {
     const { settings } = await startConsole();
     const run = { signal: new AbortController().signal, timeoutMs: 200 };
     const job = { kind: 'preview', what: { sql: endless }, rows: 10 } as const;
@@ -181,7 +181,7 @@ describe('a statement', () => {
     );
   });
 
-  test('is for analysts, and not for those who only read', async () => {
+  test('is refused for readers and makers', async () => {
     const { browser } = await startConsole();
     const rita = await browser('rita', ['reader', 'maker']);
     expect((await rita.get('/sql')).status).toBe(403);

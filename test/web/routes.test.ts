@@ -5,24 +5,24 @@ import { routes } from '../../src/web/routes.ts';
 import { startConsole } from '../support/console.ts';
 import { sample } from '../support/part.ts';
 
-/** Who may, said here again, so that a mistake in the table's own rule cannot hide. */
+/** Who may use a route, repeated here so that a mistake in the table's own rule is found. */
 function expectedToPass(access: Access, role: Role | null): boolean {
   if (access === 'anybody') return true;
   return role !== null && (access === 'signed-in' || new Set(access).has(role));
 }
 
-/** The route with something in the place of its parameters that is not there. */
+/** The route with parameters that name nothing that exists. */
 function pathOf(path: string): string {
   return path.replaceAll(/:\w+/g, 'nothing');
 }
 
 describe('every route', () => {
-  test('is for the roles of the table, whoever asks, and for nobody else', async () => {
+  test('is open to the roles in its table, and to nobody else', async () => {
     const { browser } = await startConsole();
     for (const role of sample([null, ...roles], 2)) {
       const { get, post } = await browser(`has-${role ?? 'none'}`, role === null ? null : [role]);
       for (const { method, path, access } of routes) {
-        // Whoever signs out cannot ask for the rest.
+        // Signing out would end the session for the other routes.
         if (path === '/sign-out') continue;
         const response = await (method === 'GET' ? get : post)(pathOf(path));
         await response.arrayBuffer();
@@ -40,7 +40,7 @@ describe('every route', () => {
     }
   });
 
-  test('of a form leads to the page that the form stands on when its address is opened', async () => {
+  test('of a form redirects to the page with the form if its address is opened', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('anna', [...roles]);
     const pages = routes.filter(({ method }) => method === 'GET').map(({ path }) => pathOf(path));
@@ -58,7 +58,7 @@ describe('every route', () => {
     }
   });
 
-  test('that changes something refuses a form of another site, and one that does not say where it comes from', async () => {
+  test('that changes something refuses a form from another site or without an origin', async () => {
     const { browser, url } = await startConsole();
     const { post, cookie } = await browser('alice', [...roles]);
     for (const { method, path } of routes) {
@@ -74,7 +74,7 @@ describe('every route', () => {
     }
   });
 
-  test('that changes something is not there where the console is read-only', { tags: 'full' }, async () => {
+  test('that changes something is a 404 if the console is read-only', { tags: 'full' }, async () => {
     const { browser } = await startConsole({ address: { isReadOnly: true } });
     const { post } = await browser('alice', [...roles]);
     for (const { method, path, changes } of routes) {

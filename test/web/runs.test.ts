@@ -7,12 +7,12 @@ import { operator } from '../support/people.ts';
 
 type Browser = Awaited<ReturnType<Awaited<ReturnType<typeof startConsole>>['browser']>>;
 
-/** The text of the page, without its markup. */
+/** The text of the page without its markup. */
 async function textOf(response: Response): Promise<string> {
   return (await response.text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
 }
 
-/** Follows the events of the run until it has ended; gives them. */
+/** The events of the run, read until it has ended. */
 async function followed({ get }: Browser, path: string): Promise<unknown[]> {
   const response = await get(`${path}/events`);
   expect(response.headers.get('content-type')).toContain('text/event-stream');
@@ -28,8 +28,8 @@ async function started({ post }: Browser, form: Record<string, string>): Promise
   return response.headers.get('location') ?? '';
 }
 
-describe('a sync that is started in the console', () => {
-  test('shows its cost before, is a run of the account, and is followed to its end', async () => {
+describe('a sync started in the console', () => {
+  test('shows its cost before it starts, belongs to the account, and can be followed to its end', async () => {
     const { browser, sandbox, file } = await startConsole({ sandbox: { users: 300 } });
     const anna = await browser('anna', ['operator']);
     const before = sandbox.control.requests();
@@ -37,7 +37,7 @@ describe('a sync that is started in the console', () => {
     expect(plan).toMatch(/At least \d+ requests?/);
     expect(plan).toContain('count, and the windows that differ if it does');
     expect(sandbox.control.requests()).toEqual(before);
-    // What is ticked is started, whether or not its cost was looked at: the boxes and the button are of one form.
+    // The boxes and the start button share one form, so that ticked resources are started even if no cost was shown.
     const forms = (await (await anna.get('/runs/new?what=quick')).text()).split('<form');
     expect(forms.find((each) => each.includes('Start: '))).toContain('type="checkbox" name="resource" value="coupons"');
 
@@ -48,7 +48,7 @@ describe('a sync that is started in the console', () => {
     expect(shown).toContain('admin-mirror sync --quick coupons');
     expect(shown).toContain('account anna');
     expect(shown).toMatch(/Outcome ✓ complete exit code 0/);
-    // The run of the mirror has the same name, and says who began it.
+    // The run in the mirror has the same name and records who started it.
     expect(shown).toContain('The sync');
     const store = openMirrorStoreForReading(file);
     const detail = store.run(path.replace('/runs/', ''));
@@ -60,7 +60,7 @@ describe('a sync that is started in the console', () => {
     expect(await textOf(await anna.get('/runs?by=nobody-of-that-name'))).not.toContain('There are none yet.');
   });
 
-  test('shows how far it is and what it has sent, and is stopped by a button, in order', async () => {
+  test('can be stopped by a button', async () => {
     const { browser, sandbox, file } = await startConsole({ sandbox: { users: 300 } });
     const anna = await browser('anna', ['operator']);
     sandbox.control.setBehaviour({ latency: 60_000 });
@@ -85,7 +85,7 @@ describe('a sync that is started in the console', () => {
     expect((await anna.post(`${path}/stop`)).status).toBe(422);
   });
 
-  test('that finds the lock held says so, and whose it is', async () => {
+  test('fails if the lock is held, and names the owner', async () => {
     const { browser, file } = await startConsole();
     const anna = await browser('anna', ['operator']);
     const store = openMirrorStore(file);
@@ -102,7 +102,7 @@ describe('a sync that is started in the console', () => {
     expect(shown).toContain('✗ locked exit code 7');
   });
 
-  test('ends in order with the console, and that is on record', async () => {
+  test('stops in order with the console, which is recorded', async () => {
     const { browser, sandbox, folder, close } = await startConsole({ sandbox: { users: 300 } });
     const anna = await browser('anna', ['operator']);
     sandbox.control.setBehaviour({ latency: 60_000 });
@@ -115,11 +115,11 @@ describe('a sync that is started in the console', () => {
   });
 });
 
-describe('a comparison that is started in the console', () => {
+describe('a comparison started in the console', () => {
   test.each([
     ['deep', /^\d{2,3} of 300 records compared$/],
     ['verify', /^1 of 2 windows counted$/],
-  ])('shows how far it is while it goes on (%s)', async (what, words) => {
+  ])('shows its progress while it runs (%s)', async (what, words) => {
     const { browser, sandbox } = await startConsole({ sandbox: { users: 300 } });
     const anna = await browser('anna', ['operator']);
     sandbox.control.faultNext({ fault: 'hang', match: { method: 'GET', path: '3000-01-01' } });
@@ -134,7 +134,7 @@ describe('a comparison that is started in the console', () => {
     expect(await textOf(await anna.get(path))).toContain('it was stopped by account anna');
   });
 
-  test('shows its cost before, and what it has found', async () => {
+  test('shows its cost before it starts, and its result', async () => {
     const { browser, sandbox } = await startConsole({ sandbox: { users: 50 } });
     const anna = await browser('anna', ['operator']);
     expect(await textOf(await anna.get('/runs/new?what=deep&resource=users'))).toMatch(
@@ -150,7 +150,7 @@ describe('a comparison that is started in the console', () => {
 });
 
 describe('a run', () => {
-  test('that another process began shows its progress, and cannot be stopped here', async () => {
+  test('that another process started shows its progress, and cannot be stopped here', async () => {
     const { browser, file, clock } = await startConsole();
     const store = openMirrorStore(file, clock);
     store.acquireLock('sync', 'night', 'sync');
@@ -174,7 +174,7 @@ describe('a run', () => {
     expect(await statesListed()).toEqual(['killed']);
   });
 
-  test('is followed no longer by whose account was disabled meanwhile', async () => {
+  test('sends no more events to an account that was disabled', async () => {
     const { browser, sandbox, people } = await startConsole({ sandbox: { users: 400 } });
     const [anna, berta] = [await browser('anna', ['operator']), await browser('berta')];
     sandbox.control.setBehaviour({ latency: 100 });
@@ -186,7 +186,7 @@ describe('a run', () => {
     expect((await Array.fromAsync(events)).join('')).toBe('');
   });
 
-  test('is found by its outcome; one that is not there is a page that says so', async () => {
+  test('can be filtered by its outcome, and is a 404 with a reason if it does not exist', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('rita', ['reader']);
     expect(await textOf(await get('/runs?status=complete'))).toContain('✓ complete');
@@ -195,7 +195,7 @@ describe('a run', () => {
     expect([none.status, await textOf(none)]).toEqual([404, expect.stringContaining('there is no such run')]);
   });
 
-  test('is started by operators alone, and not where the console is read-only', async () => {
+  test('cannot be started if the console is read-only', async () => {
     const { browser } = await startConsole({ address: { isReadOnly: true } });
     const anna = await browser('anna', ['operator']);
     expect(await textOf(await anna.get('/runs'))).not.toContain('Sync…');

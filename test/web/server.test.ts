@@ -23,7 +23,7 @@ interface Announced {
   readonly pid: number;
 }
 
-/** `serve` as a process of its own, once it has said where it is. */
+/** `serve` as a child process that has announced its address. */
 async function served(args: readonly string[] = [], folder = temporaryFolder()) {
   const child = startCli(['serve', '--listen', '127.0.0.1:0', '--json', ...args], { folder });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -34,7 +34,7 @@ async function served(args: readonly string[] = [], folder = temporaryFolder()) 
 
 describe('serve', () => {
   test(
-    'prints where it is and how the first account is made, and ends with 0 on SIGTERM, with 130 on Ctrl+C',
+    'prints its address and the link for the first account, and ends with 0 on SIGTERM and 130 on Ctrl+C',
     { tags: 'full' },
     async () => {
       const { folder } = await mirroredFolder();
@@ -45,7 +45,7 @@ describe('serve', () => {
         const { url, first_account: first, child, end } = await served([], folder);
         expect(first?.startsWith(`${url}/first/`)).toBe(true);
         expect(await (await fetch(String(first))).text()).toContain('The first account');
-        // A request whose end never comes does not keep it.
+        // An unfinished request does not keep it running.
         const open = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {});
         open.write('POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n');
         child.kill(signal);
@@ -54,7 +54,7 @@ describe('serve', () => {
     },
   );
 
-  test('ends with 2 where something else listens there, and where passwords would cross a network in the clear', async () => {
+  test('ends with 2 if the port is taken, if passwords would cross a network without TLS, or if a TLS file is missing', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void other.close());
     await once(other, 'listening');
@@ -72,7 +72,7 @@ describe('serve', () => {
     });
   });
 
-  test('speaks https itself with the two files, and promises browsers that it stays so', async () => {
+  test('serves https with a key and a certificate, and sends Strict-Transport-Security', async () => {
     const { url } = await startConsole({ address: { tls: certificateFiles } });
     const ca = readFileSync(caFile);
     const asked = httpsRequest(`${url}/sign-in`, { ca, servername: 'panel.example.com' }).end();
@@ -84,7 +84,7 @@ describe('serve', () => {
 });
 
 describe('behind a proxy', () => {
-  test('every link, form and redirect stands under the path of the proxy', { tags: 'full' }, async () => {
+  test('every link, form and redirect is under the path of the proxy', { tags: 'full' }, async () => {
     const behindProxy = new URL('https://office.example.com/mirror/');
     const { browser, first } = await startConsole({ address: { behindProxy }, isFirst: true });
     const origin = { origin: behindProxy.origin, host: behindProxy.host };
@@ -105,18 +105,18 @@ describe('behind a proxy', () => {
 });
 
 describe('the limits', () => {
-  test('refuse a form that is too large, and more tries to sign in than somebody types', async () => {
+  test('refuse a form that is too large, and too many tries to sign in', async () => {
     const { browser } = await startConsole();
     const { post } = await browser('nobody', null);
     const statuses: number[] = [];
     for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
-      // Too large, so that no password is looked at: the try counts all the same.
+      // The form is too large for its password to be checked; the try counts all the same.
       statuses.push((await post('/sign-in', { name: 'x'.repeat(limits.formBytes) })).status);
     }
     expect(statuses).toEqual([...Array.from({ length: limits.signInsPerMinute }, () => 413), 429]);
   });
 
-  test('count the address that the proxy saw, whatever the request says of those before', async () => {
+  test('count the address that the proxy saw, and ignore forwarded addresses before it', async () => {
     const behindProxy = new URL('https://office.example.com/mirror/');
     const { browser } = await startConsole({ address: { behindProxy } });
     const { post } = await browser('nobody', null);
@@ -131,13 +131,13 @@ describe('the limits', () => {
     };
     expect(await lastOf((count) => `192.0.2.${count}, 198.51.100.7`)).toBe(429);
     expect(await lastOf((count) => `192.0.2.1, 203.0.113.${count}`)).toBe(413);
-    // Of IPv6 one machine has a whole network, and IPv4 may be written in it.
+    // One machine has a whole IPv6 network, and an IPv4 address may be written as IPv6.
     expect(await lastOf((count) => `2001:db8:1:2::${count + 1}`)).toBe(429);
     expect(await lastOf((count) => `2001:db8:1:${count + 3}::1`)).toBe(413);
     expect(await lastOf((count) => `::ffff:198.18.0.${count}`)).toBe(413);
   });
 
-  test('keep room for whoever comes, however many connections say nothing', async () => {
+  test('keep room for new connections if many idle ones are open', async () => {
     const { url } = await startConsole();
     const sockets = Array.from({ length: limits.connections + 1 }, () =>
       connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {}),
@@ -151,7 +151,7 @@ describe('the limits', () => {
 });
 
 describe('the audit', () => {
-  test('shows what was asked for, or says what is wrong with it, and never all or nothing instead', async () => {
+  test('shows what matches its filters, or what is wrong with them', async () => {
     const { browser } = await startConsole();
     const anna = await browser('anna', [...roles]);
     for (const [query, words] of [
@@ -163,7 +163,7 @@ describe('the audit', () => {
       const response = await anna.get(`/audit?${query}`);
       expect([query, response.status, (await response.text()).includes(words)]).toEqual([query, 422, true]);
     }
-    // It is put right in the form that was sent.
+    // It can be corrected in the form that was sent.
     expect(await (await anna.get('/audit?user=abc&person=kim')).text()).toMatch(
       /value="kim"[^]*name="user"[^>]* value="abc"/,
     );
@@ -185,7 +185,7 @@ describe('the audit', () => {
 });
 
 describe('an error', () => {
-  test('of the program says that it is one and where its log has more, and shows neither its place nor what is secret', async () => {
+  test('of the program says that it is a bug, and shows neither its place in the code nor secrets', async () => {
     const { browser, settings, sandbox } = await startConsole();
     const anna = await browser('anna', [...roles]);
     const journal = new SqliteDatabase(settings.store.journal);

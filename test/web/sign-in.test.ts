@@ -17,7 +17,7 @@ import { sandboxNow } from '../support/sandbox.ts';
 const password = 'correct horse battery staple';
 
 describe('the first account', () => {
-  test('is made with the link of the terminal, which works once, and is signed in', async () => {
+  test('is created with the one-time link from the terminal, and is signed in', async () => {
     const { browser, first, people } = await startConsole({ isFirst: true });
     const { get, post } = await browser('nobody', null);
     expect((await get('/first/guessed')).status).toBe(404);
@@ -31,7 +31,7 @@ describe('the first account', () => {
     expect((await post(first?.path ?? '', { name: 'eve', new: password, again: password })).status).toBe(404);
   });
 
-  test('is one, though two use the link at once, and none where an admin was made elsewhere meanwhile', async () => {
+  test('is created once if two use the link at once, and not at all if an admin was added meanwhile', async () => {
     const { browser, first, people } = await startConsole({ isFirst: true });
     const { post } = await browser('nobody', null);
     const make = (name: string) => post(first?.path ?? '', { name, new: password, again: password });
@@ -48,7 +48,7 @@ describe('the first account', () => {
 });
 
 describe('signing in', () => {
-  test('is what a form leads to whose session has ended, with a word that nothing was done', async () => {
+  test('is offered to a form whose session has ended, with a note that nothing was done', async () => {
     const { browser } = await startConsole();
     const { post } = await browser('nobody', null);
     const late = await post('/runs', { run: 'sync' });
@@ -59,7 +59,7 @@ describe('signing in', () => {
   });
 
   test(
-    'gives a cookie that only this host gets, that scripts cannot read, and leads to the page that was asked for',
+    'sets a cookie for this host alone that scripts cannot read, and redirects to the requested page',
     { tags: 'full' },
     async () => {
       const { browser, first } = await startConsole({ isFirst: true });
@@ -77,7 +77,7 @@ describe('signing in', () => {
       );
       const elsewhere = await post('/sign-in', { name: 'anna', password, next: '//evil.example/' });
       expect(elsewhere.headers.get('location')).toBe('/');
-      // A header holds neither of these as they are.
+      // A header cannot hold either of these characters unescaped.
       const odd = await post('/sign-in', { name: 'anna', password, next: '/data/users?value=中\u0001' });
       expect(odd.status).toBe(303);
       expect(odd.headers.get('location')).toBe('/data/users?value=%E4%B8%AD%01');
@@ -86,28 +86,24 @@ describe('signing in', () => {
 });
 
 describe('a session', () => {
-  test(
-    'ends by itself after an hour without a request, and after twelve whatever is done',
-    { tags: 'full' },
-    async () => {
-      let now = sandboxNow;
-      const { browser } = await startConsole({ clock: { now: () => now } });
-      const idle = await browser('idle', ['reader']);
-      const busy = await browser('busy', ['reader']);
-      const status = async ({ get }: typeof idle): Promise<number> => (await get('/')).status;
-      now += sessionLimits.idleMs - 1;
-      expect([await status(busy), await status(idle)]).toEqual([200, 200]);
-      for (let spent = now - sandboxNow; spent < sessionLimits.absoluteMs - hourMs; spent += hourMs / 2) {
-        now += hourMs / 2;
-        expect(await status(busy)).toBe(200);
-      }
-      expect(await status(idle)).toBe(303);
-      now = sandboxNow + sessionLimits.absoluteMs;
-      expect(await status(busy)).toBe(303);
-    },
-  );
+  test('ends after an hour without a request, and after twelve hours in any case', { tags: 'full' }, async () => {
+    let now = sandboxNow;
+    const { browser } = await startConsole({ clock: { now: () => now } });
+    const idle = await browser('idle', ['reader']);
+    const busy = await browser('busy', ['reader']);
+    const status = async ({ get }: typeof idle): Promise<number> => (await get('/')).status;
+    now += sessionLimits.idleMs - 1;
+    expect([await status(busy), await status(idle)]).toEqual([200, 200]);
+    for (let spent = now - sandboxNow; spent < sessionLimits.absoluteMs - hourMs; spent += hourMs / 2) {
+      now += hourMs / 2;
+      expect(await status(busy)).toBe(200);
+    }
+    expect(await status(idle)).toBe(303);
+    now = sandboxNow + sessionLimits.absoluteMs;
+    expect(await status(busy)).toBe(303);
+  });
 
-  test('ends with the account, with a new password, with signing out, and by an admin', async () => {
+  test('ends if the account is disabled, its password changes, it signs out, or an admin ends it', async () => {
     const { browser, people } = await startConsole();
     const admin = await browser('boss', ['admin']);
     for (const [name, end] of Object.entries({
@@ -120,7 +116,7 @@ describe('a session', () => {
       await end();
       expect((await get('/')).status).toBe(303);
     }
-    // Nobody who kept the cookie is signed in again.
+    // A kept cookie does not become valid again with the account.
     const { get } = await browser('back', ['reader']);
     await people.setState('back', 'disabled');
     await people.setState('back', 'active');
@@ -131,7 +127,7 @@ describe('a session', () => {
   });
 });
 
-/** A provider that says everything back which it is sent, and signs nobody in. */
+/** A provider that echoes what it receives and signs nobody in. */
 async function echoingProvider(): Promise<string> {
   const server = createServer((request, response) => {
     const { authorization = '' } = request.headers;
@@ -150,7 +146,7 @@ async function echoingProvider(): Promise<string> {
 describe('the client secret of a provider', () => {
   const secret = 'Hq7-not/for&anybody';
 
-  test.each(['file', 'variable'])('from a %s is on no page, whatever the provider says', async (from) => {
+  test.each(['file', 'variable'])('from a %s is on no page, whatever the provider responds', async (from) => {
     const file = join(temporaryFolder(), 'secret');
     writeFileSync(file, `${secret}\n`, { mode: 0o600 });
     const { browser } = await startConsole({
@@ -172,7 +168,7 @@ describe('the client secret of a provider', () => {
     expect(formsOf(secret).filter((form) => body.includes(form))).toEqual([]);
   });
 
-  test('is in no output, no log and no list of the settings', async () => {
+  test('is in no output, no log and no list of settings', async () => {
     const environment = {
       ADMIN_MIRROR_SERVE_OIDC_ISSUER: await echoingProvider(),
       ADMIN_MIRROR_SERVE_OIDC_CLIENT_SECRET: secret,
@@ -188,14 +184,14 @@ describe('the client secret of a provider', () => {
       const log = existsSync(join(folder, 'all.log')) ? readFileSync(join(folder, 'all.log'), 'utf8') : '';
       expect(formsOf(secret).filter((form) => `${stdout}${stderr}${log}`.includes(form))).toEqual([]);
     }
-    // Whatever a command says, the word is out of it.
+    // A command hides the secret even in what a user typed.
     const refused = await invoke(['query', `SELECT '${secret}' FROM nothing`], { environment });
     expect(refused.stderr).not.toContain(secret);
   });
 });
 
 describe('the console', () => {
-  test('says of an address that begins with two slashes that there is no such page', async () => {
+  test('responds to an address that begins with two slashes that there is no such page', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('anna', ['reader']);
     for (const path of ['//', '//x:99999/', '//people?a=b?c']) {
@@ -205,9 +201,9 @@ describe('the console', () => {
     }
   });
 
-  test('is not shown under a name that is not its own, so that no page of elsewhere can read it', async () => {
+  test('refuses a host name that is not its own, so that no other site can read it', async () => {
     const { url } = await startConsole();
-    // The client of the platform sets the header itself.
+    // `fetch` sets this header itself.
     const [response] = (await once(request(url, { headers: { host: 'rebound.example' } }).end(), 'response')) as [
       IncomingMessage,
     ];
@@ -216,7 +212,7 @@ describe('the console', () => {
     expect(body).toContain('this console is not known by that name');
   });
 
-  test('lets pages load nothing but its own style, script and pictures', async () => {
+  test('lets pages load only its own styles, scripts and pictures', async () => {
     const { browser } = await startConsole();
     const { get } = await browser('nobody', null);
     const policy = (await get('/sign-in')).headers.get('content-security-policy');
@@ -224,7 +220,7 @@ describe('the console', () => {
     expect(policy).not.toMatch(/unsafe|\*|https?:/);
   });
 
-  test('does not listen where other machines can connect, without TLS', async () => {
+  test('does not listen for other machines without TLS', async () => {
     await expect(startConsole({ address: { host: '0.0.0.0' } })).rejects.toThrow('without TLS');
   });
 });

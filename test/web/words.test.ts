@@ -37,6 +37,6 @@ test.each([
     'it was sent. Take it out, or send it again with --again --reason "…"',
     'it was sent. Take it out, or say why it is sent again, under "More" beside the sheet',
   ],
-])('on a page of the console, %j reads %j', (said, shown) => {
+])('a page of the console shows %j as %j', (said, shown) => {
   expect(inBrowser(said)).toBe(shown);
 });

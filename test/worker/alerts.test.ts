@@ -24,7 +24,7 @@ async function alerting(more: WatchTry = {}) {
 }
 
 describe('a webhook', () => {
-  test('is sent each problem once, again after a day and its end once, as JSON, however often it is looked at and started anew', async () => {
+  test('is sent each problem once, again after a day, and its end once, as JSON, over any number of checks and restarts', async () => {
     const { receiver, end, look, restart, pass } = await alerting();
     await end('failed', 4);
     for (let starts = 0; starts < 3; starts += 1) {
@@ -68,7 +68,7 @@ describe('a webhook', () => {
     expect(last?.id).not.toBe(first?.id);
   });
 
-  test('gets the newest step of the journal with what is about a job or a batch, and with nothing else', async () => {
+  test('gets the newest step of the journal with alerts about a job or a batch, and with no others', async () => {
     const files = temporaryFolder();
     const { receiver, end, pass } = await alerting({ files, maxStalenessMs: 1 });
     const { journal } = await newJournal(undefined, `${files}/journal.db`);
@@ -83,7 +83,7 @@ describe('a webhook', () => {
     expect(heads).toEqual({ job_failed: head, batch_unknown: head, stale: null });
   });
 
-  test('that is broken gets each once when it works again, in their order, whatever worker is there by then', async () => {
+  test('that failed gets each alert once and in order when it works again, from whichever worker runs then', async () => {
     const { receiver, end, look, restart, pass, lines } = await alerting();
     receiver.answer = 500;
     await end('failed', 4);
@@ -107,7 +107,7 @@ describe('a webhook', () => {
     expect(lines.join('\n')).not.toContain('hidden-token');
   });
 
-  test('is not followed elsewhere, and not requested again and again', async () => {
+  test('is not followed to a redirect, and not retried at once', async () => {
     const { receiver, end, look } = await alerting();
     receiver.answer = 302;
     await end('failed', 4);
@@ -116,7 +116,7 @@ describe('a webhook', () => {
     expect(receiver.taken.map(({ path }) => path)).toEqual(['/hook/hidden-token']);
   });
 
-  test('that nobody takes for a week is given up', async () => {
+  test('that fails for a week has its alert dropped', async () => {
     const { receiver, end, look, pass, lines } = await alerting();
     receiver.answer = 'reset';
     await end('failed', 4);
@@ -128,7 +128,7 @@ describe('a webhook', () => {
     expect(lines.some((line) => line.startsWith('an alert was dropped: it is a week old'))).toBe(true);
   });
 
-  test('that hangs keeps nobody from anything, and is left alone when the worker stops', { tags: 'full' }, async () => {
+  test('that hangs does not block the worker or its stop', { tags: 'full' }, async () => {
     const { receiver, end, watch } = await alerting();
     receiver.answer = 'hang';
     void end('failed', 4);
@@ -141,7 +141,7 @@ describe('a webhook', () => {
     expect(performance.now() - begin).toBeLessThan(soonMs);
   });
 
-  test('is reported in errors by its host alone, also where nobody listens', async () => {
+  test('is named in errors by its host alone, if nothing listens there', async () => {
     const receiver = await receiving();
     const { url } = receiver;
     await receiver.close();
@@ -156,7 +156,7 @@ describe('a webhook', () => {
   });
 });
 
-test('what cannot be put on record is reported all the same, once, and recorded when it can be', async () => {
+test('a problem that cannot be stored is reported once all the same, and stored when possible', async () => {
   let isFull = true;
   const saved: number[] = [];
   const store = {
@@ -179,7 +179,7 @@ test('what cannot be put on record is reported all the same, once, and recorded 
   expect(saved.length).toBeGreaterThan(0);
 });
 
-test('what a worker finds that was replaced is reported by the other one alone', async () => {
+test('a worker that was replaced reports nothing', async () => {
   const store = {
     scheduler: () => Promise.resolve(undefined),
     alerts: () => Promise.resolve({ alerts: [], messages: [] }),
@@ -210,7 +210,7 @@ describe('a command', () => {
 
   const signal = new AbortController().signal;
 
-  test('has the alert on its standard input and in its environment, and no shell runs any of it', async () => {
+  test('gets the alert on its standard input and in its environment, and no shell evaluates any of it', async () => {
     const ports = script('cat > got; echo "$1 $ALERT_KIND $ALERT_RESOLVED $ALERT_EXIT_CODE $ALERT_TEXT" > said');
     await runAlertCommand(['./page', 'night shift $HOME'], whole, ports, signal);
     expect(JSON.parse(readFileSync(`${ports.folder}/got`, 'utf8'))).toEqual(whole);
@@ -221,34 +221,34 @@ describe('a command', () => {
   test.each([
     ['ends with 3', 'exit 3', 'the alert command ended with 3'],
     [
-      'takes too long, and what it has started ends with it',
+      'takes too long is killed with its child processes and',
       'sleep 60 & echo $! > child; wait',
       'took longer than 0.3 s',
     ],
-  ])('that %s has failed', async (_, text, words) => {
+  ])('that %s fails', async (_, text, words) => {
     const ports = { ...script(text), limitMs: 300 };
     await expect(runAlertCommand(['./page'], whole, ports, signal)).rejects.toThrow(words);
     if (!existsSync(`${ports.folder}/child`)) return;
     const child = readFileSync(`${ports.folder}/child`, 'utf8').trim();
-    // Gone, or a zombie that nobody has taken notice of yet; the kernel ends it when it has time for it.
+    // Gone, or a zombie that was not reaped yet; the kernel kills it when it gets to it.
     const state = () =>
       existsSync(`/proc/${child}/stat`) ? readFileSync(`/proc/${child}/stat`, 'utf8').split(') ')[1]?.[0] : 'Z';
     await expect.poll(state).toBe('Z');
   });
 
-  test('that leaves a program behind keeps no other alert from being sent', async () => {
+  test('that leaves a child process behind does not block other alerts', async () => {
     const ports = { ...script('setsid sleep 60 & echo $! > child; echo thanks'), limitMs: 300 };
     await expect(runAlertCommand(['./page'], whole, ports, signal)).resolves.toBeUndefined();
     process.kill(Number(readFileSync(`${ports.folder}/child`, 'utf8')));
   });
 
-  test('that does not exist, and one that reads nothing, harm nobody', async () => {
+  test('that does not exist fails, and one that reads nothing does not', async () => {
     const ports = script('exit 0');
     await expect(runAlertCommand(['./none'], whole, ports, signal)).rejects.toThrow('./none could not be run (ENOENT)');
     await runAlertCommand(['./page'], { ...whole, text: 'x'.repeat(100_000) }, ports, signal);
   });
 
-  test('is run once a problem, its output in the log', async () => {
+  test('is run once for each problem, with its output in the log', async () => {
     const { files, end, look, lines } = await startWatch({ command: ['sh', '-c', 'cat >> got; echo thanks'] });
     await end('partial', 5, { resources: { users: { status: 'partial' } } });
     await look();
@@ -263,7 +263,7 @@ describe('a command', () => {
 });
 
 describe('the ping', () => {
-  test('is checked after each complete sync, and not after others', async () => {
+  test('is sent after each complete sync, and after no other', async () => {
     const receiver = await receiving();
     const { end } = await startWatch({ ping: `${receiver.url}/ping/hidden` });
     for (const outcome of ['complete', 'partial', 'failed', 'complete'] as const) await end(outcome, 0);
@@ -273,7 +273,7 @@ describe('the ping', () => {
     ]);
   });
 
-  test('is tried again, a few times, and fails nothing', async () => {
+  test('is retried four times, and its failure fails nothing', async () => {
     const receiver = await receiving();
     receiver.answer = 503;
     const pauses: number[] = [];

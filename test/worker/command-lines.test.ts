@@ -17,7 +17,7 @@ const world = {
 };
 const program = await wholeProgram(createContext(world, () => ({})));
 
-/** A value of each kind that an option may take; those that are refused for it make no arguments. */
+/** A sample value of each type that an option may take; an option uses the first that it accepts. */
 const samples = [true, 3, 'users', 'text', { name: 'value' }];
 
 const options = jobKinds.flatMap((kind) =>
@@ -25,7 +25,7 @@ const options = jobKinds.flatMap((kind) =>
 );
 
 describe('the settings of jobs', () => {
-  test.each(jobKinds)('of %s are those of a command', (kind) => {
+  test.each(jobKinds)('of %s belong to a command', (kind) => {
     expect(commands.map(({ name }) => name)).toContain(jobRules[kind].command[0]);
   });
 

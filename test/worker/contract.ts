@@ -1,4 +1,4 @@
-/** What every worker's store does, whatever database holds it. */
+/** What every store of a worker does, in any database. */
 import { describe, expect, test } from 'vitest';
 import { LockHeldError } from '../../src/model/errors.ts';
 import { minuteMs, timestampOf } from '../../src/model/time.ts';
@@ -6,10 +6,10 @@ import type { Alert, JobRunEnd, Message, NewJobRun } from '../../src/worker/stor
 import type { WorkerStore } from '../../src/worker/store/store.ts';
 import { jobOf } from '../support/jobs.ts';
 
-/** A store that nothing was ever written to, at 10:00. The test that opened it need not close it. */
+/** A store that was never written to, at 10:00. A test need not close it. */
 export interface Opened {
   readonly store: WorkerStore;
-  /** Another connection to the same store, as another process has one. */
+  /** Another connection to the same store, as another process would have. */
   readonly again: () => Promise<WorkerStore>;
   readonly pass: (ms: number) => void;
 }
@@ -46,10 +46,10 @@ async function outcomesOf(store: WorkerStore): Promise<(string | null)[]> {
   return (await store.runs(1_000)).map(({ outcome }) => outcome);
 }
 
-/** @param open a new store of the kind that is tested */
+/** @param open opens a new store of the tested kind */
 export function workerStoreContract(open: () => Promise<Opened>): void {
   describe('the scheduler', () => {
-    test('is one among all connections, until it gives the lock up or is gone', async () => {
+    test('holds a lock that no other connection can take until it is released or its connection is closed', async () => {
       const { store, again } = await open();
       const other = await again();
       await store.acquireScheduler('w1');
@@ -65,7 +65,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
   });
 
   describe('a job', () => {
-    test('that is new, or whose times changed, counts from now on, and one that is no more is forgotten', async () => {
+    test('that is new or has a new schedule counts from now on, and one that was removed is forgotten', async () => {
       const { store, pass } = await open();
       const users = jobOf('users');
       await store.adoptJobs([sync, users]);
@@ -84,7 +84,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect((await store.progress()).get('sync')?.handledUntil).toBe(at('10:02'));
     });
 
-    test('whose times changed does not go back to before what was dealt with', async () => {
+    test('with a new schedule does not go back before the times it has handled', async () => {
       const { store } = await open();
       await store.adoptJobs([sync]);
       await store.setHandled('sync', at('12:00'));
@@ -96,7 +96,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
   });
 
   describe('a run', () => {
-    test('is on record with its time from its begin to its end, for every connection', async () => {
+    test('is recorded from its start to its end, for every connection', async () => {
       const { store, again, pass } = await open();
       const other = await again();
       await store.adoptJobs([sync]);
@@ -110,7 +110,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect((await other.progress()).get('sync')?.latest).toEqual(ended);
     });
 
-    test('of a job is the only one of it, on whatever connection', async () => {
+    test('is the only one of its job on any connection', async () => {
       const { store, again } = await open();
       const other = await again();
       await store.adoptJobs([sync]);
@@ -132,7 +132,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       await (await again()).beginRun(newRun('r2', at('10:30')));
     });
 
-    test('by hand, or of an earlier time, moves no time of the job', async () => {
+    test('by hand or of an earlier time does not move the handled time of its job', async () => {
       const { store } = await open();
       await store.adoptJobs([sync]);
       await store.setHandled('sync', at('11:00'));
@@ -142,7 +142,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect((await store.progress()).get('sync')).toMatchObject({ handledUntil: at('11:00'), latest: { run: 'r1' } });
     });
 
-    test('that did not come to be is on record with its time, and is the latest unless another one ran', async () => {
+    test('that was skipped is recorded with its time, and is the latest unless it overlapped another', async () => {
       const { store } = await open();
       await store.adoptJobs([sync]);
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('r1');
@@ -153,7 +153,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect(await outcomesOf(store)).toEqual(['overlapped', 'skipped']);
     });
 
-    test('that was left running is killed once its process is gone, and not before', async () => {
+    test('that was left running is recorded as killed after its process is gone, and not before', async () => {
       const { store, again } = await open();
       const other = await again();
       await other.beginRun(newRun('r1'));
@@ -165,7 +165,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect(await outcomesOf(store)).toEqual([null, 'killed']);
     });
 
-    test('is one of the 500 of its job that are kept', async () => {
+    test('is kept if it is among the newest 500 of its job', async () => {
       const { store } = await open();
       await store.beginRun(newRun('other', null, 'users'));
       const { cause: _cause, attempt: _attempt, ...rest } = newRun('');
@@ -177,7 +177,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect(kept.slice(-2)).toEqual(['r3', 'other']);
     });
 
-    test('is recorded whole beside others that are begun and ended at the same moment', async () => {
+    test('is recorded completely while other jobs start and end at the same moment', async () => {
       const { store, again } = await open();
       const names = 'abcdefghijkl'.split('');
       await store.adoptJobs(names.map((name) => jobOf(name)));
@@ -197,7 +197,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
   });
 
   describe('the alerts', () => {
-    test('are on record as they were saved, messages in their order, and replaced whole', async () => {
+    test('are stored as they were saved, with messages in order, and replaced completely', async () => {
       const { store, again } = await open();
       const other = await again();
       expect(await store.alerts()).toEqual({ alerts: [], messages: [] });
@@ -209,7 +209,7 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       expect(await other.alerts()).toEqual({ alerts: [alert], messages: [messageOf('m3')] });
     });
 
-    test('stay as they were where they could not be saved', async () => {
+    test('stay as they were if they could not be saved', async () => {
       const { store } = await open();
       await store.saveAlerts({ alerts: [alert], messages: [messageOf('m1')] });
       await expect(store.saveAlerts({ alerts: [alert, alert], messages: [] })).rejects.toThrow(/unique|duplicate/i);

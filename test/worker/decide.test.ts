@@ -7,7 +7,7 @@ import { jobOf } from '../support/jobs.ts';
 
 const at = (time: string) => Date.parse(time.length === 5 ? `2026-03-11T${time}Z` : time);
 
-/** How the last run of a job ended, and when. */
+/** The last run of a job, with its outcome and its times. */
 function ended(
   job: string,
   outcome: RunOutcome,
@@ -50,7 +50,7 @@ function decided(jobs: readonly Job[], known: Readonly<Record<string, Known>>, n
   );
 }
 
-/** The same in words: `sync runs 02:15`. */
+/** The decisions in words: `sync runs 02:15`. */
 function said(...given: Parameters<typeof decided>): string[] {
   return decided(...given).map((each) => {
     if (each.kind === 'forget') return `${each.job.name} forgets`;
@@ -64,7 +64,7 @@ function said(...given: Parameters<typeof decided>): string[] {
 const sync = jobOf('sync');
 
 describe('a job', () => {
-  test('runs when its time has come, not before, and once', () => {
+  test('runs once at its time, and not before', () => {
     expect(said([sync], {}, '02:14')).toEqual([]);
     expect(said([sync], {}, '02:15')).toEqual(['sync runs 02:15']);
     expect(said([sync], { sync: { handled: '02:15' } }, '02:16')).toEqual([]);
@@ -77,13 +77,13 @@ describe('a job', () => {
     ]);
   });
 
-  test('that was missed three times is caught up on once', () => {
+  test('that was missed three times catches up once', () => {
     expect(said([sync], { sync: { handled: '2026-03-08T02:15Z' } }, '06:00')).toEqual([
       'sync runs 02:15 late passing over 2',
     ]);
   });
 
-  test('that does not catch up is missed, and said to be', () => {
+  test('without catch-up is missed if it is more than five minutes late', () => {
     const only = jobOf('sync', { catchUp: false });
     expect(said([only], { sync: { handled: '2026-03-08T02:15Z' } }, '06:00')).toEqual([
       'sync is missed 02:15 passing over 2',
@@ -92,29 +92,29 @@ describe('a job', () => {
     expect(said([only], {}, '2026-03-11T02:20:00.001Z')).toEqual(['sync is missed 02:15']);
   });
 
-  test('of which nothing is known is left alone', () => {
+  test('of unknown state is left alone', () => {
     expect(decide([{ job: sync, occurrences: occurrencesOf(sync) }], new Map(), at('02:15'))).toEqual([]);
   });
 
-  test('does not run again where the clock was set back', () => {
+  test('does not run again if the clock was set back', () => {
     expect(said([sync], { sync: { handled: '02:15' } }, '01:15')).toEqual([]);
     expect(said([sync], { sync: { handled: '02:15' } }, '02:15')).toEqual([]);
   });
 
-  test('begins anew where the clock was more than a day ahead', () => {
+  test('starts afresh if the clock was more than a day ahead', () => {
     expect(said([sync], { sync: { handled: '2026-03-12T01:15Z' } }, '01:15')).toEqual([]);
     expect(said([sync], { sync: { handled: '2026-03-12T01:15:00.001Z' } }, '01:15')).toEqual(['sync forgets']);
     expect(said([sync], { sync: { handled: '2031-01-01T00:00Z' } }, '01:15')).toEqual(['sync forgets']);
   });
 
-  test('of every minute that was down for a year is not counted to the end', () => {
+  test('of every minute counts at most 1000 missed times after a year', () => {
     const often = jobOf('sync', { cron: '* * * * *' });
     expect(said([often], { sync: { handled: '2025-03-11T00:00Z' } }, '02:15')).toEqual([
       'sync runs 02:15 passing over 1000',
     ]);
   });
 
-  test.each(['stopped', 'killed'] as const)('that was %s with the worker is taken up once more', (outcome) => {
+  test.each(['stopped', 'killed'] as const)('that was %s with the worker is run once more', (outcome) => {
     const latest = ended('sync', outcome, '02:15', '02:20');
     expect(said([sync], { sync: { handled: '02:15', latest } }, '02:30')).toEqual(['sync runs 02:15 late again']);
     const byHand = { ...latest, occurrence: null };
@@ -123,7 +123,7 @@ describe('a job', () => {
     expect(said([sync], { sync: { handled: '02:15', latest: second } }, '02:30')).toEqual([]);
   });
 
-  test.each(['interrupted', 'failed', 'timed_out'] as const)('that was %s is not', (outcome) => {
+  test.each(['interrupted', 'failed', 'timed_out'] as const)('that was %s is not run again', (outcome) => {
     expect(
       said([sync], { sync: { handled: '02:15', latest: ended('sync', outcome, '02:15', '02:20') } }, '02:30'),
     ).toEqual([]);
@@ -134,7 +134,7 @@ describe('jitter', () => {
   const late = jobOf('sync', { jitterMs: 10 * minuteMs });
   const nights = Array.from({ length: 300 }, (_, night) => at('02:15') + night * dayMs);
 
-  test('is bounded, the same for the same time, and another for others', () => {
+  test('is bounded, and fixed for each time but different between times', () => {
     const delays = nights.map((night) => jitterOf(late, night));
     expect(Math.min(...delays)).toBeGreaterThanOrEqual(0);
     expect(Math.max(...delays)).toBeLessThan(10 * minuteMs);
@@ -143,7 +143,7 @@ describe('jitter', () => {
     expect(Math.max(...delays) - Math.min(...delays)).toBeGreaterThan(9 * minuteMs);
   });
 
-  test('keeps a job back until it is over, and is said beforehand', () => {
+  test('delays a job, and the next time includes the delay', () => {
     const delay = jitterOf(late, at('02:15'));
     const scheduled = { job: late, occurrences: occurrencesOf(late) };
     expect(nextTime(scheduled, at('01:00'), at('01:00'))).toBe(at('02:15') + delay);
@@ -151,11 +151,11 @@ describe('jitter', () => {
     const then = new Date(at('02:15') + delay).toISOString();
     expect(said([late], {}, before)).toEqual([]);
     expect(said([late], {}, then)).toEqual(['sync runs 02:15']);
-    // While it waits, its time is still to come; once it is there, the next one is.
+    // While the job is delayed, its time is still to come; after that the next one is.
     expect(nextTime(scheduled, at('01:00'), Date.parse(before))).toBe(at('02:15') + delay);
     const tomorrow = at('02:15') + dayMs + jitterOf(late, at('02:15') + dayMs);
     expect(nextTime(scheduled, at('01:00'), Date.parse(then))).toBe(tomorrow);
-    // Nor does a time come again that was dealt with, where the clock was set back.
+    // A handled time does not come again if the clock was set back.
     expect(nextTime(scheduled, at('02:15'), at('01:00'))).toBe(tomorrow);
   });
 
@@ -173,23 +173,23 @@ describe('jitter', () => {
   });
 });
 
-describe('a job after another', () => {
+describe('a job after another job', () => {
   const users = jobOf('users', { cron: '0 3 * * *', after: ['sync'] });
   const strict = { ...users, requireComplete: true };
 
-  test('waits while that runs, or is still to run, and begins when it is done', () => {
+  test('waits while the other runs, and starts when that has ended', () => {
     const running = { handled: '02:15', isRunning: true };
     expect(said([users, sync], { sync: running }, '03:00')).toEqual([]);
     const latest = ended('sync', 'complete', '02:15', '03:40');
     expect(said([users, sync], { sync: { handled: '02:15', latest } }, '03:40')).toEqual(['users runs 03:00']);
   });
 
-  test('at the same time begins after it', () => {
+  test('at the same time starts after the other', () => {
     const same = { ...users, cron: sync.cron };
     expect(said([same, sync], {}, '02:15')).toEqual(['sync runs 02:15']);
   });
 
-  test('is missed with it, and caught up on behind it', () => {
+  test('is missed with the other, and catches up after it', () => {
     expect(said([users, sync], {}, '06:00')).toEqual(['sync runs 02:15 late']);
     const latest = ended('sync', 'complete', '06:00', '06:10', { occurrence: at('02:15') });
     expect(said([users, sync], { sync: { handled: '02:15', latest } }, '06:10')).toEqual(['users runs 03:00 late']);
@@ -198,7 +198,7 @@ describe('a job after another', () => {
   });
 
   test.each(['partial', 'failed', 'missed', 'locked'] as const)(
-    'runs although that was %s, unless it must be complete',
+    'runs if the other was %s, unless it requires a complete run',
     (outcome) => {
       const latest = ended('sync', outcome, '02:15', '02:40');
       const known = { sync: { handled: '02:15', latest } };
@@ -208,14 +208,14 @@ describe('a job after another', () => {
     },
   );
 
-  test('is told the problem of that one, where it was not complete', () => {
+  test('gives the problem of the other as its reason to be skipped', () => {
     const latest = ended('sync', 'failed', '02:15', '02:40', { problem: 'the disk is full' });
     expect(decided([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toMatchObject([
       { why: 'sync was not complete: failed, the disk is full' },
     ]);
   });
 
-  test('that begins late since it waited is on time, if that one began within five minutes of its own time', () => {
+  test("that waited is on time if the other started within five minutes after this job's time", () => {
     const only = { ...users, catchUp: false };
     const waited = (started: string) => {
       const latest = ended('sync', 'complete', started, '05:00', { occurrence: at('02:15') });
@@ -227,54 +227,54 @@ describe('a job after another', () => {
     expect(waited('2026-03-11T03:05:00.001Z')).toEqual(['users is missed 03:00']);
   });
 
-  test('runs beside one that was skipped, or that is not there', () => {
+  test('runs if the other has no run yet or does not exist, unless it requires a complete run', () => {
     expect(said([users, sync], { sync: { handled: '02:15' } }, '03:00')).toEqual(['users runs 03:00']);
     expect(said([users], {}, '03:00')).toEqual(['users runs 03:00']);
     expect(said([strict], {}, '03:00')).toEqual(['users is skipped 03:00']);
   });
 
-  test('runs beside one that begins anew', () => {
+  test('runs if the other starts afresh', () => {
     expect(said([users, sync], { sync: { handled: '2031-01-01T00:00Z' } }, '03:00')).toEqual([
       'sync forgets',
       'users runs 03:00',
     ]);
   });
 
-  test('waits for the skip of that one to be on record', () => {
+  test('waits until the skip of the other is recorded', () => {
     const known = { sync: { handled: '2026-03-10T02:15Z', isRunning: true } };
     expect(said([users, sync], known, '03:00')).toEqual(['sync is overlapped 02:15']);
     const missed = jobOf('sync', { catchUp: false });
     expect(said([users, missed], {}, '03:00')).toEqual(['sync is missed 02:15']);
   });
 
-  test('that must be complete counts a run that ended just at the time of that one', () => {
+  test('that requires a complete run counts a run that ended exactly at the time of the other', () => {
     const latest = ended('sync', 'complete', '02:00', '02:15', { occurrence: null, cause: 'by_hand' });
     expect(said([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toEqual(['users runs 03:00']);
   });
 
-  test('that must be complete is skipped where it has not run since its time', () => {
+  test('that requires a complete run is skipped if the other has not run since its time', () => {
     const latest = ended('sync', 'complete', '2026-03-10T02:15Z', '2026-03-10T02:40Z');
     expect(said([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toEqual(['users is skipped 03:00']);
   });
 
-  test('that must be complete goes by a later run by hand', () => {
+  test('that requires a complete run counts a later run by hand', () => {
     const latest = ended('sync', 'complete', '02:50', '02:55', { occurrence: null, cause: 'by_hand' });
     expect(said([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toEqual(['users runs 03:00']);
   });
 
-  test('waits for one that is taken up again', () => {
+  test('waits for the other if that is run again', () => {
     const latest = ended('sync', 'stopped', '02:15', '02:20');
     expect(said([strict, sync], { sync: { handled: '02:15', latest } }, '03:00')).toEqual([
       'sync runs 02:15 late again',
     ]);
   });
 
-  test('that itself comes after one waits for both, in whatever order they are written', () => {
+  test('that depends on a dependent job waits for both, in whatever order they are written', () => {
     const third = jobOf('copy', { cron: '15 3 * * *', after: ['users'] });
     expect(said([third, users, sync], {}, '04:00')).toEqual(['sync runs 02:15 late']);
   });
 
-  test('is not held up by one that comes less often', () => {
+  test('does not wait for one that runs less often', () => {
     const weekly = jobOf('sync', { cron: '15 2 * * 0' });
     const latest = ended('sync', 'complete', '2026-03-08T02:15Z', '2026-03-08T02:40Z');
     expect(said([strict, weekly], { sync: { handled: '2026-03-08T02:15Z', latest } }, '03:00')).toEqual([
@@ -283,7 +283,7 @@ describe('a job after another', () => {
   });
 });
 
-test('at the changes of clocks a nightly job is decided once', () => {
+test('a nightly job is decided once when daylight saving time begins or ends', () => {
   for (const night of ['2026-03-29', '2026-10-25']) {
     const job = jobOf('sync', { cron: '30 2 * * *', timezone: 'Europe/Berlin' });
     let handled = `${night}T00:00Z`;

@@ -1,5 +1,5 @@
 // @module-tag full
-/** Several workers for one server: real processes, a real PostgreSQL, and a lease of a few seconds. */
+/** Several workers for one server, with real processes, a real PostgreSQL and a lease of a few seconds. */
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, test } from 'vitest';
 import { dayMs, minuteMs, secondMs } from '../../src/model/time.ts';
@@ -28,7 +28,7 @@ async function world(cron: string) {
 
 const serverOf = ({ url, key }: Sandbox) => ({ ADMIN_MIRROR_BASE_URL: url, ADMIN_MIRROR_API_KEY: key });
 
-/** Rows as they were first read: they are the same in a mirror that was restored, and in none that read the server again. */
+/** The first-seen times of rows: a restored mirror keeps them, one that reads the server again does not. */
 function firstSeen({ folder }: Machine): unknown[] {
   const mirror = new SqliteDatabase(`${folder}/data/mirror.db`, { readonly: true });
   const rows = mirror.prepare('SELECT id, _first_seen_at FROM users ORDER BY id').raw().all();
@@ -36,7 +36,7 @@ function firstSeen({ folder }: Machine): unknown[] {
   return rows;
 }
 
-/** Of a page of the worker's health. */
+/** The status of a page of the worker's health. */
 async function statusOf({ lines }: ReturnType<typeof startWorker>, page: string): Promise<number | undefined> {
   const url = lines.map(({ line }) => / are at (\S+)$/.exec(line.msg)?.[1]).find((each) => each !== undefined);
   return (await fetch(`${url}/${page}`)).status;
@@ -78,7 +78,7 @@ describe('several workers', () => {
     expect(new Set(times).size).toBe(times.length);
   });
 
-  test('one works and the others wait; one that dies or ends is replaced by one that restores the mirror', async () => {
+  test('have one active and the others waiting; one that dies or ends is replaced by one that restores the mirror', async () => {
     const { there, database } = await world('*/2 * * * * *');
     const first = startWorker(there());
     await first.saying('publish is complete');
@@ -112,14 +112,14 @@ describe('several workers', () => {
     expect(rows).toEqual([{ pid: String(first.child.pid) }]);
   });
 
-  test('one that is cut off, or paused, stops what it runs when it is replaced, and writes nothing more', async () => {
+  test('stop what they run and write nothing more if they were cut off or paused and then replaced', async () => {
     const { there, database, sandbox } = await world('@yearly');
     const way = await wayTo(database);
     const first = startWorker(there(way.url));
     await first.saying('the worker has started');
     const second = startWorker(there());
     await second.saying('another worker is active');
-    // A sync that does not end by itself.
+    // This sync does not end by itself.
     sandbox.control.setBehaviour({ latency: 60_000 });
     await database.query(`update admin_mirror_store.worker_jobs set handled_until = '2020-01-01T00:00:00.000000Z'`);
     first.child.kill('SIGHUP');
@@ -145,7 +145,7 @@ describe('several workers', () => {
     expect(ended.map(({ job, outcome }) => `${job} ${outcome}`)).toEqual(['sync killed', 'sync killed']);
   });
 
-  test('one that cannot begin when it is its turn is not ready, and says why', async () => {
+  test('are not ready and say why if they cannot start on their turn', async () => {
     const { there, database } = await world('*/2 * * * * *');
     const first = startWorker(there());
     await first.saying('publish is complete');

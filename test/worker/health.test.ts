@@ -19,7 +19,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startWatch, type WatchTry, watchedFrom } from '../support/watched.ts';
 import { soonMs } from '../support/part.ts';
 
-/** The clock of a sync that ends when the watch begins. */
+/** The clock of a sync that ends when the watch starts. */
 const clock = { now: () => watchedFrom };
 
 async function mirrored(): Promise<string> {
@@ -41,7 +41,7 @@ async function serving(more: WatchTry = {}) {
 }
 
 describe('/healthz', () => {
-  test('is 200 while the mirror is fresh enough, and 503 from then on, saying how old what is', async () => {
+  test('is 200 while the mirror is fresh enough and 503 after that, with the age of each resource', async () => {
     const { get, pass } = await serving({ files: await mirrored() });
     pass(25 * hourMs);
     const fresh = await get('/healthz');
@@ -58,7 +58,7 @@ describe('/healthz', () => {
     expect(JSON.parse(stale.body)).toMatchObject({ status: 'stale', resources: { emails: { is_fresh: false } } });
   });
 
-  test('gives a worker without a mirror as long as a mirror may be old', async () => {
+  test('is 200 without a mirror for as long as a mirror may be old', async () => {
     const { get, pass } = await serving();
     pass(25 * hourMs);
     expect((await get('/healthz')).status).toBe(200);
@@ -68,7 +68,7 @@ describe('/healthz', () => {
 });
 
 describe('/readyz', () => {
-  test('is 503 without the lock, and 200 with it', async () => {
+  test('is 503 without the lock or with a file problem, and 200 otherwise', async () => {
     const files = temporaryFolder();
     const store = openWorkerStore(`${files}/mirror.worker.db`);
     onTestFinished(() => store.close());
@@ -90,7 +90,7 @@ describe('/readyz', () => {
 });
 
 describe('/metrics', () => {
-  test('has the runs, the requests by status, the records, the windows and the staleness', async () => {
+  test('have the runs, the requests by status, the records, the windows and the staleness', async () => {
     const { get, end, pass } = await serving({ files: await mirrored() });
     const counts = { received: 7, inserted: 5, updated: 1, deleted: 0, unchanged: 1 };
     const report = { requests: 9, retries: 2, answers: { 200: 6, 503: 2 }, resources: { users: counts } };
@@ -120,11 +120,11 @@ describe('/metrics', () => {
     expect(body).toMatch(/^process_resident_memory_bytes \d+$/m);
   });
 
-  test('answers while the mirror is locked, gone, or no mirror, and does not wait', async () => {
+  test('respond without waiting if the mirror is locked, missing or not a mirror', async () => {
     const files = await mirrored();
     const { get, pass } = await serving({ files });
     const readable = async () => {
-      // What was looked at a moment ago is not looked at again.
+      // A recent look is cached.
       pass(2_000);
       return /^admin_mirror_file_readable\{file="mirror"\} (\d)$/m.exec((await get('/metrics')).body)?.[1];
     };
@@ -145,7 +145,7 @@ describe('/metrics', () => {
   });
 });
 
-test('every metric stands in docs/worker.md, and no other', async () => {
+test('every metric is listed in docs/worker.md, and no other', async () => {
   const { get } = await serving();
   const made = [...(await get('/metrics')).body.matchAll(/^# TYPE admin_mirror_(\w+) /gm)].map(([, name]) => name);
   const shown = tableRows(sectionOf('docs/worker.md', 'Metrics')).flatMap(([cell = '']) =>
@@ -155,7 +155,7 @@ test('every metric stands in docs/worker.md, and no other', async () => {
 });
 
 describe('the server', () => {
-  test('answers HEAD without a body, other methods with 405, other paths with 404', async () => {
+  test('responds to HEAD without a body, to other methods with 405, to other paths with 404', async () => {
     const { get } = await serving();
     expect(await get('/healthz', 'HEAD')).toMatchObject({ status: 200, body: '' });
     const posted = await get('/metrics', 'POST');
@@ -186,7 +186,7 @@ describe('the server', () => {
     }
   });
 
-  test('says where to name another port where this one is taken', async () => {
+  test('says how to set another port if this one is taken', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void taken.close());
@@ -200,7 +200,7 @@ describe('the server', () => {
 });
 
 describe('the health of the files', () => {
-  test('counts windows in which removals were refused, until they are settled', async () => {
+  test('counts windows in which deletions were refused, until they are settled', async () => {
     const files = temporaryFolder();
     const sandbox = await startSandbox({ users: 200 });
     const file = `${files}/mirror.db`;
@@ -223,8 +223,8 @@ describe('the health of the files', () => {
   });
 });
 
-describe('whoever asks slowly', () => {
-  test('shuts nobody out, however many ask', async () => {
+describe('a slow connection', () => {
+  test('does not block others, however many there are', async () => {
     const { get, url } = await serving();
     const { port } = new URL(url);
     const slow = Array.from({ length: 200 }, () => connect(Number(port), '127.0.0.1', () => {}));
@@ -240,7 +240,7 @@ describe('whoever asks slowly', () => {
 describe('a token', () => {
   const token = new Secret('0123456789abcdef0123');
 
-  test('is required on every path, where there is one', async () => {
+  test('is required on every path if one is set', async () => {
     const watched = await startWatch({});
     const server = await openHealthServer({ host: '127.0.0.1', port: 0 }, watched.watch().pages, silentLog, token);
     onTestFinished(() => server.close());
@@ -262,7 +262,7 @@ describe('a token', () => {
     ['0.0.0.0:9464', token.reveal(), /^$/],
     ['[::1]:9464', undefined, /^$/],
     ['localhost:9464', undefined, /^$/],
-  ])('is wanted where the worker listens on %s and has %s: %s', (listen, given, problem) => {
+  ])('is checked in the settings: listening on %s with %s gives %s', (listen, given, problem) => {
     const environment = { ADMIN_MIRROR_WORKER_LISTEN: listen, ADMIN_MIRROR_WORKER_TOKEN: given };
     const { problems } = readSettings({ flags: [], environment, folder: temporaryFolder() });
     expect(problems.map(({ message }) => message).join()).toMatch(problem);

@@ -15,13 +15,13 @@ interface Size {
 }
 
 test.skipIf(!tellsSizes)(
-  'a worker takes no more memory and no more descriptors after 200 runs than after 20',
-  // Four hundred processes and their durable steps take long where others use the machine.
+  'a worker uses no more memory and no more descriptors after 200 runs than after 20',
+  // Four hundred processes with durable writes take long on a busy machine.
   { timeout: 300_000 },
   async () => {
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
-    // Left to itself, the engine lets its young generation grow to 48 MB within the first hundred runs, whatever they do.
+    // Otherwise the engine lets its young generation grow to 48 MB within the first hundred runs, whatever they do.
     const flags = ['--expose-gc', '--max-semi-space-size=1'];
     const child = spawn(process.execPath, [...flags, loop, temporaryFolder(), receiver.url, '20', '200'], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -36,10 +36,10 @@ test.skipIf(!tellsSizes)(
       .map((line) => JSON.parse(line) as Size);
     expect(early?.runs).toBe(20);
     expect(late?.runs).toBe(200);
-    // What leaks with each run is far more; a busy machine collects later.
+    // A leak in each run would be far larger; a busy machine collects garbage later.
     expect((late?.rss ?? 0) / (early?.rss ?? 1)).toBeLessThan(1.5);
     expect(late?.descriptors).toBe(early?.descriptors);
-    // It did work meanwhile: each complete run has pinged, and a problem is sent each time that it begins and ends.
+    // The worker did work: each complete run has pinged, and each problem was sent when it began and ended.
     expect(receiver.taken.filter(({ path }) => path === '/ping').length).toBeGreaterThan(190);
     expect(receiver.told().filter((each) => each.endsWith('job_partial:sync'))).toEqual([
       'job_partial:sync',

@@ -6,28 +6,28 @@ import { isTimeZone, timeZoneNames, wallText } from '../../src/model/job.ts';
 import { occurrencesOf } from '../../src/worker/decide.ts';
 import { sample } from '../support/part.ts';
 
-/** The first occurrences after the time, as the clock of the zone shows them. */
+/** The first occurrences after the time, in local time of the zone. */
 function times(cron: string, timezone: string, after: string, count = 3): string[] {
   const found = occurrencesOf({ cron, timezone }).after(Date.parse(after)).take(count);
   return [...found].map((time) => wallText(time, timezone));
 }
 
-describe('where the clock is set forward over its time, a job comes once', () => {
-  test('at the moment at which it would have come', () => {
+describe('if the clock is set forward over its time, a job comes once', () => {
+  test('at the moment at which its time would have come', () => {
     expect(times('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2)).toEqual([
       '2026-03-29 03:30:00 +02:00',
       '2026-03-30 02:30:00 +02:00',
     ]);
   });
 
-  test('and not again, where it also names the time that comes then', () => {
+  test('and not again if its schedule also names the time after the change', () => {
     expect(times('30 2,3 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2)).toEqual([
       '2026-03-29 03:30:00 +02:00',
       '2026-03-30 02:30:00 +02:00',
     ]);
   });
 
-  test('nor when the times are gone through backward', () => {
+  test('also if the times are read backward', () => {
     const { upTo } = occurrencesOf({ cron: '30 2,3 * * *', timezone: 'Europe/Berlin' });
     const found = [...upTo(Date.parse('2026-03-29T12:00Z')).take(3)];
     expect(found.map((time) => wallText(time, 'Europe/Berlin'))).toEqual([
@@ -37,7 +37,7 @@ describe('where the clock is set forward over its time, a job comes once', () =>
     ]);
   });
 
-  test('also where a whole day is left out', () => {
+  test('also if a whole day is left out', () => {
     expect(times('15 2 * * *', 'Pacific/Apia', '2011-12-28T12:30Z', 3)).toEqual([
       '2011-12-29 02:15:00 -10:00',
       '2011-12-31 02:15:00 +14:00',
@@ -46,7 +46,7 @@ describe('where the clock is set forward over its time, a job comes once', () =>
   });
 });
 
-describe('where the clock is set back over its time, a job comes once', () => {
+describe('if the clock is set back over its time, a job comes once', () => {
   test('the first time', () => {
     expect(times('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00Z', 2)).toEqual([
       '2026-10-25 02:30:00 +02:00',
@@ -54,12 +54,12 @@ describe('where the clock is set back over its time, a job comes once', () => {
     ]);
   });
 
-  test('also looked at from between the two', () => {
+  test('also seen from between the two', () => {
     expect(times('30 2 * * *', 'America/New_York', '2026-11-01T06:15Z', 1)).toEqual(['2026-11-01 02:30:00 -05:00']);
     expect(times('30 1 * * *', 'America/New_York', '2026-11-01T06:15Z', 1)).toEqual(['2026-11-02 01:30:00 -05:00']);
   });
 
-  test('by half an hour, too', () => {
+  test('also if the clock changes by half an hour', () => {
     expect(times('45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T00:00Z', 2)).toEqual([
       '2026-04-05 01:45:00 +11:00',
       '2026-04-06 01:45:00 +10:30',
@@ -67,14 +67,14 @@ describe('where the clock is set back over its time, a job comes once', () => {
   });
 });
 
-test('a job of every hour comes with each hour that passes, whatever is done to the clock', () => {
+test('an hourly job comes every elapsed hour, also when clocks change', () => {
   for (const day of ['2026-03-29', '2026-10-25']) {
     const found = [...occurrencesOf({ cron: '15 * * * *', timezone: 'Europe/Berlin' }).after(Date.parse(day)).take(6)];
     expect(found.map((time, index) => time - (found[index - 1] ?? time - hourMs))).toEqual(found.map(() => hourMs));
   }
 });
 
-test('a leap day comes in leap years alone, and a century that is none is left out', () => {
+test('a leap day comes only in leap years, which 2100 is not', () => {
   expect(times('0 3 29 2 *', 'UTC', '2026-01-01', 2)).toEqual([
     '2028-02-29 03:00:00 +00:00',
     '2032-02-29 03:00:00 +00:00',
@@ -86,7 +86,7 @@ test('a leap day comes in leap years alone, and a century that is none is left o
   ]);
 });
 
-test('a numbered weekday and the last one of a month are those', () => {
+test('a numbered weekday and the last weekday of a month are found', () => {
   expect(times('0 4 * * 0#1', 'UTC', '2026-11-02', 2)).toEqual([
     '2026-12-06 04:00:00 +00:00',
     '2027-01-03 04:00:00 +00:00',
@@ -94,7 +94,7 @@ test('a numbered weekday and the last one of a month are those', () => {
   expect(times('0 4 * * 5L', 'UTC', '2026-11-02', 1)).toEqual(['2026-11-27 04:00:00 +00:00']);
 });
 
-describe('from whichever moment one looks, the times are the same, forward and backward', () => {
+describe('occurrences are the same seen from any moment, forward and backward', () => {
   test.each(sample(['Europe/Berlin', 'Australia/Lord_Howe', 'Antarctica/Troll'], 1))('in %s', (timezone) => {
     for (const cron of ['30 2 * * *', '*/30 * * * *', '15,45 1-3 * * *']) {
       const occurrences = occurrencesOf({ cron, timezone });
@@ -114,7 +114,7 @@ describe('from whichever moment one looks, the times are the same, forward and b
 const [from, to] = [Date.parse('2026-01-01'), Date.parse('2027-01-01')];
 const zones = ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe'];
 
-test.each(zones)('backward come the same times as forward, each night of a year in %s', (timezone) => {
+test.each(zones)('backward and forward give the same times for each night of a year in %s', (timezone) => {
   for (const cron of ['30 2 * * *', '0 */6 * * 0']) {
     const occurrences = occurrencesOf({ cron, timezone });
     const forward: number[] = [];
@@ -128,7 +128,7 @@ test.each(zones)('backward come the same times as forward, each night of a year 
   }
 });
 
-test('apart from the days on which clocks change, node-cron means the same times', () => {
+test('node-cron has the same times, except on days when clocks change', () => {
   const { createTask } = createRequire(import.meta.url)('node-cron') as typeof NodeCron;
   for (const cron of [
     '30 2 * * *',
@@ -141,7 +141,7 @@ test('apart from the days on which clocks change, node-cron means the same times
     const task = createTask(cron, () => {}, { timezone: 'Europe/Berlin' });
     const found = [...occurrencesOf({ cron, timezone: 'Europe/Berlin' }).after(Date.parse('2026-04-01')).take(12)];
     expect(found.map((time) => task.match(new Date(time)))).toEqual(found.map(() => true));
-    // Nothing lies between the first two: all minutes asked for above are tens.
+    // In steps of ten minutes, node-cron finds nothing between the first two either.
     const [first = 0, second = 0] = found;
     for (let time = first + 10 * minuteMs; time < second; time += 10 * minuteMs) {
       expect(task.match(new Date(time))).toBe(false);
@@ -150,7 +150,7 @@ test('apart from the days on which clocks change, node-cron means the same times
   }
 });
 
-test('a zone is one by the name that the world has agreed on', () => {
+test('a time zone is valid if it has an IANA name', () => {
   expect(timeZoneNames()).toContain('Europe/Berlin');
   expect(['Europe/Berlin', 'UTC', 'Europe/Berln', ''].map(isTimeZone)).toEqual([true, true, false, false]);
 });

@@ -70,7 +70,7 @@ describe('a job', () => {
     expect(namesOf({ latest: ran(outcome, exitCode) })).toEqual(problems);
   });
 
-  test('that gets worse is another problem, one that gets better is not over before it is complete', () => {
+  test('that gets worse is another problem, and one that gets better is not over until it is complete', () => {
     const partial = problemsOf(facts({ latest: ran('partial', 5) }), []);
     const both = problemsOf(facts({ latest: ran('failed', 4) }), partial);
     expect(both.map(({ problem }) => problem)).toEqual(['job_partial:sync', 'job_failed:sync']);
@@ -78,13 +78,13 @@ describe('a job', () => {
     expect(namesOf({ latest: ran('complete', 0) }, both)).toEqual([]);
   });
 
-  test('that was skipped, or stopped with the worker, stays as it was', () => {
+  test('that was skipped, or stopped with the worker, keeps its problem', () => {
     const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
     expect(problemsOf(facts({ latest: ran('skipped') }), failed)).toEqual(failed);
     expect(problemsOf(facts({ latest: ran('stopped') }), failed)).toEqual(failed);
   });
 
-  test('is reported in our words, without what the server or a file has said', () => {
+  test('is reported without text from the server or a file', () => {
     const [key] = problemsOf(facts({ latest: ran('failed', 3) }), []);
     expect(key).toMatchObject({
       kind: 'job_failed',
@@ -102,7 +102,7 @@ describe('a job', () => {
     expect(JSON.stringify([key, part])).not.toContain('anna');
   });
 
-  test('that is no job any more is no problem', () => {
+  test('that was removed is not a problem', () => {
     const failed = problemsOf(facts({ latest: ran('failed', 1) }), []);
     expect(problemsOf({ ...facts({}), jobs: [] }, failed)).toEqual([]);
   });
@@ -116,29 +116,29 @@ describe('the mirror', () => {
   });
 
   test.each([
-    ['that is a day old', [at(25)], []],
-    ['of which one resource is older than it may be', [at(1), { ...at(27), resource: 'emails' }], ['stale']],
-    ['that was first asked for an hour ago and is not read whole yet', [at(null, 1)], []],
-    ['that was first asked for two days ago and was never read whole', [at(null, 48)], ['stale']],
-    ['of a clock that was set back since', [at(-3)], []],
-    ['of which nothing was asked for, in a worker just started', [], []],
+    ['that is a day old is no problem', [at(25)], []],
+    ['with one resource that is too old is stale', [at(1), { ...at(27), resource: 'emails' }], ['stale']],
+    ['that was first requested an hour ago and is not complete yet is no problem', [at(null, 1)], []],
+    ['that was first requested two days ago and was never complete is stale', [at(null, 48)], ['stale']],
+    ['from before the clock was set back is no problem', [at(-3)], []],
+    ['without resources is no problem for a worker that just started', [], []],
   ] as const)('%s', (_, resources, problems) => {
     expect(namesOf({ resources: resources as readonly ResourceHealth[] })).toEqual(problems);
   });
 
-  test('that is not there is too old once the worker has waited for it long enough', () => {
+  test('that does not exist is stale after the worker has waited for too long', () => {
     const absent = { absent: true } as const;
     const fresh = (startedAt: number) => freshnessOf(absent, { startedAt, now, maxStalenessMs: hourMs }).is_fresh;
     expect(fresh(now - 59 * minuteMs)).toBe(true);
     expect(fresh(now - 61 * minuteMs)).toBe(false);
   });
 
-  test('in which removals were refused', () => {
+  test('in which deletions were refused is a problem', () => {
     expect(namesOf({ resources: [{ ...users, heldBack: 2 }] })).toEqual(['deletions_refused:users']);
   });
 });
 
-describe('a batch with rows of which nobody knows what became', () => {
+describe('a batch with rows of unknown outcome', () => {
   const batch = (isInHand: boolean): World => {
     const open: OpenBatch = {
       batch: 'b1',
@@ -150,7 +150,7 @@ describe('a batch with rows of which nobody knows what became', () => {
     };
   };
 
-  test('is a problem when nobody is at it, and stays one while somebody is', () => {
+  test('is a problem if no process is sending it, and remains one while a process resumes it', () => {
     expect(namesOf(batch(true))).toEqual([]);
     const known = problemsOf(facts(batch(false)), []);
     expect(known[0]?.text).toBe('the outcome of 2 rows of the batch b1 is not known');
@@ -159,7 +159,7 @@ describe('a batch with rows of which nobody knows what became', () => {
   });
 });
 
-test('what cannot be looked at is neither a new problem nor over', () => {
+test('a problem that cannot be checked is neither new nor over', () => {
   const world = {
     latest: ran('failed', 1),
     resources: [{ ...users, heldBack: 1, freshAsOf: null, knownAt: timestampOf(0) }],
@@ -170,14 +170,14 @@ test('what cannot be looked at is neither a new problem nor over', () => {
   expect(namesOf(blind)).toEqual([]);
 });
 
-test('a worker that cannot write its file is one', () => {
+test('a worker that cannot write its file is a problem', () => {
   expect(namesOf({ trouble: 'the disk is full' })).toEqual(['worker_file']);
 });
 
 describe('an alert', () => {
   const problem = problemsOf(facts({ latest: ran('failed', 1) }), [])[0] as Problem;
 
-  /** What is sent at each of the hours, with the problem there or not. */
+  /** The alerts at each of these hours, with the problem present or not. */
   function sentAt(...hours: readonly (readonly [hour: number, isThere: boolean])[]): string[] {
     let alerts: readonly Alert[] = [];
     return hours.flatMap(([hour, isThere]) => {
@@ -192,7 +192,7 @@ describe('an alert', () => {
     expect(sentAt(...hours, [49, false], [50, false])).toEqual(['0 begins', '24 lasts', '48 lasts', '49 ends']);
   });
 
-  test('of a problem that is back is sent again', () => {
+  test('of a problem that comes back is sent again', () => {
     expect(sentAt([0, true], [1, false], [2, true], [3, false])).toEqual(['0 begins', '1 ends', '2 begins', '3 ends']);
   });
 });

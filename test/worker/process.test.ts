@@ -15,21 +15,21 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 const job = (name: string, more: string) => `  - {name: ${name}, timezone: UTC, ${more}}\n`;
 const everySecond = 'cron: "* * * * * *"';
 
-/** A working folder with these jobs, and what a command in it needs to find the sandbox. */
+/** A working folder with these jobs, and the environment that a command needs to reach the sandbox. */
 function placeWith(jobs: string, sandbox?: Sandbox) {
   const folder = temporaryFolder();
   mkdirSync(`${folder}/config`);
   const configure = (text: string) => writeFileSync(`${folder}/config/admin-mirror.yaml`, text);
   configure(`jobs:\n${jobs}`);
   const environment: Record<string, string> = {
-    // Any free port: the usual one may be that of a worker beside.
+    // Any free port: another worker may use the default one.
     ADMIN_MIRROR_WORKER_LISTEN: '127.0.0.1:0',
     ...(sandbox && { ADMIN_MIRROR_BASE_URL: sandbox.url, ADMIN_MIRROR_API_KEY: sandbox.key }),
   };
   return { folder, configure, environment };
 }
 
-/** Starts the worker; its log is read line by line. */
+/** Starts the worker and reads its log line by line. */
 function startWorker(place: ReturnType<typeof placeWith>, ...flags: readonly string[]) {
   const child = startCli(['schedule', ...flags], place);
   const lines: string[] = [];
@@ -37,7 +37,7 @@ function startWorker(place: ReturnType<typeof placeWith>, ...flags: readonly str
   log.on('line', (line) => lines.push(line));
   const code = new Promise<number | null>((resolve) => child.on('close', resolve));
   onTestFinished(() => void child.kill('SIGKILL'));
-  /** Waits for a line that holds the text. */
+  /** Waits for a line with the text. */
   const saying = (text: string | RegExp) =>
     new Promise<string>((resolve, reject) => {
       const look = (line: string) =>
@@ -59,7 +59,7 @@ async function runsIn(folder: string) {
   }
 }
 
-/** The living process that writes the mirror now. */
+/** The running process that writes the mirror. */
 function writerOf(folder: string): number | undefined {
   const store = openMirrorStoreForReading(`${folder}/data/mirror.db`);
   const pid = store.lockOwner('sync')?.pid;
@@ -67,14 +67,14 @@ function writerOf(folder: string): number | undefined {
   return pid;
 }
 
-/** Waits until a sync is under way, and sees to it that it stays so. */
+/** Waits until a sync is running, and makes the server so slow that it does not end. */
 async function caughtIn({ saying }: ReturnType<typeof startWorker>, sandbox: Sandbox): Promise<void> {
   sandbox.control.setBehaviour({ latency: 100 });
   await saying('"msg":"reading"');
   sandbox.control.setBehaviour({ latency: 60_000 });
 }
 
-/** A line of the log that says that a sync of the profile is complete. */
+/** Matches the log line that says that a sync of the profile is complete. */
 const ended = (profile: string) => new RegExp(`"profile":"${profile}".*"msg":"sync is complete"`);
 
 /** When the syncs of a mirror began and ended. */
@@ -86,7 +86,7 @@ function syncsIn(mirror: string): { readonly from: string; readonly to: string }
 }
 
 describe('the worker', () => {
-  test('lets what it runs stop in order at SIGTERM and ends with 0; meanwhile no other can be, and no config breaks it', async () => {
+  test('stops its run in order at SIGTERM and ends with 0; until then it keeps out other workers and bad configs', async () => {
     const sandbox = await startSandbox({ users: 400 });
     const place = placeWith(job('sync', `run: sync, ${everySecond}`), sandbox);
     const worker = startWorker(place);
@@ -114,7 +114,7 @@ describe('the worker', () => {
   });
 
   test(
-    'that is killed leaves its place to the next, which takes up what was left; and ends at once at a second signal',
+    'that is killed is replaced by the next, which repeats its run and ends at once at a second signal',
     { tags: 'full' },
     async () => {
       const sandbox = await startSandbox({ users: 400 });
@@ -123,7 +123,7 @@ describe('the worker', () => {
       await caughtIn(first, sandbox);
       first.child.kill('SIGKILL');
       await first.code;
-      // What it ran does not go on without it.
+      // Its child process does not outlive it.
       await expect.poll(() => writerOf(place.folder)).toBeUndefined();
 
       const second = startWorker(place);
@@ -138,7 +138,7 @@ describe('the worker', () => {
     },
   );
 
-  test('whose folder was moved away, and made again, ends instead of working on in the old one', async () => {
+  test('ends if its folder was moved away and made again', async () => {
     const place = placeWith(job('users', `run: export, what: users, output: a.csv, ${everySecond}`));
     const worker = startWorker(place);
     await worker.saying('users ended as failed: there is no mirror at ');
@@ -149,7 +149,7 @@ describe('the worker', () => {
   });
 
   test(
-    'reads the config file again at SIGHUP; jobs go by what was read, not by what is being written',
+    'reads the config file again at SIGHUP, and its jobs use what it read, not what the file has now',
     { tags: 'full' },
     async () => {
       const place = placeWith(job('other', 'run: export, what: users, output: a.csv, cron: "@yearly"'));
@@ -159,7 +159,7 @@ describe('the worker', () => {
       worker.child.kill('SIGHUP');
       await worker.saying('the config file was read again');
       place.configure('jobs: [\n');
-      // It fails for the reason that it should.
+      // It fails for the expected reason.
       await worker.saying('users ended as failed: there is no mirror at ');
       worker.child.kill('SIGINT');
       expect(await worker.code).toBe(0);
@@ -167,7 +167,7 @@ describe('the worker', () => {
   );
 });
 
-test('a command that does not stop in time is ended', async () => {
+test('a command that does not stop in time is killed', async () => {
   const stop = new AbortController();
   const child = startChild(['sandbox'], {
     folder: temporaryFolder(),
@@ -176,7 +176,7 @@ test('a command that does not stop in time is ended', async () => {
     signal: stop.signal,
     graceMs: 100,
   });
-  // From then on it would stop in order.
+  // From now on it would stop in order.
   await once(child.stdout ?? child, 'data');
   child.kill('SIGSTOP');
   stop.abort();
@@ -184,7 +184,7 @@ test('a command that does not stop in time is ended', async () => {
 });
 
 describe('schedule --once', () => {
-  test('runs the job now, ends as it ends, and puts it on record', async () => {
+  test('runs the job now, ends with its exit code, and records it', async () => {
     const sandbox = await startSandbox();
     const jobs =
       job('sync', 'run: sync, resources: [coupons], cron: "@daily"') +
@@ -208,7 +208,7 @@ describe('a worker for every server of the config file', () => {
     `profiles:\n${names.map((name) => `  ${name}: {api: {base_url: "${sandbox.url}", key_file: key}}\n`).join('')}`;
 
   test(
-    'is one process: each has its mirror, two with one key wait for each other, and the health is of all',
+    'gives each its mirror, runs servers with one key in turn, and reports the health of all',
     { tags: ['full'] },
     async () => {
       const sandbox = await startSandbox({ users: 40 });
@@ -247,7 +247,7 @@ describe('a worker for every server of the config file', () => {
     },
   );
 
-  test('goes on with its store where the config file names another one', { tags: ['full'] }, async () => {
+  test('keeps its store if the config file names another one', { tags: ['full'] }, async () => {
     const jobs = `jobs:\n${job('list', `run: sync, cron: "@yearly"`)}`;
     const place = placeWith('');
     place.configure(jobs);
@@ -269,7 +269,7 @@ describe('a worker for every server of the config file', () => {
     expect(await worker.code).toBe(0);
   });
 
-  test('takes up servers that come and leaves those that go at SIGHUP', { tags: ['full'] }, async () => {
+  test('starts added servers and stops removed ones at SIGHUP', { tags: ['full'] }, async () => {
     const sandbox = await startSandbox({ users: 4 });
     const place = placeWith('');
     const common = `jobs:\n${job('sync', `run: sync, cron: "@yearly"`)}`;
@@ -286,7 +286,7 @@ describe('a worker for every server of the config file', () => {
     expect(await worker.code).toBe(0);
   });
 
-  test('takes up again a server that came back while what ran there still stopped', { tags: ['full'] }, async () => {
+  test('starts a server again that was added back while its run was stopping', { tags: ['full'] }, async () => {
     const sandbox = await startSandbox({ users: 400 });
     const place = placeWith('');
     const common = `jobs:\n${job('sync', `run: sync, ${everySecond}`)}`;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { sleepByClock } from '../../src/worker/sleep.ts';
 
-test('The worker rests up to the second in which its time comes, and not a moment once it is woken', async () => {
+test('a sleep by the clock lasts until its time, and ends at once when it is aborted', async () => {
   const stop = new AbortController();
   const asleep = sleepByClock(3_600_000, stop.signal);
   const end = Date.now() + 10;

@@ -31,7 +31,7 @@ async function opened() {
   return { file, store, database };
 }
 
-test('is private, and is not made by whoever only reads it', async () => {
+test("a worker's file is private, and is not created by a reader", async () => {
   const { file, store } = await opened();
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect(() => openWorkerStoreForReading(`${file}.none`)).toThrow(/no worker has run for this mirror/);
@@ -42,7 +42,7 @@ test('is private, and is not made by whoever only reads it', async () => {
   await reading.close();
 });
 
-test('is written no more by a worker whose lock somebody has taken away', async () => {
+test("a worker's file is not written by a worker that lost its lock", async () => {
   const { store, database } = await opened();
   await store.acquireScheduler('w1');
   database.exec('DELETE FROM worker_locks');
@@ -52,7 +52,7 @@ test('is written no more by a worker whose lock somebody has taken away', async 
   expect(await store.runs(9)).toEqual([]);
 });
 
-test('that could be written no more after a run had its lock leaves the job free', async () => {
+test("a worker's file that becomes unwritable as a run takes its lock leaves the job free", async () => {
   const { file, store, database } = await opened();
   database.exec(`CREATE TRIGGER full BEFORE INSERT ON worker_runs BEGIN SELECT RAISE(ABORT, 'full'); END;
     CREATE TRIGGER left BEFORE DELETE ON worker_locks BEGIN SELECT RAISE(ABORT, 'full'); END`);
@@ -63,7 +63,7 @@ test('that could be written no more after a run had its lock leaves the job free
   expect(await other.endRun('r2', end)).toMatchObject({ run: 'r2', outcome: 'complete' });
 });
 
-test('that could not be written for a moment has its worker go on', async () => {
+test("a worker's file that was unwritable for a moment can be used again", async () => {
   const { store, database } = await opened();
   await store.acquireScheduler('w1');
   database.exec(`CREATE TRIGGER full BEFORE INSERT ON worker_locks BEGIN SELECT RAISE(ABORT, 'full'); END`);

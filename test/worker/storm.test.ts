@@ -17,10 +17,10 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** `npm run soak` has more of them. */
 const nights = Number(process.env['SOAK_NIGHTS'] ?? 12);
-/** A quarter of an hour before the first sync. */
+/** Fifteen minutes before the first sync. */
 const from = Date.parse('2026-03-11T02:00:00Z');
 
-/** What is to be heard of the nights, worked out from how they ended alone. */
+/** The alerts to expect, computed from the outcomes alone. */
 function expectedOf(outcomes: readonly RunOutcome[]): string[] {
   let open: string[] = [];
   return outcomes.flatMap((outcome) => {
@@ -37,7 +37,7 @@ function expectedOf(outcomes: readonly RunOutcome[]): string[] {
 }
 
 test(
-  `${nights} nights of a storm end complete, or say why, and each problem is reported once`,
+  `${nights} nights of a storm end complete or say why, and each problem is reported once`,
   { timeout: 1_800_000, tags: 'full' },
   async () => {
     const sandbox = await startSandbox({ users: 120, chaos: 'storm', now: from });
@@ -64,7 +64,8 @@ test(
       const here = Symbol('sync');
       syncing.add(here);
       const night = outcomes.length % 12;
-      // Once in twelve nights the server is closed, once its users seem to be gone, and until somebody allows it stay here.
+      // Once in twelve nights the server is in maintenance; once most users are gone, and stay in the mirror until a
+      // sync may delete them.
       sandbox.control.setBehaviour({ maintenance: night === 4 });
       if (night === 7)
         for (const { id } of sandbox.control.dump('users').slice(10, 110)) sandbox.control.remove('users', Number(id));
@@ -72,14 +73,14 @@ test(
       const { report, error } = await sync(sandbox, file, { clock, allowDeletions: night === 10, jumpsWaits: true });
       syncing.delete(here);
       const all = Object.values(report.resources);
-      // Complete and equal in number, or not complete and with a reason.
+      // Either complete with equal counts, or not complete and with a reason.
       const isProven = all.every((each) => each.live === each.server_total);
       const isExplained = /\w/.test(error?.message ?? '') && all.some((each) => (each.problem ?? '') !== '');
       expect(report.status === 'complete' ? isProven : isExplained).toBe(true);
       return { exitCode: error?.exitCode ?? 0, report, problem: error?.message ?? null };
     }
 
-    // Each worker works for one night; that of the next one goes on where it was.
+    // Each worker runs for one night; the next one continues from its store.
     for (let night = 0; night < nights; night += 1) {
       time = virtualTime(from + night * dayMs);
       sandbox.control.setClock(clock.now());
@@ -132,7 +133,7 @@ test(
 
     expect(outcomes).toHaveLength(nights);
     expect(outcomes.filter((outcome) => outcome === 'complete').length).toBeGreaterThan(1);
-    // One that lasts is told again each day: then it was told later than it is there.
+    // A problem that lasts is sent again each day, with a time later than its start.
     const isReminder = ({ resolved, at, since }: AlertPayload) => !resolved && at !== since;
     const reminders = receiver.alerts().filter(isReminder);
     expect(reminders.length).toBeLessThan(nights * 2);
@@ -149,7 +150,7 @@ test(
     );
     expect(new Set(receiver.alerts().map(({ id }) => id)).size).toBe(told.length + reminders.length);
     process.stdout.write(`${nights} nights until ${timestampOf(clock.now())}: ${outcomes.join(' ')}\n`);
-    // And once the storm is over, one quiet night makes the mirror equal to the server.
+    // After the storm one quiet night makes the mirror equal to the server.
     sandbox.control.setBehaviour({ churn_inserts: 0, churn_updates: 0, churn_deletes: 0 });
     sandbox.control.setChaos('calm');
     const { report } = await sync(sandbox, file, { clock, mode: 'full', allowDeletions: true });

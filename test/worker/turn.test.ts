@@ -1,4 +1,4 @@
-/** Whose turn it is among several workers: pure, in time that is passed in. */
+/** Which of several workers is next: a pure function of the time passed in. */
 import { describe, expect, test } from 'vitest';
 import { type FleetEvent, type FleetState, type Membership, mayTake, workInFleet } from '../../src/worker/fleet.ts';
 import { LockHeldError, UsageError } from '../../src/model/errors.ts';
@@ -7,13 +7,13 @@ import { minuteMs, secondMs } from '../../src/model/time.ts';
 const leaseMs = 45_000;
 
 test.each<[string, FleetState, Parameters<typeof mayTake>[1], boolean]>([
-  ['somebody works', { freeForMs: undefined, isBetterWaiting: false }, 'current', false],
+  ['another worker is active', { freeForMs: undefined, isBetterWaiting: false }, 'current', false],
   ['the place is free', { freeForMs: 0, isBetterWaiting: true }, 'current', true],
   ['nobody else has a better mirror', { freeForMs: 0, isBetterWaiting: false }, 'behind', true],
-  ['one with a better mirror is there', { freeForMs: 9_999, isBetterWaiting: true }, 'behind', false],
-  ['one with a better mirror has not come', { freeForMs: 10_000, isBetterWaiting: true }, 'absent', true],
-  ['nobody ever worked', { freeForMs: Infinity, isBetterWaiting: true }, 'absent', true],
-])('where %s, a worker looks at %j with a mirror that is %s: %j', (_, look, mirror, takes) => {
+  ['one with a better mirror is waiting', { freeForMs: 9_999, isBetterWaiting: true }, 'behind', false],
+  ['one with a better mirror has not taken over in time', { freeForMs: 10_000, isBetterWaiting: true }, 'absent', true],
+  ['no worker was ever active', { freeForMs: Infinity, isBetterWaiting: true }, 'absent', true],
+])('if %s, a worker that sees %j with a mirror that is %s may take over: %j', (_, look, mirror, takes) => {
   expect(mayTake(look, mirror, leaseMs)).toBe(takes);
 });
 
@@ -53,7 +53,7 @@ const taken: FleetState = { freeForMs: undefined, isBetterWaiting: false };
 const free: FleetState = { freeForMs: 1, isBetterWaiting: false };
 
 describe('a worker among others', () => {
-  test('looks each fifteenth of a lease while another works, and says so once', async () => {
+  test('checks every fifteenth of a lease while another is active, and says so once', async () => {
     const { done, rests, events } = fleet([taken, taken, taken], async () => {});
     await done;
     expect(rests).toEqual([3_000, 3_000, 3_000]);
@@ -77,7 +77,7 @@ describe('a worker among others', () => {
     expect([turns, events[0]]).toEqual([2, 'replaced']);
   });
 
-  test('that cannot begin leaves the place to others for a minute; a store that is away is said once', async () => {
+  test('that cannot start waits for a minute, and reports an unreachable store once', async () => {
     const away = new UsageError('the store is away');
     const { done, rests, events } = fleet([away, away, free, taken, taken], async () => {
       throw new UsageError('the mirror cannot be restored');

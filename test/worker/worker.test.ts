@@ -10,7 +10,7 @@ const users = jobOf('users', { cron: '0 3 * * *', after: ['sync'], requireComple
 const takes = (minutes: number, exitCode = 0): Command => ({ minutes, end: { exitCode, problem: 'so it said' } });
 
 describe('a night', () => {
-  test('has each job in its order, the next behind a sync that takes long', { tags: 'full' }, async () => {
+  test('runs each job in order, the second after a sync that takes long', { tags: 'full' }, async () => {
     const night = startNight({
       from: '2026-03-11T00:00Z',
       jobs: [users, sync],
@@ -34,7 +34,7 @@ describe('a night', () => {
     );
   });
 
-  test('after three that were missed catches up with one run', async () => {
+  test('after three missed nights catches up with one run', async () => {
     const night = startNight({ from: '2026-03-11T00:00Z', jobs: [users, sync] });
     await night.until('2026-03-11T01:00Z');
     night.jump(3 * dayMs + 5 * hourMs);
@@ -56,7 +56,7 @@ describe('a night', () => {
     expect(night.log).toEqual(['02:15 sync begins', '02:16 sync is complete']);
   });
 
-  test('after a clock that was years ahead is one like any other', { tags: 'full' }, async () => {
+  test('after a clock that was years ahead has its usual run', { tags: 'full' }, async () => {
     const night = startNight({ from: '2031-03-11T02:00Z', jobs: [sync] });
     await night.until('2031-03-11T03:00Z');
     night.jump(Date.parse('2026-03-11T00:00Z') - Date.parse('2031-03-11T03:00Z'));
@@ -78,18 +78,14 @@ describe('a night', () => {
     expect(night.log.filter((line) => line.includes('begins'))).toEqual([`${time} sync begins`]);
   });
 
-  test(
-    'and the next are not kept apart by a run that takes longer than a day, but never side by side',
-    { tags: 'full' },
-    async () => {
-      const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync], commands: () => takes(25 * 60) });
-      await night.until('2026-03-12T12:00Z');
-      expect(night.log).toEqual(['02:15 sync begins', '02:15 sync is overlapped', '03:15 sync is complete']);
-    },
-  );
+  test('whose run takes longer than a day makes the next run overlapped', { tags: 'full' }, async () => {
+    const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync], commands: () => takes(25 * 60) });
+    await night.until('2026-03-12T12:00Z');
+    expect(night.log).toEqual(['02:15 sync begins', '02:15 sync is overlapped', '03:15 sync is complete']);
+  });
 });
 
-test('a run that takes longer than its timeout is stopped, and said to be', { tags: 'full' }, async () => {
+test('a run that takes longer than its timeout is stopped, with the reason', { tags: 'full' }, async () => {
   const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [job], commands: () => takes(90) });
   await night.until('2026-03-11T12:00Z');
@@ -98,7 +94,7 @@ test('a run that takes longer than its timeout is stopped, and said to be', { ta
 });
 
 test(
-  'a run that waits for its turn may take its timeout from there, and is not begun once the worker stops',
+  'the timeout of a run starts after its wait for a turn, and the run does not start if the worker stops',
   { tags: 'full' },
   async () => {
     const job = jobOf('sync', { timeoutMs: 30 * minuteMs });
@@ -114,10 +110,10 @@ test(
   },
 );
 
-describe('a worker that is started again', () => {
+describe('a restarted worker', () => {
   const file = () => `${temporaryFolder()}/mirror.worker.db`;
 
-  test('catches up once on what it missed, though not from before its first start', async () => {
+  test('catches up once on what it missed, but not from before its first start', async () => {
     const place = file();
     const first = startNight({ from: '2026-03-11T12:00Z', jobs: [sync], file: place });
     await first.until('2026-03-11T13:00Z');
@@ -128,7 +124,7 @@ describe('a worker that is started again', () => {
     expect(second.log).toEqual(['12:00 sync begins, caught up', '12:01 sync is complete']);
   });
 
-  test('takes up once more what was stopped with it, and no more than once', { tags: 'full' }, async () => {
+  test('runs once more what was stopped with it, and no more than once', { tags: 'full' }, async () => {
     const place = file();
     const commands = () => takes(60);
     const first = startNight({ from: '2026-03-11T02:00Z', jobs: [sync, users], file: place, commands });
@@ -159,8 +155,8 @@ describe('a worker that is started again', () => {
   });
 });
 
-describe('jobs that were read again', () => {
-  test('are in force at once, and one whose times changed begins from now', { tags: 'full' }, async () => {
+describe('reloaded jobs', () => {
+  test('take effect at once, and one with a new schedule counts from now', { tags: 'full' }, async () => {
     const night = startNight({ from: '2026-03-11T12:00Z', jobs: [sync] });
     await night.until('2026-03-11T13:00Z');
     night.worker.reload([{ ...sync, cron: '30 12 * * *' }, jobOf('often', { cron: '30 13 * * *' })]);
@@ -168,7 +164,7 @@ describe('jobs that were read again', () => {
     expect(night.log).toEqual(['13:30 often begins', '13:31 often is complete']);
   });
 
-  test('leave what runs alone', async () => {
+  test('leave running jobs alone', async () => {
     const night = startNight({ from: '2026-03-11T02:00Z', jobs: [sync], commands: () => takes(60) });
     await night.until('2026-03-11T02:30Z');
     night.worker.reload([users]);
@@ -177,7 +173,7 @@ describe('jobs that were read again', () => {
   });
 });
 
-test('the worker says what each job did, does and will do', async () => {
+test('the worker shows what each job did, does and will do', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync, users], commands: () => takes(10) });
   await night.until('2026-03-11T02:20Z');
   const { jobs } = await night.worker.view();
@@ -192,7 +188,7 @@ test('the worker says what each job did, does and will do', async () => {
   });
 });
 
-test('a job that is run by hand at its time is skipped', async () => {
+test('a job that runs by hand at its time is skipped', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
   const byHand = { run: 'mine', job: 'sync', cause: 'by_hand', occurrence: null, attempt: 1, command: 'x' } as const;
@@ -203,7 +199,7 @@ test('a job that is run by hand at its time is skipped', async () => {
   await night.store.endRun('mine', end);
 });
 
-test('a file that cannot be written for a while is reported once, and nothing runs that is not on record', async () => {
+test('a file that cannot be written for a while is reported once, and nothing runs unrecorded', async () => {
   const night = startNight({ from: '2026-03-11T00:00Z', jobs: [sync] });
   await night.until('2026-03-11T02:00Z');
   const { store } = night;

@@ -102,7 +102,7 @@ export function transactionRunner({ backend, db, id }: Pick<OpenJournal, 'backen
 }
 
 function replaced(name: string): FileError {
-  return new FileError(`${name} was removed, emptied or replaced while it was in use`, {
+  return new FileError(`${name} was removed, cut or replaced while it was in use`, {
     advice:
       'Put it back as it was. Do not plan or send anything before that: nothing else knows what was sent, and what ' +
       'was under way may have been made.',

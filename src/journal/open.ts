@@ -125,7 +125,7 @@ export function openBackendForReading(file: string, clock: Clock): JournalBacken
 }
 
 function backendOf(database: Database, file: string, clock: Clock): JournalBackend {
-  const isInPlace = sameFile(file);
+  const isInPlace = sameFile(database);
   return {
     name: `the journal ${file}`,
     dialect: sqliteDialect(database),

@@ -168,12 +168,22 @@ export function openForReading(
   });
 }
 
-/** Returns a function that tells whether the path still leads to the same file as now, and that file is not empty. */
-export function sameFile(file: string): () => boolean {
-  const opened = statSync(file, { bigint: true });
+/**
+ * Returns a function that tells whether the path still leads to the file of the database, and nothing was cut off it. SQLite itself
+ * notices neither: it keeps writing to a file that was removed, and reads what it remembers of one that was cut.
+ */
+export function sameFile(database: Database): () => boolean {
+  const opened = statSync(database.name, { bigint: true });
+  const pageSize = BigInt(Number(database.pragma('page_size', { simple: true })));
+  let { size } = opened;
   return () => {
-    const now = statSync(file, { bigint: true, throwIfNoEntry: false });
-    return now !== undefined && now.ino === opened.ino && now.dev === opened.dev && now.size > 0n;
+    const now = statSync(database.name, { bigint: true, throwIfNoEntry: false });
+    if (now === undefined || now.ino !== opened.ino || now.dev !== opened.dev) return false;
+    // VACUUM makes a file smaller, too, and leaves no page of it to the log.
+    const pages = now.size < size ? Number(database.pragma('page_count', { simple: true })) : 0;
+    if (now.size === 0n || now.size < pageSize * BigInt(pages)) return false;
+    ({ size } = now);
+    return true;
   };
 }
 
@@ -207,15 +217,18 @@ function damageIn(kind: FileKind, file: string, error: unknown): FileError | und
   return new FileError(`the ${kind.name} ${file} is damaged (${error.code})`, { advice: kind.damaged, cause: error });
 }
 
-/** Makes every call over the connection report damage as a FileError: any statement may meet a broken page. */
+/** Makes every call over the connection report damage as a FileError, and every read an error of the disk: any may meet a broken page. */
 function explainDamage(kind: FileKind, database: Database, file: string): void {
   const explaining =
-    <Given extends unknown[], T>(doing: (...given: Given) => T) =>
+    <Given extends unknown[], T>(doing: (...given: Given) => T, isRead = false) =>
     (...given: Given): T => {
       try {
         return doing(...given);
       } catch (error) {
-        throw damageIn(kind, file, error) ?? error;
+        const isDiskError =
+          isRead && error instanceof SqliteDatabase.SqliteError && error.code.startsWith('SQLITE_IOERR');
+        const disk = isDiskError ? explainFileError(error, `read the ${kind.name}`, file) : undefined;
+        throw damageIn(kind, file, error) ?? disk ?? error;
       }
     };
   const prepare = database.prepare.bind(database);
@@ -224,12 +237,12 @@ function explainDamage(kind: FileKind, database: Database, file: string): void {
     const iterate = statement.iterate.bind(statement);
     return Object.assign(statement, {
       run: explaining(statement.run.bind(statement)),
-      get: explaining(statement.get.bind(statement)),
-      all: explaining(statement.all.bind(statement)),
+      get: explaining(statement.get.bind(statement), true),
+      all: explaining(statement.all.bind(statement), true),
       iterate: explaining((...given: unknown[]) => {
         const rows = iterate(...given);
-        return Object.assign(rows, { next: explaining(rows.next.bind(rows)) });
-      }),
+        return Object.assign(rows, { next: explaining(rows.next.bind(rows), true) });
+      }, true),
     });
   };
   Object.assign(database, {

@@ -91,7 +91,7 @@ export function locksIn(database: Database, { table, key, held, what }: LockKind
   );
   const fileOf = (run: string) => `${database.name}.owner-${encodeURIComponent(run)}`;
   const owned = new Map<string, { readonly run: string; readonly unlock: () => void }>();
-  const isInPlace = sameFile(database.name);
+  const isInPlace = sameFile(database);
 
   /** Returns the living owner of the lock; undefined if it is free or its owner has died. */
   function owner(name: string): LockOwner | undefined {

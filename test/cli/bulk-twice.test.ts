@@ -1,6 +1,6 @@
 /** Nobody is paid twice, whatever people do with two terminals and other files. */
 import { spawn } from 'node:child_process';
-import { copyFileSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
@@ -338,6 +338,7 @@ describe('a journal that is not the newest', () => {
       [
         ['removed', (file: string) => rmSync(file)],
         ['emptied', (file: string) => truncateSync(file)],
+        ['cut', (file: string) => truncateSync(file, Math.floor(statSync(file).size / 2))],
         ['replaced', (file: string) => copyFileSync(file, `${file}.copy`, 0)],
       ],
       1,
@@ -356,7 +357,7 @@ describe('a journal that is not the newest', () => {
       copyFileSync(`${journal}.copy`, journal);
     }
     const { code, stdout, stderr } = await ended;
-    expect([code, stderr]).toEqual([8, expect.stringMatching(/was removed, emptied or replaced while it was in use/)]);
+    expect([code, stderr]).toEqual([8, expect.stringMatching(/was removed, cut or replaced while it was in use/)]);
     expect((JSON.parse(stdout) as BatchReport).counts.planned).toBeGreaterThan(0);
     expect(made(sandbox)).toBeLessThan(20);
   });

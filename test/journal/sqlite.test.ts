@@ -1,4 +1,4 @@
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import SqliteDatabase from 'better-sqlite3';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openBackend } from '../../src/journal/open.ts';
@@ -156,9 +156,9 @@ test('a journal whose file was removed or replaced records no step', async () =>
   const { journal, file } = await newJournal();
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
   renameSync(file, `${file}.away`);
-  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
   await (await openJournal(file, anna)).close();
-  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
   renameSync(`${file}.away`, file);
 });
 
@@ -175,8 +175,29 @@ test('the error names the removed file, not its lock, if the file goes away betw
   await journal.addBatch(newBatch(), [newIntent(2, 7)]);
   await journal.acquireLock('one');
   beforeGuard = () => renameSync(file, `${file}.away`);
-  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, emptied or replaced/);
+  await expect(journal.setBatchState('one', 'stopped')).rejects.toThrow(/was removed, cut or replaced/);
   renameSync(`${file}.away`, file);
+});
+
+test('a file that loses its end takes no step, and one that VACUUM made smaller does', async () => {
+  const { journal, file } = await newJournal();
+  await journal.addBatch(
+    newBatch({ rows: 2_000 }),
+    Array.from({ length: 2_000 }, (_, at) => newIntent(at + 2, at)),
+  );
+  const other = new SqliteDatabase(file);
+  other.pragma('wal_checkpoint(TRUNCATE)');
+  await journal.setBatchState('one', 'stopped');
+  const before = statSync(file).size;
+  other.exec('PRAGMA foreign_keys = OFF; DELETE FROM journal_intents; VACUUM');
+  other.pragma('wal_checkpoint(TRUNCATE)');
+  other.close();
+  expect(statSync(file).size).toBeLessThan(before / 2);
+  await journal.setBatchState('one', 'done');
+  truncateSync(file, Math.floor(statSync(file).size / 2));
+  for (const state of ['stopped', 'done'] as const) {
+    await expect(journal.setBatchState('one', state)).rejects.toThrow(/was removed, cut or replaced/);
+  }
 });
 
 test('a step waits for the transaction of another process without blocking the thread', async () => {

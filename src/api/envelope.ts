@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { foreignList, isRecord } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
+import { shortLine } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
 import { ageOf, contentTypeOf, type HttpResponse, serverTimeOf } from './http.ts';
 import { isTooDeep, parseExactly } from './exact-json.ts';
@@ -64,9 +65,6 @@ function isRefusal(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'success' in body && body.success === false;
 }
 
-/** A longer text is cut: a debug trace may follow, and it may hold secrets. */
-const longestProblem = 500;
-
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return [String(value)];
@@ -86,14 +84,6 @@ export function problemsIn(body: unknown): string[] {
     : textsIn(errors);
   const problems = fields.length > 0 ? fields : [...textsIn(message), ...textsIn(error)];
   return problems.filter((text) => text !== '').map(shortLine);
-}
-
-/** Makes the text one line of bounded length, without control characters, which could command the terminal that shows it. */
-export function shortLine(text: string): string {
-  return text
-    .slice(0, longestProblem)
-    .replaceAll(/\p{Cc}+/gu, ' ')
-    .trim();
 }
 
 /** Returns what an error response says, whatever its body is: a body of neither shape, unless it is a web page, as it stands. */

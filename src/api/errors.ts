@@ -10,8 +10,9 @@ import {
   UnreachableError,
   UsageError,
 } from '../model/errors.ts';
+import { shortLine } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
-import { isHtml, problemsOf, shortLine } from './envelope.ts';
+import { isHtml, problemsOf } from './envelope.ts';
 import { parseExactly } from './exact-json.ts';
 import { ageOf, type HttpResponse, locationOf } from './http.ts';
 import type { Redact } from './redact.ts';

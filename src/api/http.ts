@@ -22,15 +22,8 @@ import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/memory.ts';
 import { secondMs } from '../model/time.ts';
 
-interface Address {
-  readonly origin: string;
-  /** The path of the base address, without a slash at its end. */
-  readonly prefix: string;
-  /** Origin and prefix, for messages. */
-  readonly text: string;
-}
-
-function addressOf(baseUrl: string): Address {
+/** Returns the origin and the path of the base address, without a slash at its end, and both together for messages. */
+function addressOf(baseUrl: string) {
   const { origin, pathname } = new URL(baseUrl);
   const prefix = pathname.replace(/\/+$/, '');
   return { origin, prefix, text: `${origin}${prefix}` };
@@ -338,14 +331,6 @@ export function retryAfterOf(headers: HttpHeaders, now: number): number | undefi
   return at === undefined ? undefined : Math.max(0, at - (serverTimeOf(headers) ?? now));
 }
 
-interface RateHeaders {
-  readonly limit?: number;
-  /** Requests left in the window. */
-  readonly remaining?: number;
-  /** How long until the window ends, ms from now. */
-  readonly resetInMs?: number;
-}
-
 /** A smaller `X-RateLimit-Reset` is a number of seconds from now; any other is a time since 1970. */
 const smallestEpochSeconds = 1_000_000_000;
 const smallestEpochMs = 1_000_000_000_000;
@@ -359,7 +344,7 @@ function resetOf(headers: HttpHeaders, now: number): number | undefined {
 }
 
 /** Reads `X-RateLimit-Limit`, `-Remaining` and `-Reset`. */
-export function rateHeadersOf(headers: HttpHeaders, now: number): RateHeaders {
+export function rateHeadersOf(headers: HttpHeaders, now: number) {
   const limit = numberOf(headers, 'x-ratelimit-limit');
   const remaining = numberOf(headers, 'x-ratelimit-remaining');
   const resetInMs = resetOf(headers, now);

@@ -176,12 +176,6 @@ async function stateOf(journal: SummaryJournal, batch: Batch): Promise<BatchStat
   return (await journal.lockOwner(batch.batch)) === undefined ? 'stopped' : 'applying';
 }
 
-interface TypeTotal {
-  readonly type: string;
-  readonly rows: number;
-  readonly amount: string;
-}
-
 /** Counts rows and sums amounts by type, in the order of the types' first rows. Rows without a type and amount do not count. */
 export class TypeSums {
   readonly #totals = new Map<string, { rows: number; amount: Big }>();
@@ -194,7 +188,7 @@ export class TypeSums {
     this.#totals.set(type, { rows: rows + 1, amount: sum.plus(amount) });
   }
 
-  end(): TypeTotal[] {
+  end() {
     return Array.from(this.#totals, ([type, { rows, amount }]) => ({ type, rows, amount: moneyText(amount) }));
   }
 }

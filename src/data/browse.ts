@@ -5,7 +5,7 @@
 import { serialize } from 'node:v8';
 import { UsageError } from '../model/errors.ts';
 import { relationTables } from '../model/resources.ts';
-import type { Cell, Relation, ResultColumn, Row, Selection } from '../store/reading-types.ts';
+import type { Cell, Relation, ResultColumn, Row } from '../store/reading-types.ts';
 import type { Snapshot } from '../store/reading.ts';
 import { quoteName } from '../store/schema.ts';
 import {
@@ -183,15 +183,7 @@ function segmentsBeyond(order: readonly string[], values: readonly Cell[], isDes
     .flat();
 }
 
-interface Reading {
-  readonly selections: readonly Omit<Selection, 'limit'>[];
-  readonly isBackward: boolean;
-}
-
-function readingOf(
-  { relation, columns, condition, order }: ReturnType<typeof resolveBrowse>,
-  { sort, from }: Browse,
-): Reading {
+function readingOf({ relation, columns, condition, order }: ReturnType<typeof resolveBrowse>, { sort, from }: Browse) {
   const isBackward = from?.isBefore ?? false;
   const isDescending = (sort?.isDescending ?? false) !== isBackward;
   if (from !== null && from.values.length !== order.length) {

@@ -3,9 +3,9 @@
  * was read from. Sections "Capabilities", "The same server" and "Windows and walks" of docs/architecture.md.
  */
 import type { Capabilities } from '../api/capabilities.ts';
-import { shortLine } from '../api/envelope.ts';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
+import { shortLine } from '../model/text.ts';
 import { isSameTime, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { jsonText } from '../store/cell.ts';
 import type { StoredKnownRecord } from '../store/mirror-types.ts';

@@ -172,16 +172,13 @@ interface DifferencePorts {
   readonly left: () => number;
 }
 
-/** The windows whose count has changed, with the new count, and the sum of the changes. */
-interface Differences {
-  readonly windows: Map<Window, number>;
-  readonly sum: number;
-}
-
 type Counted = readonly [window: Window, count: number];
 
-/** Compares what the server counts now with what it counted before. @param windows settled ones, in the order of their days */
-async function findDifferences(ports: DifferencePorts, windows: readonly Window[]): Promise<Differences> {
+/**
+ * Compares what the server counts now with what it counted before. Returns the windows whose count has changed, with the new
+ * count, and the sum of the changes. @param windows settled ones, in the order of their days
+ */
+async function findDifferences(ports: DifferencePorts, windows: readonly Window[]) {
   const counts = addUp(ports.capabilities) ? await countByHalves(ports, windows) : await countEach(ports, windows);
   const differing = counts.filter(([window, count]) => count !== window.serverTotal);
   const sum = differing.reduce((before, [window, count]) => before + count - (window.serverTotal ?? 0), 0);

@@ -99,3 +99,14 @@ export function bytesText(bytes: number): string {
 export function storable(text: string): string {
   return text.isWellFormed() && !text.includes('\0') ? text : text.toWellFormed().replaceAll('\0', '\u{FFFD}');
 }
+
+/** A longer text is cut: a debug trace may follow, and it may hold secrets. */
+const longestLine = 500;
+
+/** Makes the text one line of bounded length, without control characters, which could command the terminal that shows it. */
+export function shortLine(text: string): string {
+  return text
+    .slice(0, longestLine)
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .trim();
+}

@@ -37,13 +37,7 @@ function hashText({ logN, r, p }: Cost, salt: Buffer, key: Buffer): string {
   return `$scrypt$ln=${logN},r=${r},p=${p}$${base64(salt)}$${base64(key)}`;
 }
 
-interface ReadHash {
-  readonly cost: Cost;
-  readonly salt: Buffer;
-  readonly key: Buffer;
-}
-
-function readHash(text: string): ReadHash | undefined {
+function readHash(text: string) {
   const [, logN, r, p, salt = '', key = ''] =
     /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([\w+/]+)\$([\w+/]+)$/.exec(text) ?? [];
   const cost = { logN: Number(logN), r: Number(r), p: Number(p) };

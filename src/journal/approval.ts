@@ -74,6 +74,24 @@ async function stepsAbout(connection: Connection, { hash }: Pick<Batch, 'hash'>)
   }));
 }
 
+/** The newest step of each account that ended its being an active approver. */
+async function approverEnds(connection: Connection): Promise<Map<string, number>> {
+  const steps = await connection
+    .selectFrom('journal_steps')
+    .select(['step', 'kind', 'data'])
+    // Literal text, not a bound value: only then is the partial index on these steps used.
+    .where(sql<SqlBool>`kind LIKE 'account-%'`)
+    .where('kind', 'in', ['account-disabled', 'account-roles'])
+    .orderBy('step')
+    .execute();
+  return new Map(
+    steps.flatMap(({ step, kind, data }) => {
+      const { account, remove = [] } = JSON.parse(data) as { account: string; remove?: readonly string[] };
+      return kind === 'account-disabled' || remove.includes('approver') ? [[account, step] as const] : [];
+    }),
+  );
+}
+
 async function accountsIn(connection: Connection): Promise<Account[]> {
   return (await accountRecords(connection)).map(({ account }) => account);
 }
@@ -90,7 +108,11 @@ export async function approvalIn(
 ): Promise<Approval | null> {
   const { approval } = batch;
   if (approval === null) return null;
-  const [accounts, steps] = [await accountsIn(connection), await stepsAbout(connection, batch)];
+  const [accounts, steps, ends] = [
+    await accountsIn(connection),
+    await stepsAbout(connection, batch),
+    await approverEnds(connection),
+  ];
   const by = sender ?? makersOf(steps, batch).at(-1) ?? null;
   const subject = batch.action as ApprovalSubject;
   const { policy, totals } = approval;
@@ -101,7 +123,7 @@ export async function approvalIn(
   const reasons = approvalReasons(policy, subject, totals, alone);
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
-  return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
+  return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, ends, now });
 }
 
 /** Throws a UsageError if no row may go out now. The claim has already counted what the sender sent alone. */
@@ -134,8 +156,12 @@ export async function checkSending(
   const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
   const needed = reasons.length === 0 ? claimed.needed : policy.approvers;
   if (needed === 0) return;
-  const [accounts, steps] = [await accountsIn(connection), await stepsAbout(connection, batch)];
-  const found = standingOf({ batch, policy, hash, needed, reasons, steps, accounts, now });
+  const [accounts, steps, ends] = [
+    await accountsIn(connection),
+    await stepsAbout(connection, batch),
+    await approverEnds(connection),
+  ];
+  const found = standingOf({ batch, policy, hash, needed, reasons, steps, accounts, ends, now });
   if (found.missing > 0) throw approvalMissing(batch, found);
 }
 

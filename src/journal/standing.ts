@@ -62,6 +62,8 @@ interface Facts {
   readonly reasons: readonly string[];
   readonly steps: readonly ApprovalStep[];
   readonly accounts: readonly Account[];
+  /** By account, the newest step that ended its being an active approver. An approval from before that never counts again. */
+  readonly ends: ReadonlyMap<string, number>;
   readonly now: Timestamp;
 }
 
@@ -116,7 +118,7 @@ export function standingOf(facts: Facts): Approval {
 
 /** Returns the newest approval of each account since the last denial, each with why it does not count. */
 function approvalsGiven(
-  { batch, hash, steps, accounts, now }: Facts,
+  { batch, hash, steps, accounts, ends, now }: Facts,
   makers: readonly Actor[],
   deniedStep: number,
 ): GivenApproval[] {
@@ -129,6 +131,7 @@ function approvalsGiven(
     if (until <= now) return 'it has expired';
     if (account?.state === 'altered') return 'the account was altered outside this program';
     if (account === undefined || !hasRole(account, 'approver')) return 'the account is not an active approver any more';
+    if (step < (ends.get(name) ?? 0)) return 'the account was disabled or not an approver meanwhile';
     if (isMaker(account, makers)) return 'the same person made, changed or submitted the batch';
     return used.has(step) ? 'it was used to send another batch with the same plan' : null;
   };

@@ -303,6 +303,33 @@ export function approvalContract(open: OpenApprovals): void {
       await expect(sendRow(journal, 3)).rejects.toThrow(/waits for 1 approval/);
     });
 
+    test('counts no approval again once its account was disabled or lost the role, until it approves anew', async () => {
+      const ending = {
+        disabled: async (people: People) => {
+          await people.setState('bert', 'disabled');
+          await people.setState('bert', 'active');
+        },
+        'without the role': async (people: People) => {
+          await people.changeRoles('bert', { add: [], remove: ['approver'] });
+          await people.changeRoles('bert', { add: ['approver'], remove: [] });
+        },
+      };
+      for (const end of Object.values(ending)) {
+        const { journal, people } = await submitted();
+        await approve(journal, 'bert');
+        await people.changeRoles('bert', { add: ['reader'], remove: [] });
+        await people.changeRoles('bert', { add: [], remove: ['reader'] });
+        await claim(journal);
+        await end(people);
+        await expect(sendRow(journal)).rejects.toThrow(/waits for 1 approval/);
+        expect((await journal.approval('one'))?.given).toMatchObject([
+          { problem: 'the account was disabled or not an approver meanwhile' },
+        ]);
+        await approve(journal, 'bert');
+        expect(await sendRow(journal)).toBe(true);
+      }
+    });
+
     test('sends no row that was altered outside the program, and no later step hides that', async () => {
       const { journal, tamper } = await submitted();
       await approve(journal, 'bert');

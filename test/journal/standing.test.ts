@@ -45,7 +45,7 @@ const three = ['bert', 'carla', 'dora'].map((name) => accountOf(name));
 
 function standing({ steps, accounts = three, needed = 1, now = 10 }: Case): Approval {
   const facts = { batch: { batch: 'one' }, policy: policyOf(), hash: 'h', reasons: ['it is much'] };
-  return standingOf({ ...facts, needed, steps, accounts, now: at(now) });
+  return standingOf({ ...facts, needed, steps, accounts, ends: new Map(), now: at(now) });
 }
 
 const added = ['added', anna] as const;

@@ -99,6 +99,7 @@ export function approvalModel({ name, needed, most, without = [] }: ApprovalWorl
     );
     const now = at(on('approval_expires') ? state.day : 0);
     return standingOf({
+      ends: new Map(),
       batch: { batch: String(batch) },
       policy: policyOf(needed),
       hash,

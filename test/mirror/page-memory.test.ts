@@ -33,11 +33,16 @@ async function readTwice() {
 
 test('a page that comes again unchanged updates no row, and its records count as unchanged', async () => {
   const { sandbox, file } = await readTwice();
-  const database = new SqliteDatabase(file);
-  const before = database.prepare<[], string>(`SELECT group_concat(hash) FROM mirror_pages`).pluck().get();
-  database.close();
+  const pages = (): unknown => {
+    const database = new SqliteDatabase(file, { readonly: true });
+    const hashes = database.prepare('SELECT group_concat(hash) FROM mirror_pages').pluck().get();
+    database.close();
+    return hashes;
+  };
+  const before = pages();
   const { report } = await sync(sandbox, file, shape);
   expect(report.resources.users).toMatchObject({ status: 'complete', updated: 0, unchanged: 200 });
+  expect(pages()).toBe(before);
   expect(before).toMatch(/./);
 });
 

@@ -229,8 +229,17 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
       const problem = `${note}, although the server said to come back later; it was sent ${planned.attempts} times`;
       return { kind: 'move', to: 'unknown', fields: { evidence, after: judgement.after, problem }, note: problem };
     }
-    const problem = to === 'applied' ? null : note;
-    return { kind: 'move', to, fields: { evidence, discrepancy, after: judgement.after, problem }, note, judgement };
+    const made = judgement.kind === 'applied' ? judgement : undefined;
+    // What the server put off was sent a moment ago. What a person wants to be sent again may be old, and the balance with it.
+    const contradiction = planned.evidence === 'person' ? null : (made?.contradiction ?? null);
+    const fields: IntentFields = {
+      evidence,
+      discrepancy: contradiction === null ? discrepancy : 'balance',
+      after: judgement.after,
+      recordId: made?.recordId ?? null,
+      problem: to !== 'applied' ? note : contradiction === null ? null : `${note}, but ${contradiction}`,
+    };
+    return { kind: 'move', to, fields, note, judgement };
   }
   if (action.marks(seen).own) {
     return { kind: 'move', to: 'needs_human', fields: { problem: judgement.note }, note: judgement.note };

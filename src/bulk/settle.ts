@@ -390,6 +390,11 @@ export async function resolveRow(journal: Journal, { batch }: Batch, resolution:
   if (resend && outcome === 'applied') {
     throw new UsageError('what was applied must not be sent again', { advice: 'Leave --resend out.' });
   }
+  if (resend && (await journal.wasDiscarded(batch))) {
+    throw new UsageError(`batch ${batch} was discarded: nothing of it is sent again`, {
+      advice: 'Leave --resend out. To send the row after all, plan a batch with it.',
+    });
+  }
   return underLock(journal, batch, async () => {
     await journal.takeUp(batch);
     const intent = await journal.intent(batch, row);

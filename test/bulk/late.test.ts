@@ -85,6 +85,20 @@ describe('a write that is made late', () => {
     },
   );
 
+  test('is not sent again by a batch that was discarded', async () => {
+    const { sandbox, client, journal, user, states } = await world();
+    const first = await plan(journal, client, sheetOf([[user, 'add', '5']]));
+    await lost(sandbox, journal, client, first.batch, user);
+    const again = async () => {
+      const batch = (await journal.batch(first.batch)) ?? first;
+      return resolveRow(journal, batch, { row: 2, outcome: 'not_applied', reason: 'asked support', resend: true });
+    };
+    expect(await again()).toBe('planned');
+    await discardBatch(journal, (await journal.batch(first.batch)) ?? first, 'Kim pays it');
+    await expect(again()).rejects.toThrow(/was discarded: nothing of it is sent again/);
+    expect(await states(first.batch)).toEqual(['not_applied']);
+  });
+
   test('does not reverse a row twice: the second reversal is not sent', async () => {
     const { sandbox, client, journal, user, balance, states } = await world();
     const paid = await plan(journal, client, sheetOf([[user, 'add', '5']]));

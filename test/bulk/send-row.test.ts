@@ -150,7 +150,13 @@ describe('a row that was sent and is to be sent again', () => {
     expect(decided(again, { balance: 105, transactions: [ours] })).toEqual({
       kind: 'move',
       to: 'applied',
-      fields: { evidence: 'token', discrepancy: null, after: '105.00', problem: null },
+      fields: {
+        evidence: 'token',
+        discrepancy: null,
+        after: '105.00',
+        recordId: expect.anything() as string,
+        problem: null,
+      },
       note: `the transaction with ${token} is there`,
       judgement: expect.objectContaining({ kind: 'applied' }),
     });
@@ -158,7 +164,7 @@ describe('a row that was sent and is to be sent again', () => {
     expect(decided(again, { balance: 110, transactions: [ours, ours] })).toEqual({
       kind: 'move',
       to: 'needs_human',
-      fields: { evidence: 'token', discrepancy: 'over_applied', after: '110.00', problem: note },
+      fields: { evidence: 'token', discrepancy: 'over_applied', after: '110.00', recordId: null, problem: note },
       note,
       judgement: expect.objectContaining({ kind: 'over_applied' }),
     });

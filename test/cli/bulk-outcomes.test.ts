@@ -88,13 +88,23 @@ describe('a row that is applied but contradicts the balance', () => {
     ['a server that cuts balances off', 'remove,50,x', { negative_balance: 'clamped' }, '-10.00'],
     ['an update that another writer overwrote', 'add,5,x', { balance_update: 'lost' }, '0.00'],
     ['a set that left another balance', 'set,700,x', { balance_update: 'lost' }, '0.00'],
-  ] as const)('is counted, named and not a success: %s', async (_, row, behaviour, appliedNet) => {
-    const { bulk, run, folder } = await oneRow(row, behaviour);
-    const { code, batch, discrepancies, applied_net: net } = await run();
-    expect([code, discrepancies, net]).toEqual([5, 1, appliedNet]);
-    await bulk(['results', batch, '-o', 'out']);
-    expect(readFileSync(join(folder, 'out', 'applied.csv'), 'utf8')).toMatch(/the balance was 10.00, should be/);
-  });
+    [
+      'a server that does so and asks to come back later',
+      'remove,50,x',
+      { negative_balance: 'clamped' },
+      '-10.00',
+      'commit_429',
+    ],
+  ] as const)(
+    'is counted, named and not a success: %s',
+    async (_, row, behaviour, appliedNet, fault?: 'commit_429') => {
+      const { bulk, run, folder } = await oneRow(row, behaviour, fault);
+      const { code, batch, discrepancies, applied_net: net } = await run();
+      expect([code, discrepancies, net]).toEqual([5, 1, appliedNet]);
+      await bulk(['results', batch, '-o', 'out']);
+      expect(readFileSync(join(folder, 'out', 'applied.csv'), 'utf8')).toMatch(/the balance was 10.00, should be/);
+    },
+  );
 });
 
 describe('a row that counts as not applied', () => {

@@ -124,6 +124,22 @@ test('a batch that is undone in two terminals at once is planned once, and the o
   expect(ends.map(({ stderr }) => stderr).join()).toMatch(/being taken back by another batch at this moment/);
 });
 
+test.each(['run', 'apply'] as const)(
+  'a file that is saved again while %s waits is not sent',
+  { tags: 'full' },
+  async (verb) => {
+    const world = await bulkWorld();
+    const { users, name } = creditFile(world, 2);
+    const what = verb === 'run' ? ['balance', name] : [(await planned(world, name)).batch];
+    const terminal = await atPrompt(world, [verb, ...what]);
+    world.file(`${csv}${users.map((user) => `${user},add,50.00,more\n`).join('')}`, name);
+    terminal.type(`${total}${enter}`);
+    const { code, stdout } = await terminal.ended;
+    expect([code, made(world.sandbox)]).toEqual([2, 0]);
+    expect(stdout).toMatch(/has changed since the batch was planned from it/);
+  },
+);
+
 test('a mirror that is damaged while the prompt waits is reported, and nothing is sent', { tags: 'full' }, async () => {
   const world = await bulkWorld();
   const { sandbox, folder, command } = world;

@@ -7,7 +7,7 @@ import { realSleep } from '../../api/rate.ts';
 import type { Action } from '../../bulk/action.ts';
 import { actionOfBatch } from '../../bulk/actions.ts';
 import { checkApprovedOrSubmit } from '../../bulk/approval.ts';
-import { batchOf, checkNotRepeated, checkServer, type Consent, termsOf } from '../../bulk/claim.ts';
+import { batchOf, checkFile, checkNotRepeated, checkServer, type Consent, termsOf } from '../../bulk/claim.ts';
 import { usersOfRows } from '../../bulk/find-users.ts';
 import { openDirectory } from '../../bulk/open.ts';
 import { checkRowCount } from '../../bulk/plan.ts';
@@ -144,7 +144,10 @@ async function apply(job: Job): Promise<void> {
   const again = againOf(flags);
   const file = batch.file === null ? null : resolve(context.folder, batch.file);
   await checkSendable(ports, batch, { file, again, acceptJournal: acceptReasonOf(flags) });
-  await sendAndReport(job, { ...ports.rules, again, approved: await approve(job) });
+  const approved = await approve(job);
+  // It may have been saved again while the question was open.
+  checkFile(batch, file);
+  await sendAndReport(job, { ...ports.rules, again, approved });
 }
 
 /** Gets the sender's consent. Returns how it was given. Throws a UsageError without it. */

@@ -302,6 +302,37 @@ describe('reconcile', () => {
     expect(reversals.filter(({ note }) => note.includes(undo.batch))).toHaveLength(3);
   });
 
+  test('knows the correction of a payment that was made twice, and never asks for it again', async () => {
+    const world = await bulkWorld();
+    const { sandbox, bulk, command } = world;
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name, users } = creditFile(world, 2, '3');
+    await command(['sync']);
+    const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
+    const { code, stderr } = await bulk(['apply', batch, '--approve', hash]);
+    expect(code).toBe(8);
+    const before = await reconcile(world);
+    expect([before.code, kinds(before.compared())]).toEqual([5, [`repeated ${users[0]}`]]);
+    const [, printed = '', description = ''] = /admin-mirror (users .* )--description "([^"]*)"/.exec(stderr) ?? [];
+    const correction = [...printed.trim().split(' '), '--description', description];
+    expect((await command([...correction, '--yes'])).code).toBe(0);
+    await bulk(['resolve', batch, '--row', '2', '--applied', '--reason', 'took it back']);
+    expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(2);
+    const after = await reconcile(world);
+    expect([after.code, after.compared().reversals]).toMatchObject([
+      0,
+      [{ kind: 'reversed', row: 2, note: 'it was made 2 times, and 1 of them was taken back' }],
+    ]);
+    removeJournal(world);
+    const adopted = await adopt(world);
+    expect([adopted.code, adopted.compared().adopted]).toMatchObject([0, { rows: 2 }]);
+    const resumed = await bulk(['resume', adopted.compared().adopted?.batch ?? '']);
+    expect([resumed.code, resumed.stderr]).toEqual([0, expect.not.stringContaining('update-balance')]);
+    expect((await reconcile(world)).code).toBe(0);
+    expect(users.map((user) => Number(sandbox.control.get('users', user)?.['balance']))).toEqual([13, 13]);
+  });
+
   test('sends one request per page, or one per user of a small batch', async () => {
     const { world, batch, sandbox } = await twoDays();
     const sent = () => sandbox.control.requests().recent.length;

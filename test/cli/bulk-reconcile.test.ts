@@ -333,6 +333,53 @@ describe('reconcile', () => {
     expect(users.map((user) => Number(sandbox.control.get('users', user)?.['balance']))).toEqual([13, 13]);
   });
 
+  test('adopts a row that was made twice as one that needs a person, and reports it until it is taken back', async () => {
+    const world = await bulkWorld();
+    const { sandbox, bulk, command } = world;
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name, users } = creditFile(world, 2, '3');
+    await command(['sync']);
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
+    expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(8);
+    removeJournal(world);
+    const { code, compared } = await adopt(world);
+    const batch = compared().adopted?.batch ?? '';
+    expect([code, compared()]).toMatchObject([
+      5,
+      {
+        status: 'different',
+        adopted: { rows: 1, recorded: 0 },
+        differences: [{ kind: 'repeated', user_id: users[0], batch, row: 2, state: 'needs_human' }],
+      },
+    ]);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'stopped' });
+    for (const again of [await bulk(['reconcile', '--adopt', '--settle-after', '0s']), await bulk(['reconcile'])]) {
+      expect([again.code, again.stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
+      expect(again.stdout).not.toMatch(/^(recorded|adopted)/m);
+    }
+    const resumed = await bulk(['resume', batch]);
+    const asked = `users update-balance ${users[0]} --type remove --amount 3.00 --description "Correction of`;
+    expect([resumed.code, resumed.stderr]).toEqual([8, expect.stringContaining(asked)]);
+    const [, description = ''] = /--description "([^"]*)"/.exec(resumed.stderr) ?? [];
+    const amount = ['--type', 'remove', '--amount', '3.00'];
+    await command(['users', 'update-balance', String(users[0]), ...amount, '--description', description, '--yes']);
+    expect((await bulk(['resume', batch])).code).toBe(0);
+    expect((await reconcile(world)).code).toBe(0);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 1 } });
+  });
+
+  test('does not count a row that turns out to have been made twice as recorded', async () => {
+    const { world, bulk, batch, today } = await twoDays();
+    edit(world, today.users[0], (all) => void all.push({ ...all[0], id: 9_001 }));
+    const { code, stdout } = await bulk(['reconcile', '--adopt', '--settle-after', '0s']);
+    expect([code, stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
+    expect(stdout).not.toMatch(/^recorded/m);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({
+      state: 'stopped',
+      counts: { unknown: 1 },
+    });
+  });
+
   test('sends one request per page, or one per user of a small batch', async () => {
     const { world, batch, sandbox } = await twoDays();
     const sent = () => sandbox.control.requests().recent.length;

@@ -297,7 +297,7 @@ export function does(change: ShownChange, { type, amount }: Pick<BalanceParamete
 }
 
 /** How often a row was made, as the server shows it, and how many of these were taken back since. */
-export interface Making {
+interface Making {
   readonly made: number;
   readonly takenBack: number;
 }

@@ -28,6 +28,7 @@ export interface Adopted {
   readonly rows: number;
   /** How many rows that the journal knew are now recorded as made. */
   readonly recorded: number;
+  /** What still differs. A row that was made more than once is adopted or recorded, but a person must take back the excess. */
   readonly left: readonly Finding[];
   /** Why the journal still does not count as the right one; empty if it does. */
   readonly problems: readonly string[];
@@ -50,8 +51,8 @@ export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: R
   const { journal } = ports;
   const unknown = findings.filter(({ kind }) => kind === 'unknown');
   const rows = unknown.flatMap((each) => readable(each) ?? []);
-  const batch = rows.length === 0 ? null : await adoptBatch(ports, rows);
-  const recorded = await recordKnown(ports, findings);
+  const { batch, repeated } = rows.length === 0 ? { batch: null, repeated: [] } : await adoptBatch(ports, rows);
+  const { recorded, asked } = await recordKnown(ports, findings);
   const illegible = unknown.length - rows.length;
   const marks = counted(illegible, 'mark stands at a change', 'marks stand at changes');
   const problems = illegible === 0 ? unseen : [...unseen, `${marks} whose amount or direction is not shown`];
@@ -65,11 +66,12 @@ export async function adopt(ports: AdoptPorts, { findings, problems: unseen }: R
     );
   }
   const done = new Set<Finding>([...rows.map(({ found }) => found), ...recorded]);
+  const now = new Map([...repeated, ...asked]);
   return {
     batch,
     rows: rows.length,
     recorded: recorded.size,
-    left: findings.filter((each) => !done.has(each) && each.kind !== 'reversed'),
+    left: findings.flatMap((each) => now.get(each) ?? (done.has(each) || each.kind === 'reversed' ? [] : each)),
     problems,
   };
 }
@@ -86,11 +88,19 @@ function readable(found: Finding): Readable | undefined {
   return { found, parameters: { type, amount, description: null, expected_balance: null } };
 }
 
-async function adoptBatch({ journal, client, clock, signal }: AdoptPorts, found: readonly Readable[]): Promise<string> {
+/** A finding, and what it is after it was recorded. */
+type Renewed = readonly (readonly [Finding, Finding])[];
+
+/** Returns the batch, and the findings that are rows of it now and were made more than once. */
+async function adoptBatch(
+  { journal, client, clock, signal }: AdoptPorts,
+  found: readonly Readable[],
+): Promise<{ readonly batch: string; readonly repeated: Renewed }> {
   const batch = newBatchId(clock);
-  const rows = found
-    .toSorted((a, b) => (a.found.at ?? '').localeCompare(b.found.at ?? '') || a.found.user_id - b.found.user_id)
-    .map((each, at) => adoptedRow(each, at + 2, clock.now()));
+  const sorted = found.toSorted(
+    (a, b) => (a.found.at ?? '').localeCompare(b.found.at ?? '') || a.found.user_id - b.found.user_id,
+  );
+  const rows = sorted.map((each, at) => adoptedRow(each, at + 2, clock.now()));
   const intents = rows.map(({ intent }) => intent);
   const server = { address: client.address, keyMark: client.keyMark, owner: await keyOwner(client, signal) };
   const hash = new PlanHash({ action: balance.name, fileHash: null, server, undoOf: null });
@@ -113,17 +123,31 @@ async function adoptBatch({ journal, client, clock, signal }: AdoptPorts, found:
     againReason: null,
   };
   await journal.adopt(added, rows);
-  return batch;
+  const repeated: (readonly [Finding, Finding])[] = [];
+  for (const [index, each] of sorted.entries()) {
+    if (!isRepeated(each.found)) continue;
+    const row = rows[index]?.intent.row ?? 0;
+    const state = (await journal.intent(batch, row))?.state ?? null;
+    const { type, amount } = each.parameters;
+    const note = adoptedNote(each.found);
+    repeated.push([each.found, { ...each.found, kind: 'repeated', batch, row, state, type, amount, note }]);
+  }
+  return { batch, repeated };
 }
 
+const isRepeated = ({ times }: Finding): boolean => times > 1;
+
+const adoptedNote = ({ note }: Finding): string => `adopted: ${note}`;
+
 function adoptedRow({ found, parameters }: Readable, row: number, now: number): AdoptedRow {
-  const { user_id: user, token, server_before: before, record_id: recordId, times, at, note } = found;
+  const { user_id: user, token, server_before: before, record_id: recordId, at, note } = found;
   const after = before === null ? null : moneyText(resultOf(parameters, before));
   const subject = `user:${user}`;
   // If the server's clock is ahead, the row must still not be from the future.
   const made = timestampOf(Math.min(now, parseInstant(at) ?? now));
-  const repeated = times > 1;
+  const repeated = isRepeated(found);
   return {
+    state: repeated ? 'needs_human' : 'applied',
     intent: {
       row,
       state: 'planned',
@@ -166,9 +190,16 @@ function netOf(intents: readonly AdoptedRow['intent'][]): Money {
   return moneyOf(moneyText(net)) ?? ('0.00' as Money);
 }
 
-/** Records the rows that the journal knows and that were made without it. Returns the findings that it recorded. */
-async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Finding[]): Promise<Set<Finding>> {
+/**
+ * Records the rows that the journal knows and that were made without it, or more than once. Returns the findings that it recorded as
+ * made, and those with which it asks a person.
+ */
+async function recordKnown(
+  { journal, clock }: AdoptPorts,
+  findings: readonly Finding[],
+): Promise<{ readonly recorded: ReadonlySet<Finding>; readonly asked: Renewed }> {
   const recorded = new Set<Finding>();
+  const asked: (readonly [Finding, Finding])[] = [];
   const made = findings.filter(({ kind, times, state }) => {
     if (kind === 'repeated') return state !== 'needs_human';
     return (kind === 'unrecorded' || kind === 'unsettled') && times === 1;
@@ -178,11 +209,15 @@ async function recordKnown({ journal, clock }: AdoptPorts, findings: readonly Fi
     await underLock(journal, batch, async () => {
       const undoOf = (await journal.batch(batch))?.undoOf ?? null;
       await journal.takeUp(batch);
-      for (const each of rows) if (await recordRow(journal, { batch, undoOf }, each, clock.now())) recorded.add(each);
+      for (const each of rows) {
+        if (!(await recordRow(journal, { batch, undoOf }, each, clock.now()))) continue;
+        if (each.kind === 'repeated') asked.push([each, { ...each, state: 'needs_human' }]);
+        else recorded.add(each);
+      }
       await updateBatchState(journal, batch);
     });
   }
-  return recorded;
+  return { recorded, asked };
 }
 
 /** Returns false if the row cannot be recorded. */
@@ -215,6 +250,6 @@ async function recordRow(
       claimedAt: timestampOf(now),
     }),
   } as const;
-  if (to === 'applied') return (await recordLateApplied(journal, undoOf, intent, fields, `adopted: ${note}`)) !== null;
-  return journal.move({ batch, row, from, to, fields, note: `adopted: ${note}` });
+  if (to === 'applied') return (await recordLateApplied(journal, undoOf, intent, fields, adoptedNote(found))) !== null;
+  return journal.move({ batch, row, from, to, fields, note: adoptedNote(found) });
 }

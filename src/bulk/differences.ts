@@ -5,11 +5,20 @@
 import type { Evidence, IntentState } from '../journal/port.ts';
 import type { BalanceChangeType } from '../model/operations.ts';
 import { parseInstant } from '../model/time.ts';
-import { does, type ShownChange } from './actions/balance-judge.ts';
+import {
+  agreeingWords,
+  does,
+  excessOf,
+  madeWords,
+  makingOf,
+  opposite,
+  type ShownChange,
+  type ShownMaking,
+} from './actions/balance-judge.ts';
 import { userGone } from './actions/user-with.ts';
 import { isOpen } from './intent.ts';
 import { moneyText } from '../model/money.ts';
-import { mayHaveLost } from './token.ts';
+import { mayHaveLost, saysCorrection } from './token.ts';
 
 export interface KnownRow {
   readonly batch: string;
@@ -34,10 +43,11 @@ export interface JournalRows {
 export const rowName = (batch: string, row: number): string => `${batch} ${row}`;
 
 /**
- * `missing`: applied in the journal, but the server does not show it. `repeated`: shown more than once. `amount`: shown with another
- * amount or direction. `other_user`: shown at another user. `unrecorded`: shown, but not made according to the journal. `unsettled`:
- * the journal does not know the outcome. `unknown`: a token that the journal does not have. `not_shown`: the server shows no
- * transactions of the user. `reversed` is no difference: the payment was taken back later.
+ * `missing`: applied in the journal, but the server does not show it. `repeated`: made more than once, and what was too much was
+ * not taken back. `amount`: shown with another amount or direction. `other_user`: shown at another user. `unrecorded`: shown, but
+ * not made according to the journal. `unsettled`: the journal does not know the outcome. `unknown`: a token that the journal does
+ * not have. `not_shown`: the server shows no transactions of the user. `reversed` is no difference: the payment, or what was too
+ * much of it, was taken back later.
  */
 type FindingKind =
   | 'missing'
@@ -61,7 +71,7 @@ export interface Finding {
   readonly type: BalanceChangeType | null;
   readonly amount: string | null;
   readonly token: string;
-  /** How often the server shows it; `server_…`, `record_id` and `at` are of the first of these. */
+  /** How often the server shows it, less what was taken back; `server_…`, `record_id` and `at` are of the first of these. */
   readonly times: number;
   readonly server_type: BalanceChangeType | null;
   readonly server_amount: string | null;
@@ -99,21 +109,52 @@ export function findingsOf(user: number, seen: SeenChanges, rows: JournalRows, s
     for (const token of new Set(change.tokens)) byToken.set(token, [...(byToken.get(token) ?? []), change]);
   }
   const withoutToken = new Set(changes.filter(({ tokens }) => tokens.length === 0));
+  const shownOf = new Map([...byToken].map(([token, shown]) => [token, makingIn(token, shown, changes, rows)]));
+  // For all tokens first: what takes one change back takes no other back.
+  for (const { corrections } of shownOf.values()) for (const each of corrections) withoutToken.delete(each);
   const found = compared.flatMap((row) => {
     const shown = byToken.get(row.token) ?? [];
-    const difference = rowFinding(row, shown, withoutToken, seen === 'gone');
+    const making = shownOf.get(row.token) ?? notMade;
+    const difference = rowFinding(row, shown, making, withoutToken, seen === 'gone');
     if (difference !== null) return [difference];
-    return row.state === 'applied' ? (findReversal(row, shown[0], rows, withoutToken) ?? []) : [];
+    return row.state === 'applied' ? (findReversal(row, shown[0], making, rows, withoutToken) ?? []) : [];
   });
   for (const [token, shown] of byToken) {
     const known = rows.byToken.get(token);
     if (known === undefined) {
-      if (isInSpan(span, shown[0]?.at ?? null)) found.push(unknownToken(user, token, shown));
+      if (!isInSpan(span, shown[0]?.at ?? null)) continue;
+      found.push(unknownToken(user, token, shown, shownOf.get(token) ?? notMade));
     } else if (known.user !== user && rows.compared.get(known.user)?.includes(known) === true) {
       found.push({ ...finding('other_user', known, shown, `it is shown at user ${user}`), user_id: user });
     }
   }
   return found;
+}
+
+const notMade: ShownMaking = { made: 0, takenBack: 0, corrections: [] };
+
+/** How often the changes with the token were made, as the row says; if the journal does not know it, as the first of them. */
+function makingIn(
+  token: string,
+  shown: readonly ShownChange[],
+  changes: readonly ShownChange[],
+  { byToken }: JournalRows,
+): ShownMaking {
+  const known = byToken.get(token);
+  if (known !== undefined) {
+    const own = shown.filter((each) => does(each, known));
+    return makingOf(own, changes, known, token);
+  }
+  const { type, amount } = firstOf(token, shown) ?? {};
+  // A server that took a change back may have used the same text: only transactions like the first one count.
+  const own = shown.filter((each) => each.type === type && each.amount?.toString() === amount?.toString());
+  if (type === undefined || amount === null || amount === undefined) return { ...notMade, made: own.length };
+  return makingOf(own, changes, { type, amount: moneyText(amount.abs()) }, token);
+}
+
+/** The first change with the token that does not say that it corrects it. */
+function firstOf(token: string, shown: readonly ShownChange[]): ShownChange | undefined {
+  return shown.find(({ texts }) => !texts.some((text) => saysCorrection(text, token))) ?? shown[0];
 }
 
 function isSent({ state }: KnownRow): boolean {
@@ -124,12 +165,19 @@ function isSent({ state }: KnownRow): boolean {
 function rowFinding(
   row: KnownRow,
   shown: readonly ShownChange[],
+  making: ShownMaking,
   withoutToken: Set<ShownChange>,
   isGone: boolean,
 ): Finding | null {
   const [change] = shown;
-  const made = shown.filter((each) => does(each, row)).length;
-  if (made > 1) return finding('repeated', row, shown, `it was made ${made} times`);
+  const { made, takenBack, corrections } = making;
+  const own = shown.filter((each) => !corrections.includes(each));
+  const words = `it was ${made > 1 ? madeWords(making) : 'made'}`;
+  const lessBack = (kind: FindingKind, note: string): Finding => ({
+    ...finding(kind, row, own, note),
+    times: Math.max(1, own.length - takenBack),
+  });
+  if (excessOf(making) > 0) return lessBack('repeated', words);
   if (change === undefined) {
     if (isOpen(row.state))
       return finding('unsettled', row, shown, 'the journal does not know the outcome; it is not shown');
@@ -150,25 +198,26 @@ function rowFinding(
       `the journal has it as applied, ${row.evidence === null ? 'without evidence' : `with the evidence "${row.evidence}"`}`,
     );
   }
-  if (made < shown.length) {
-    const several = `${shown.length} transactions carry its mark, and ${made === 1 ? 'one' : 'none'} of them has its amount and direction`;
-    return finding('amount', row, shown, shown.length > 1 ? several : 'another amount or direction is shown');
+  if (made < own.length) {
+    const several = `${own.length} transactions carry its mark, and ${agreeingWords(made)} its amount and direction`;
+    return lessBack('amount', own.length > 1 ? several : 'another amount or direction is shown');
   }
   if (row.state === 'applied') return null;
-  if (isOpen(row.state))
-    return finding('unsettled', row, shown, 'the journal does not know the outcome; it is shown once');
-  return finding('unrecorded', row, shown, `it was made, and is ${row.state.replace('_', ' ')} in the journal`);
+  if (isOpen(row.state)) {
+    return lessBack('unsettled', `the journal does not know the outcome; ${made > 1 ? words : 'it is shown once'}`);
+  }
+  return lessBack('unrecorded', `${words}, and is ${row.state.replace('_', ' ')} in the journal`);
 }
 
-const opposite = { add: 'remove', remove: 'add' } as const;
-
-/** Returns what took the applied row back: a row of the journal, or a later change by hand; null if nothing did. */
+/** Returns what took the applied row back, or what was too much of it: a row of the journal, or a later change; null if nothing did. */
 function findReversal(
   row: KnownRow,
   own: ShownChange | undefined,
+  making: ShownMaking,
   { takenBack }: JournalRows,
   withoutToken: Set<ShownChange>,
 ): Finding | null {
+  if (making.made > 1) return finding('reversed', row, making.corrections, `it was ${madeWords(making)}`);
   const by = takenBack.get(rowName(row.batch, row.row));
   if (by !== undefined) return finding('reversed', row, [], `taken back by row ${by.row} of batch ${by.batch}`);
   const { type, amount } = row;
@@ -186,27 +235,23 @@ function findReversal(
   return finding('reversed', row, [change], how);
 }
 
-function unknownToken(user: number, token: string, shown: readonly ShownChange[]): Finding {
-  const [first] = shown;
-  // A server that took a change back may have used the same text: only transactions like the first one count.
-  const times = shown.filter(
-    ({ type, amount }) => type === first?.type && amount?.toString() === first?.amount?.toString(),
-  ).length;
-  const note = `the journal does not know this mark${times > 1 ? `, made ${times} times` : ''}`;
+function unknownToken(user: number, token: string, shown: readonly ShownChange[], making: ShownMaking): Finding {
+  const { made, takenBack } = making;
+  const note = `the journal does not know this mark${made > 1 ? `, ${madeWords(making)}` : ''}`;
   const none = { batch: null, row: null, state: null, type: null, amount: null };
-  return { kind: 'unknown', user_id: user, ...none, token, ...serverSide(shown), times, note };
+  const times = Math.max(1, made - takenBack);
+  return { kind: 'unknown', user_id: user, ...none, token, times, ...serverSide(firstOf(token, shown)), note };
 }
 
 function finding(kind: FindingKind, row: KnownRow, shown: readonly ShownChange[], note: string): Finding {
   const { user, batch, row: number, state, type, amount, token } = row;
-  return { kind, user_id: user, batch, row: number, state, type, amount, token, ...serverSide(shown), note };
+  const known = { batch, row: number, state, type, amount, token };
+  return { kind, user_id: user, ...known, times: shown.length, ...serverSide(shown[0]), note };
 }
 
-function serverSide(shown: readonly ShownChange[]) {
-  const [change] = shown;
+function serverSide(change: ShownChange | undefined) {
   const { type, amount } = change ?? {};
   return {
-    times: shown.length,
     server_type: type ?? null,
     server_amount: amount === null || amount === undefined ? null : moneyText(type === 'set' ? amount : amount.abs()),
     server_before: change?.before ?? null,

@@ -48,3 +48,13 @@ export function mayHaveLost(text: string, token: string): boolean {
   const part = cutAtEnd.exec(text.toLowerCase())?.[1];
   return part === undefined || token.startsWith(part);
 }
+
+/** The words for a change that takes back what was made too often. `saysCorrection` looks for them. */
+export const correctionOf = (token: string): string => `Correction of ${token}`;
+
+/** Whether the text says anywhere, in any case, that the change corrects what was made with this token. */
+export function saysCorrection(text: string, token: string): boolean {
+  const [, ...rest] = text.toLowerCase().split(correctionOf(token).toLowerCase());
+  // Behind the token, no letter or digit: that would be another word.
+  return rest.some((each) => !/^[a-z0-9]/.test(each));
+}

@@ -77,7 +77,7 @@ function batchRow(batch: NewBatch, at: Timestamp) {
   };
 }
 
-/** Stores a batch of rows that were made without this journal. The batch is done, and its rows are applied. */
+/** Stores a batch of rows that were made without this journal. The batch is done, or stopped if a row needs a person. */
 export async function adoptBatch(
   connection: Connection,
   backend: JournalBackend,
@@ -85,8 +85,10 @@ export async function adoptBatch(
   rows: readonly AdoptedRow[],
   { now: at, stepOf }: Acting,
 ): Promise<void> {
-  const done = { state: 'done' as const, appliedAt: at, finishedAt: at };
-  const row = { ...batchRow(batch, at), ...done, salt: newSalt() };
+  const states = await adoptedStates(connection, rows);
+  const isDone = states.every((state) => state === 'applied');
+  const end = { state: isDone ? ('done' as const) : ('stopped' as const), finishedAt: isDone ? at : null };
+  const row = { ...batchRow(batch, at), ...end, appliedAt: at, salt: newSalt() };
   await connection.insertInto('journal_batches').values(row).execute();
   const intents = rows.map(({ intent }) => intent);
   const { action, hash, net, undoOf } = batch;
@@ -99,11 +101,23 @@ export async function adoptBatch(
       digest: sealOf(row.salt, row),
     }),
   ];
-  for (const { intent, fields } of rows) {
-    const move = { batch: batch.batch, row: intent.row, from: 'planned', to: 'applied', fields } as const;
+  for (const [index, { intent, fields }] of rows.entries()) {
+    const to = states[index] ?? 'applied';
+    const move = { batch: batch.batch, row: intent.row, from: 'planned', to, fields } as const;
     steps.push(stepOf(at, { ...(await moveRow(connection, move)).step, kind: 'adopted' }));
   }
   await appendSteps(connection, steps);
+}
+
+/** The states in which the rows can be stored: only one row of a user can be open. */
+async function adoptedStates(connection: Connection, rows: readonly AdoptedRow[]): Promise<AdoptedRow['state'][]> {
+  const open = await connection.selectFrom('journal_intents').select('subject').where(isOpen).execute();
+  const busy = new Set(open.map(({ subject }) => subject));
+  return rows.map(({ intent: { subject }, state }) => {
+    if (state === 'applied' || busy.has(subject)) return 'applied';
+    busy.add(subject);
+    return state;
+  });
 }
 
 /**

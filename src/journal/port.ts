@@ -217,6 +217,8 @@ export type RowPlace = Pick<Intent, 'batch' | 'row' | 'state'>;
 /** A row that was found on the server, and what was seen of it. */
 export interface AdoptedRow {
   readonly intent: NewIntent;
+  /** `needs_human` if it was made more than once. Stored as applied if another row of its user is open. */
+  readonly state: 'applied' | 'needs_human';
   readonly fields: IntentFields;
 }
 

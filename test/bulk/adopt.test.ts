@@ -86,11 +86,11 @@ describe('marks that the journal does not know', () => {
       unknown(10, { server_amount: '0.50', server_before: null, at: null }),
     ];
     const { batch, ...end } = await take(found);
-    expect(end).toEqual({ rows: 6, recorded: 0, left: [], problems: [] });
+    expect(end).toMatchObject({ rows: 6, recorded: 0, problems: [] });
     const stored = await journal.batch(batch ?? '');
     expect(stored).toMatchObject({
       action: 'balance',
-      state: 'done',
+      state: 'stopped',
       file: null,
       fileHash: null,
       // 5 - 3 + 5 + 5 + 0.5. How much a `set` changed an unknown balance, nobody knows.
@@ -133,7 +133,72 @@ describe('marks that the journal does not know', () => {
       discrepancy: null,
       problem: null,
     });
-    expect(twice).toMatchObject({ discrepancy: 'over_applied', problem: 'the journal does not know this mark' });
+    expect(twice).toMatchObject({
+      state: 'needs_human',
+      discrepancy: 'over_applied',
+      problem: 'the journal does not know this mark',
+    });
+  });
+
+  test('and that were made once each make a batch that is done', async () => {
+    const { take, journal } = await world();
+    const { batch, left } = await take([unknown(6), unknown(7)]);
+    expect([(await journal.batch(batch ?? ''))?.state, left]).toEqual(['done', []]);
+    expect((await journal.batch(batch ?? ''))?.finishedAt).not.toBeNull();
+  });
+
+  test('and that were made more than once need a person, and stay as repeated', async () => {
+    const { take, journal, intents } = await world();
+    const found = unknown(7, { times: 3, note: 'the journal does not know this mark, made 3 times' });
+    const { batch, rows, recorded, left } = await take([unknown(6), found]);
+    expect([rows, recorded]).toEqual([2, 0]);
+    expect(left).toEqual([
+      {
+        ...found,
+        kind: 'repeated',
+        batch,
+        row: 3,
+        state: 'needs_human',
+        type: 'add',
+        amount: '5.00',
+        note: 'adopted: the journal does not know this mark, made 3 times',
+      },
+    ]);
+    expect((await intents(batch)).map(({ state, discrepancy }) => [state, discrepancy])).toEqual([
+      ['applied', null],
+      ['needs_human', 'over_applied'],
+    ]);
+    expect(await journal.batch(batch ?? '')).toMatchObject({ state: 'stopped', finishedAt: null });
+    expect((await journal.verifyChain()).problems).toEqual([]);
+  });
+
+  test('and that were made more than once at one user wait for each other', async () => {
+    const { take, intents, states, ports } = await world(['unknown']);
+    const twice = { times: 2, user_id: 9 };
+    const { batch, left } = await take([
+      unknown(9, twice),
+      { ...unknown(10, twice), at: at(0) },
+      unknown(2, { times: 2, token: tokenOf(11) }),
+    ]);
+    expect(left.map(({ kind, row, state }) => [kind, row, state])).toEqual([
+      ['repeated', 3, 'needs_human'],
+      ['repeated', 4, 'applied'],
+      // This user has an open row in another batch.
+      ['repeated', 2, 'applied'],
+    ]);
+    const adopted = await intents(batch);
+    expect(adopted.map(({ discrepancy }) => discrepancy)).toEqual(Array(3).fill('over_applied'));
+    expect(await states()).toEqual(['unknown']);
+    // Once the first is settled, the next one needs the person.
+    const [open] = adopted.filter(({ state }) => state === 'needs_human');
+    if (open === undefined) throw new Error('no row needs a person');
+    const fields = { discrepancy: null } as const;
+    await ports.journal.move({ batch: open.batch, row: open.row, from: 'needs_human', to: 'applied', fields });
+    const again = await take(left.map((each) => (each.row === 3 ? { ...each, kind: 'reversed' } : each)));
+    expect(again.left.map(({ row, state }) => [row, state])).toEqual([
+      [4, 'needs_human'],
+      [2, 'applied'],
+    ]);
   });
 
   test('are left if their amount or direction is not shown, and the journal stays marked as behind', async () => {
@@ -188,9 +253,13 @@ describe('a row that the journal knows', () => {
     ['applied', 'repeated', { times: 2, state: 'applied' }, 'needs_human'],
   ])('and has %s is recorded if the server shows it: %s', async (state, kind, fields, to) => {
     const { take, states, journal, intents } = await world([state]);
-    const end = await take([known(2, kind, fields)]);
-    expect([end.batch, end.rows, end.recorded, end.left, await states()]).toEqual([null, 0, 1, [], [to]]);
+    const finding = known(2, kind, fields);
+    const end = await take([finding]);
     const isTwice = to === 'needs_human';
+    // A person still has to take back what was too much.
+    const left = isTwice ? [{ ...finding, state: to }] : [];
+    expect([end.batch, end.rows, end.recorded, end.left]).toEqual([null, 0, isTwice ? 0 : 1, left]);
+    expect(await states()).toEqual([to]);
     expect((await intents('one'))[0]).toMatchObject({
       evidence: 'token',
       recordId: '102',

@@ -254,6 +254,122 @@ const cases: readonly Case[] = [
   ],
 ];
 
+const back: Transaction = { amount: 5, result: '-', description: `Correction of ${token}, made 2 times` };
+
+describe('what was taken back with the mark in its text', () => {
+  const early = { created_at: '2026-03-11T10:05:00Z' };
+  const late = { created_at: '2026-03-11T10:06:00Z' };
+
+  test.each<[what: string, transactions: readonly Transaction[], judgement: string]>([
+    ['once of two', [ours, ours, back], 'applied by token'],
+    ['once of two, listed with the newest first', [back, ours, ours], 'applied by token'],
+    ['twice of three, at once', [ours, ours, ours, { ...back, amount: 10 }], 'applied by token'],
+    ['twice of three, one after the other', [ours, ours, ours, back, back], 'applied by token'],
+    ['twice of two', [ours, ours, back, back], 'applied by token'],
+    ['once of three', [ours, ours, ours, back], 'over_applied'],
+    ['not at all, since the amount is no multiple', [ours, ours, { ...back, amount: 7.5 }], 'over_applied'],
+    ['not at all, since the amount is 0', [ours, ours, { ...back, amount: 0 }], 'over_applied'],
+    ['not at all, since no amount is shown', [ours, ours, { ...back, amount: undefined }], 'over_applied'],
+    ['not at all, since the balance was set', [ours, ours, { ...back, result: '=' }], 'over_applied'],
+    ['with a sign at the amount', [ours, ours, { ...back, amount: -5 }], 'applied by token'],
+    [
+      'with capitals',
+      [ours, ours, { ...back, description: back.description?.toUpperCase() ?? '' }],
+      'applied by token',
+    ],
+    ['with the mark at its end', [ours, ours, { ...back, description: `Correction of ${token}` }], 'applied by token'],
+    [
+      'by a row with a mark of its own',
+      [ours, ours, { ...back, description: `Correction of ${token} am:zzzzzzzzzzzz` }],
+      'applied by token',
+    ],
+    ['with other words', [ours, ours, { ...back, description: `About ${token}, made 2 times` }], 'over_applied'],
+    [
+      'with another mark',
+      [ours, ours, { ...back, description: 'Correction of am:zzzzzzzzzzzz, made 2 times' }],
+      'over_applied',
+    ],
+    [
+      'with a longer mark',
+      [ours, ours, { ...back, description: `Correction of ${token}m, made 2 times` }],
+      'over_applied',
+    ],
+    [
+      'and given again',
+      [ours, ours, back, { ...back, result: '+', description: `Reversal: ${back.description}` }],
+      'over_applied',
+    ],
+    ['twice by mistake, and given again once', [ours, ours, back, back, { ...back, result: '+' }], 'applied by token'],
+    [
+      'before the first of them',
+      [
+        { ...ours, ...late },
+        { ...ours, ...late },
+        { ...back, ...early },
+      ],
+      'over_applied',
+    ],
+    [
+      'after the first of them',
+      [
+        { ...ours, ...late },
+        { ...ours, ...early },
+        { ...back, ...early },
+      ],
+      'applied by token',
+    ],
+    ['at an unknown time', [{ ...ours, ...late }, { ...ours, ...late }, back], 'applied by token'],
+    ['beside one with the mark and another amount', [ours, ours, { ...ours, amount: 6 }, back], 'unclear'],
+  ])('counts: %s', (_, transactions, judgement) => {
+    expect(judged({ balance: 105, transactions }, 'accepted')).toBe(judgement);
+  });
+
+  test('is not what the server takes back in the words of the row', () => {
+    const own = { ...ours, description: `Correction of ${token}` };
+    expect(judged({ balance: 105, transactions: [own, own, { ...own, result: '-' }] }, 'accepted')).toBe(
+      'over_applied',
+    );
+  });
+
+  test('is no change of a balance that was set', () => {
+    const set = { ...ours, amount: 105, result: '=' };
+    const more = { type: 'set', amount: '105.00' } as const;
+    const transactions = [set, set, { ...back, amount: 105 }];
+    expect(judged({ balance: 105, transactions }, 'accepted', more)).toBe('over_applied');
+  });
+
+  test('is said, and only the rest is in the command', () => {
+    expect(judgementOf({ balance: 105, transactions: [ours, ours, back] }, 'accepted')).toEqual({
+      kind: 'applied',
+      evidence: 'token',
+      after: '105.00',
+      note: `made 2 times, and 1 of them was taken back: 2 transactions carry ${token}`,
+      recordId: '0',
+      contradiction: null,
+    });
+    expect(judgementOf({ balance: 110, transactions: [back, ours, ours, ours] }, 'accepted')).toMatchObject({
+      note: `made 3 times, and 1 of them was taken back: 3 transactions carry ${token}`,
+      reversal: expect.stringMatching(/--type remove --amount 5\.00 --description "Correction of/) as string,
+    });
+    const four = { balance: 105, transactions: [ours, ours, ours, ours, back, { ...back, amount: 10 }] };
+    expect(judgementOf(four, 'accepted').note).toMatch(/^made 4 times, and 3 of them were taken back: 4 transactions/);
+  });
+
+  test('is read from the command that the judgement prints', () => {
+    const over = judgementOf({ balance: 110, transactions: [ours, ours] }, 'accepted');
+    const description = /--description "([^"]*)"/.exec(over.kind === 'over_applied' ? over.reversal : '')?.[1] ?? '';
+    expect(judged({ balance: 105, transactions: [ours, ours, { ...back, description }] }, 'accepted')).toBe(
+      'applied by token',
+    );
+  });
+
+  test('is not in a reading if nothing was taken back, as in readings of older journals', () => {
+    const now = seen({ balance: 110, transactions: [ours, ours] });
+    expect(now).not.toHaveProperty('takenBack');
+    expect(seen({ balance: 105, transactions: [ours, ours, back] }).takenBack).toBe(1);
+  });
+});
+
 describe('the judgement of a user’s balance', () => {
   test.each(cases.map(([what, answer, now, judgement, more]) => ({ what, answer, now, judgement, more })))(
     'is, if $what, response $answer: $judgement',

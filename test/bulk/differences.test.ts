@@ -222,6 +222,65 @@ describe('a row', () => {
     });
   });
 
+  describe('that was made more than once', () => {
+    const correction = { result: '-', amount: 5, description: `Correction of ${token}, made 2 times`, id: 41 };
+    const told = (seen: SeenChanges, known = row()) =>
+      findings(seen, { rows: [known] }).map(({ kind, times, record_id: id, note }) => [kind, times, id, note]);
+
+    test('is no difference if all but one were taken back', () => {
+      const note = 'it was made 2 times, and 1 of them was taken back';
+      expect(told(changes(made, made, correction))).toEqual([['reversed', 1, '41', note]]);
+      expect(told(changes(correction, made, made))).toEqual([['reversed', 1, '41', note]]);
+      const twice = { ...correction, amount: 10 };
+      expect(told(changes(made, made, made, twice))).toEqual([
+        ['reversed', 1, '41', 'it was made 3 times, and 2 of them were taken back'],
+      ]);
+      expect(kindsOf(changes(made, made, correction, { ...correction, id: 42 }), { rows: [row()] })).toEqual([
+        'reversed',
+      ]);
+    });
+
+    test('is repeated if fewer were taken back', () => {
+      expect(told(changes(made, made, made, correction))).toEqual([
+        ['repeated', 2, '0', 'it was made 3 times, and 1 of them was taken back'],
+      ]);
+      expect(kindsOf(changes(made, made, { ...correction, amount: 4 }), { rows: [row()] })).toEqual(['repeated']);
+    });
+
+    test('and is not applied in the journal is to be recorded as made once', () => {
+      const seen = changes(made, made, correction);
+      const words = 'made 2 times, and 1 of them was taken back';
+      expect(told(seen, row({ state: 'rejected' }))).toEqual([
+        ['unrecorded', 1, '0', `it was ${words}, and is rejected in the journal`],
+      ]);
+      expect(told(seen, row({ state: 'needs_human' }))).toEqual([
+        ['unsettled', 1, '0', `the journal does not know the outcome; it was ${words}`],
+      ]);
+      expect(told(changes(made, made, { ...correction, amount: 10 }), row({ state: 'planned' }))).toMatchObject([
+        ['unrecorded', 1, '0', expect.anything()],
+      ]);
+    });
+
+    test('differs if its mark is at another change, too', () => {
+      expect(told(changes(made, made, { ...made, amount: 6 }, correction))).toEqual([
+        ['amount', 2, '0', '3 transactions carry its mark, and 2 of them have its amount and direction'],
+      ]);
+      const atEnd = { ...correction, description: `Correction of ${token}` };
+      expect(kindsOf(changes(made, made, atEnd), { rows: [row()] })).toEqual(['reversed']);
+    });
+
+    test('uses up what took it back: no other row was taken back or made by it', () => {
+      const once = { ...made, description: `Credit ${other}` };
+      const rows = [row({ row: 3, token: other }), row()];
+      expect(kindsOf(changes(once, made, made, correction), { rows })).toEqual(['reversed']);
+      const lost = row({ row: 3, token: other, type: 'remove', evidence: 'balance' });
+      expect(kindsOf(changes(made, made, correction), { rows: [lost, row()] })).toEqual(['missing', 'reversed']);
+      expect(kindsOf(changes(once, made, made, correction), { rows: [row({ row: 3, token: other })] })).toEqual([
+        'unknown',
+      ]);
+    });
+  });
+
   test('that is shown at another user is reported there, if it is compared', () => {
     const elsewhere = row({ user: 8 });
     expect(findings(changes(made), { rows: [elsewhere] })).toMatchObject([
@@ -261,6 +320,30 @@ describe('a mark that the journal does not know', () => {
     expect(findings(changes(stranger, back))).toMatchObject([
       { times: 1, note: 'the journal does not know this mark' },
     ]);
+  });
+
+  test('counts less what was taken back since, but at least once', () => {
+    const back = { result: '-', amount: 5, description: `Correction of ${token}, made 2 times` };
+    const told = (...records: readonly Readonly<Record<string, unknown>>[]) =>
+      findings(changes(...records)).map(({ kind, times, note }) => [kind, times, note]);
+    const note = (words: string) => `the journal does not know this mark, made ${words}`;
+    expect(told(stranger, stranger, back)).toEqual([['unknown', 1, note('2 times, and 1 of them was taken back')]]);
+    expect(told(stranger, stranger, { ...back, amount: 10 })).toEqual([
+      ['unknown', 1, note('2 times, and 2 of them were taken back')],
+    ]);
+    expect(told(stranger, stranger, stranger, back)).toEqual([
+      ['unknown', 2, note('3 times, and 1 of them was taken back')],
+    ]);
+    expect(told(stranger, back)).toEqual([['unknown', 1, 'the journal does not know this mark']]);
+    // Whatever comes first in the list, it was a payment.
+    const atEnd = { ...back, description: `Correction of ${token}` };
+    expect(findings(changes(atEnd, stranger, stranger))).toMatchObject([
+      { times: 1, server_type: 'add', record_id: '1' },
+    ]);
+    const hidden = { ...stranger, amount: undefined };
+    expect(told(hidden, hidden, back)).toEqual([['unknown', 2, note('2 times')]]);
+    const nothing = { ...stranger, amount: 0 };
+    expect(told(nothing, nothing, back)).toEqual([['unknown', 2, note('2 times')]]);
   });
 
   test('counts if its time is in the span, both ends included, or is not shown', () => {

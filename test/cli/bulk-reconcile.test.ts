@@ -302,6 +302,84 @@ describe('reconcile', () => {
     expect(reversals.filter(({ note }) => note.includes(undo.batch))).toHaveLength(3);
   });
 
+  test('knows the correction of a payment that was made twice, and never asks for it again', async () => {
+    const world = await bulkWorld();
+    const { sandbox, bulk, command } = world;
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name, users } = creditFile(world, 2, '3');
+    await command(['sync']);
+    const { batch, hash } = (await bulk(['plan', 'balance', name, '--json'])).report();
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
+    const { code, stderr } = await bulk(['apply', batch, '--approve', hash]);
+    expect(code).toBe(8);
+    const before = await reconcile(world);
+    expect([before.code, kinds(before.compared())]).toEqual([5, [`repeated ${users[0]}`]]);
+    const [, printed = '', description = ''] = /admin-mirror (users .* )--description "([^"]*)"/.exec(stderr) ?? [];
+    const correction = [...printed.trim().split(' '), '--description', description];
+    expect((await command([...correction, '--yes'])).code).toBe(0);
+    await bulk(['resolve', batch, '--row', '2', '--applied', '--reason', 'took it back']);
+    expect((await bulk(['resume', batch, '--json'])).report().counts.applied).toBe(2);
+    const after = await reconcile(world);
+    expect([after.code, after.compared().reversals]).toMatchObject([
+      0,
+      [{ kind: 'reversed', row: 2, note: 'it was made 2 times, and 1 of them was taken back' }],
+    ]);
+    removeJournal(world);
+    const adopted = await adopt(world);
+    expect([adopted.code, adopted.compared().adopted]).toMatchObject([0, { rows: 2 }]);
+    const resumed = await bulk(['resume', adopted.compared().adopted?.batch ?? '']);
+    expect([resumed.code, resumed.stderr]).toEqual([0, expect.not.stringContaining('update-balance')]);
+    expect((await reconcile(world)).code).toBe(0);
+    expect(users.map((user) => Number(sandbox.control.get('users', user)?.['balance']))).toEqual([13, 13]);
+  });
+
+  test('adopts a row that was made twice as one that needs a person, and reports it until it is taken back', async () => {
+    const world = await bulkWorld();
+    const { sandbox, bulk, command } = world;
+    sandbox.control.advanceClock(Date.now() - sandboxNow);
+    const { name, users } = creditFile(world, 2, '3');
+    await command(['sync']);
+    sandbox.control.faultNext({ fault: 'commit_twice', match: { method: 'PUT' } });
+    expect((await bulk(['run', 'balance', name, '--yes'])).code).toBe(8);
+    removeJournal(world);
+    const { code, compared } = await adopt(world);
+    const batch = compared().adopted?.batch ?? '';
+    expect([code, compared()]).toMatchObject([
+      5,
+      {
+        status: 'different',
+        adopted: { rows: 1, recorded: 0 },
+        differences: [{ kind: 'repeated', user_id: users[0], batch, row: 2, state: 'needs_human' }],
+      },
+    ]);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'stopped' });
+    for (const again of [await bulk(['reconcile', '--adopt', '--settle-after', '0s']), await bulk(['reconcile'])]) {
+      expect([again.code, again.stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
+      expect(again.stdout).not.toMatch(/^(recorded|adopted)/m);
+    }
+    const resumed = await bulk(['resume', batch]);
+    const asked = `users update-balance ${users[0]} --type remove --amount 3.00 --description "Correction of`;
+    expect([resumed.code, resumed.stderr]).toEqual([8, expect.stringContaining(asked)]);
+    const [, description = ''] = /--description "([^"]*)"/.exec(resumed.stderr) ?? [];
+    const amount = ['--type', 'remove', '--amount', '3.00'];
+    await command(['users', 'update-balance', String(users[0]), ...amount, '--description', description, '--yes']);
+    expect((await bulk(['resume', batch])).code).toBe(0);
+    expect((await reconcile(world)).code).toBe(0);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({ state: 'done', counts: { applied: 1 } });
+  });
+
+  test('does not count a row that turns out to have been made twice as recorded', async () => {
+    const { world, bulk, batch, today } = await twoDays();
+    edit(world, today.users[0], (all) => void all.push({ ...all[0], id: 9_001 }));
+    const { code, stdout } = await bulk(['reconcile', '--adopt', '--settle-after', '0s']);
+    expect([code, stdout]).toEqual([5, expect.stringMatching(/different, 1 difference/)]);
+    expect(stdout).not.toMatch(/^recorded/m);
+    expect((await bulk(['status', batch, '--json'])).report()).toMatchObject({
+      state: 'stopped',
+      counts: { unknown: 1 },
+    });
+  });
+
   test('sends one request per page, or one per user of a small batch', async () => {
     const { world, batch, sandbox } = await twoDays();
     const sent = () => sandbox.control.requests().recent.length;

@@ -500,13 +500,32 @@ export function journalContract(open: () => Promise<Opened>): void {
     const { journal } = await open();
     const at = timestampOf(Date.UTC(2026, 2, 10));
     const fields = { evidence: 'token', recordId: '78', sentAt: at, claimedAt: at } as const;
-    await journal.adopt(newBatch({ batch: 'found' }), [{ intent: newIntent(2, 7), fields }]);
+    await journal.adopt(newBatch({ batch: 'found' }), [{ intent: newIntent(2, 7), state: 'applied', fields }]);
     expect(await journal.batch('found')).toMatchObject({ state: 'done', rows: 1 });
     expect(await journal.intent('found', 2)).toMatchObject({ state: 'applied', evidence: 'token', claimedAt: at });
     expect((await journal.people('found')).planned).toEqual([anna]);
     await journal.addBatch(newBatch({ rowsDigest: 'other', fileHash: 'other' }), [newIntent(2, 7)]);
     const { repeats } = await journal.claimView(newBatch(), await journal.claimable('one'), always);
     expect(repeats).toMatchObject([{ batch: 'found', row: 2, at, state: 'applied', found: true }]);
+  });
+
+  test('an adopted row needs a person only if no other row of its user is open, and then its batch is stopped', async () => {
+    const { journal } = await open();
+    const at = timestampOf(Date.UTC(2026, 2, 10));
+    const fields = { evidence: 'token', sentAt: at, claimedAt: at, discrepancy: 'over_applied' } as const;
+    const row = (number: number, user: number) =>
+      ({ intent: newIntent(number, user), state: 'needs_human', fields }) as const;
+    await journal.adopt(newBatch({ batch: 'found', rows: 3 }), [row(2, 7), row(3, 7), row(4, 8)]);
+    expect(await journal.batch('found')).toMatchObject({ state: 'stopped', finishedAt: null });
+    await journal.adopt(newBatch({ batch: 'more', rows: 1 }), [row(2, 8)]);
+    expect(await journal.batch('more')).toMatchObject({ state: 'done' });
+    const states = async (batch: string) =>
+      (await Array.fromAsync(journal.intents(batch))).map(({ state, discrepancy }) => `${state} ${discrepancy}`);
+    expect([await states('found'), await states('more')]).toEqual([
+      ['needs_human over_applied', 'applied over_applied', 'needs_human over_applied'],
+      ['applied over_applied'],
+    ]);
+    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
   });
 
   test('a write by hand counts for the day only if it changes a balance', async () => {
@@ -568,8 +587,8 @@ export function journalContract(open: () => Promise<Opened>): void {
       const made = timestampOf(Date.UTC(2026, 2, 10));
       const found = { evidence: 'token', recordId: '78', sentAt: made, claimedAt: made } as const;
       await journal.adopt(newBatch({ batch: 'found', rows: 2 }), [
-        { intent: newIntent(2, 11), fields: found },
-        { intent: newIntent(3, 11), fields: found },
+        { intent: newIntent(2, 11), state: 'applied', fields: found },
+        { intent: newIntent(3, 11), state: 'applied', fields: found },
       ]);
       await journal.addBatch(newBatch({ batch: 'planned' }), [newIntent(2, 12), newIntent(3, 13)]);
       await journal.move({ batch: 'planned', row: 2, from: 'planned', to: 'applied', fields: found });

@@ -10,7 +10,8 @@ import { counted } from '../../model/text.ts';
 import type { BalanceChangeType } from '../../model/operations.ts';
 import type { Judgement, LookingClient, Marks, Observation, Target } from '../action.ts';
 import { decimalOf, moneyOf, moneyText } from '../../model/money.ts';
-import { mayHaveLost, tokenAtEnd } from '../token.ts';
+import { parseInstant } from '../../model/time.ts';
+import { correctionOf, mayHaveLost, saysCorrection, tokenAtEnd } from '../token.ts';
 import { judgeMissingUser, nameOf, readUser, relatedIn, observationOfUser, textOf, textsOf } from './user-with.ts';
 
 /** The balance that the row should produce. */
@@ -33,13 +34,17 @@ export function judgeBalance(
 ): Judgement {
   const after = now.balance;
   const { hits, agreeing } = now;
-  if (agreeing > 1) return overApplied(target, before, now);
-  if (hits === 1 && agreeing === 1) {
+  const making = makingIn(now);
+  if (excessOf(making) > 0) return overApplied(target, before, now);
+  if (hits === agreeing && agreeing > 0) {
     return {
       kind: 'applied',
       evidence: 'token',
       after,
-      note: `the transaction with ${target.token} is there`,
+      note:
+        agreeing === 1
+          ? `the transaction with ${target.token} is there`
+          : `${madeWords(making)}: ${agreeing} transactions carry ${target.token}`,
       recordId: now.recordId,
       contradiction: contradictionOf(target.parameters, before, now),
     };
@@ -49,7 +54,7 @@ export function judgeBalance(
     const note =
       hits === 1
         ? `the transaction with ${target.token} has another amount or direction`
-        : `${hits} transactions carry ${target.token}, and ${agreeing === 1 ? 'one' : 'none'} of them has the amount and direction of the row`;
+        : `${hits} transactions carry ${target.token}, and ${agreeingWords(agreeing)} the amount and direction of the row`;
     return { kind: 'unclear', after, note, isMarked: true };
   }
   if (!now.found) return judgeMissingUser(response);
@@ -148,6 +153,7 @@ function overApplied(
   now: BalanceObservation,
 ): Judgement {
   const { parameters, token } = target;
+  const making = makingIn(now);
   const isAsOnce =
     before.balance !== null && now.balance !== null && resultOf(parameters, before.balance).eq(now.balance);
   const doubt =
@@ -158,8 +164,8 @@ function overApplied(
     kind: 'over_applied',
     evidence: 'token',
     after: now.balance,
-    note: `made ${now.agreeing} times: ${now.agreeing} transactions carry ${token}${doubt}`,
-    reversal: reversalOf(target, now.agreeing - 1, `made ${now.agreeing} times`),
+    note: `${madeWords(making)}: ${now.agreeing} transactions carry ${token}${doubt}`,
+    reversal: reversalOf(target, excessOf(making), `made ${now.agreeing} times`),
   };
 }
 
@@ -173,7 +179,7 @@ export function reversalOf(
   const excess = moneyText(new Big(amount).times(times));
   return (
     `admin-mirror users update-balance ${user} --type ${type === 'add' ? 'remove' : 'add'} --amount ${excess} ` +
-    `--description "Correction of ${token}, ${why}"`
+    `--description "${correctionOf(token)}, ${why}"`
   );
 }
 
@@ -191,10 +197,12 @@ export interface BalanceObservation extends Observation {
   readonly balance: string | null;
   /** Whether the server shows transactions of the user. */
   readonly shown: boolean;
-  /** Transactions with the row's token. */
+  /** Transactions with the row's token, other than those that take it back. */
   readonly hits: number;
   /** Those of them that do what the row says. */
   readonly agreeing: number;
+  /** How many of these were taken back since; missing if none, and in journals of earlier versions. */
+  readonly takenBack?: number;
   /** Other transactions that do what the row says and whose text does not show that they belong to another row. */
   readonly alike: number;
   /** Transactions that set the balance. */
@@ -288,12 +296,84 @@ export function does(change: ShownChange, { type, amount }: Pick<BalanceParamete
   return (magnitude === null || magnitude.eq(amount)) && (change.type === undefined || change.type === type);
 }
 
+/** How often a row was made, as the server shows it, and how many of these were taken back since. */
+interface Making {
+  readonly made: number;
+  readonly takenBack: number;
+}
+
+function makingIn({ agreeing, takenBack = 0 }: BalanceObservation): Making {
+  return { made: agreeing, takenBack };
+}
+
+/** How often the row was made too often and was not taken back; 0 or less if it was not. */
+export function excessOf({ made, takenBack }: Making): number {
+  return made - takenBack - 1;
+}
+
+export function madeWords({ made, takenBack }: Making): string {
+  const back = `, and ${takenBack} of them ${takenBack === 1 ? 'was' : 'were'} taken back`;
+  return `made ${made} times${takenBack > 0 ? back : ''}`;
+}
+
+/** The first words of a sentence about how many of several transactions have the amount and direction of a row. */
+export function agreeingWords(agreeing: number): string {
+  return agreeing > 1 ? `${agreeing} of them have` : `${agreeing === 1 ? 'one' : 'none'} of them has`;
+}
+
+export const opposite = { add: 'remove', remove: 'add' } as const;
+
+export interface ShownMaking extends Making {
+  /** The changes that took it back. */
+  readonly corrections: readonly ShownChange[];
+}
+
+/**
+ * Counts how many of the row's own changes were taken back: by opposite changes that name its token as the printed command does, of
+ * a whole multiple of its amount, and not before the first of them. One that goes the row's own way, such as the undoing of such a
+ * change, counts against them. Counts nothing for a row that was made once, or that set the balance: there is nothing to correct.
+ * @param changes all changes of the user
+ */
+export function makingOf(
+  own: readonly ShownChange[],
+  changes: readonly ShownChange[],
+  { type, amount }: Pick<BalanceParameters, 'type' | 'amount'>,
+  token: string,
+): ShownMaking {
+  const once = new Big(amount);
+  const corrections: ShownChange[] = [];
+  let takenBack = 0;
+  if (own.length > 1 && type !== 'set' && once.gt(0)) {
+    for (const change of changes) {
+      if (own.includes(change) || change.amount?.mod(once).eq(0) !== true || !corrects(change, own, token)) continue;
+      const times = change.amount.abs().div(once).toNumber();
+      if (change.type === type) takenBack -= times;
+      else if (change.type === opposite[type] && times > 0) {
+        takenBack += times;
+        corrections.push(change);
+      }
+    }
+  }
+  return { made: own.length, takenBack: Math.max(0, takenBack), corrections };
+}
+
+/** Whether the change says that it corrects one of these. A server that takes a change back itself may give it the same text. */
+function corrects({ texts, at }: ShownChange, own: readonly ShownChange[], token: string): boolean {
+  const time = parseInstant(at) ?? Infinity;
+  return (
+    texts.some((text) => saysCorrection(text, token) && !own.some((each) => each.texts.includes(text))) &&
+    own.some((each) => (parseInstant(each.at) ?? -Infinity) <= time)
+  );
+}
+
 function tallyOf(
   changes: readonly ShownChange[],
   parameters: BalanceParameters,
   token: string,
 ): Omit<BalanceObservation, keyof Observation | 'balance'> {
-  let [hits, agreeing, alike, sets] = [0, 0, 0, 0];
+  const own = changes.filter((change) => change.tokens.includes(token) && does(change, parameters));
+  const { made: agreeing, takenBack, corrections } = makingOf(own, changes, parameters, token);
+  let [hits, alike, sets] = [0, 0, 0];
   let sum: Big | null = new Big(0);
   let recordId: string | null = null;
   const others: { token: string; at: string | null }[] = [];
@@ -301,9 +381,10 @@ function tallyOf(
     const { tokens, texts, type: direction, amount } = change;
     const agrees = does(change, parameters);
     if (tokens.includes(token)) {
-      hits += 1;
-      recordId ??= change.id;
-      if (agrees) agreeing += 1;
+      if (!corrections.includes(change)) {
+        hits += 1;
+        recordId ??= change.id;
+      }
     } else if (agrees && tokens.length > 0) {
       others.push(...tokens.map((each) => ({ token: each, at: change.at })));
     } else if (agrees && texts.every((text) => mayHaveLost(text, token))) {
@@ -313,6 +394,6 @@ function tallyOf(
     else if (direction === undefined || amount === null) sum = null;
     else sum = sum === null ? null : direction === 'add' ? sum.plus(amount.abs()) : sum.minus(amount.abs());
   }
-  const known = { hits, agreeing, alike, sets, others, recordId };
+  const known = { hits, agreeing, ...(takenBack > 0 && { takenBack }), alike, sets, others, recordId };
   return { shown: true, ...known, sum: sum === null ? null : moneyText(sum) };
 }

@@ -971,9 +971,16 @@ export function modelOf(
 
   function adopt(to: State): void {
     for (const [row, found] of to.journal.rows.entries()) {
-      if (!to.made.some((made) => made.includes(String(row))) || found.s === 'applied') continue;
+      const twice = to.made.some((made) => made.includes(`${row}'`));
+      const isMade = to.made.some((made) => made.includes(String(row)));
+      if (!isMade || found.s === (twice ? 'needs_human' : 'applied')) continue;
       const known = on('adopted_is_news') ? Math.max(...to.journal.rows.map((each) => each.claimed)) + 1 : 1;
-      Object.assign(found, { s: 'applied', evidence: 'token', claimed: found.claimed > 0 ? found.claimed : known });
+      const isBusy = places.some(
+        (each) =>
+          each !== row && user(each) === user(row) && isOpen((to.journal.rows[each]?.s ?? 'planned') as IntentState),
+      );
+      const s = twice && !isBusy ? 'needs_human' : 'applied';
+      Object.assign(found, { s, twice, evidence: 'token', claimed: found.claimed > 0 ? found.claimed : known });
       Object.assign(to.journal.batches[batch(row)] ?? {}, { state: 'stopped' });
     }
     for (const [row, found] of to.journal.rows.entries()) {

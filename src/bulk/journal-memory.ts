@@ -10,6 +10,7 @@ import { mayAccess, explainFileError } from '../model/files.ts';
 import { UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
+import { journalBehind } from './claim.ts';
 import type { SendingPorts } from './sending.ts';
 
 /** What the mirror remembers of the journal that money was sent from: its newest step, and this. */
@@ -70,10 +71,15 @@ export async function rememberShared(
   memory.remember({ ...sent, journal, step, hash }, known);
 }
 
-/** Throws a UsageError if this journal is not the one that knows what was sent. */
+/**
+ * Throws a UsageError if this journal is not the one that knows what was sent, and an OutcomeUnknownError if a row has shown that it
+ * is older than the server.
+ */
 export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Promise<void> {
   const problem = await problemOf(ports, ports.memory?.recall() ?? null);
   if (problem !== null) throw notTheJournal(problem);
+  const found = await ports.journal.behind();
+  if (found !== undefined) throw journalBehind(found.batch, found.behind ?? '');
 }
 
 function notTheJournal(problem: string): UsageError {

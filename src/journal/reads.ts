@@ -89,6 +89,14 @@ export function readsOf(db: Connection) {
       const added = await steps.where('row', 'is', null).where('kind', 'in', ['added', 'adopted']).execute();
       return added.map(({ actor }) => JSON.parse(actor) as Actor);
     },
+    /** A batch whose rows have shown that this journal is older than the server, and why; undefined if none has. */
+    behind: () =>
+      db
+        .selectFrom('journal_batches')
+        .select(['batch', 'behind'])
+        .where('behind', 'is not', null)
+        .limit(1)
+        .executeTakeFirst(),
     /** Whether a person ended the batch. */
     wasDiscarded: async (batch: string) => {
       const steps = db.selectFrom('journal_steps').select('step').where('batch', '=', batch);

@@ -241,7 +241,7 @@ describe('a row that was paid', () => {
 describe('a journal that is not the newest', () => {
   test('and comes from a copy sends nothing: the server has the token of a row', async () => {
     const world = await bulkWorld({ write_hang: 0 });
-    const { sandbox, folder, bulk } = world;
+    const { sandbox, folder, bulk, command } = world;
     const { name, users } = creditFile(world, 3);
     const { batch, hash } = await planned(world, name);
     sandbox.control.faultNext({ fault: 'reset_before', match: { method: 'PUT', path: `/users/${users[2]}/` } });
@@ -254,6 +254,19 @@ describe('a journal that is not the newest', () => {
     const again = await bulk(['apply', batch, '--approve', hash]);
     expect([again.code, again.stderr]).toEqual([8, expect.stringMatching(/this journal is older than the server/)]);
     expect((await bulk(['status', batch])).stdout).toMatch(/older than the server/);
+    const before = made(sandbox);
+    const byHand = await command([
+      'users',
+      'update-balance',
+      String(users[0]),
+      '--type',
+      'add',
+      '--amount',
+      '5',
+      '--yes',
+    ]);
+    expect([byHand.code, byHand.stderr]).toEqual([8, expect.stringMatching(/this journal is older than the server/)]);
+    expect(made(sandbox)).toBe(before);
     for (let time = 0; time < 3; time += 1) expect((await bulk(['resume', batch])).code).toBe(8);
     expect(made(sandbox)).toBe(2);
     // The way to continue: adopt finds each row, and resume sends the rest.

@@ -79,12 +79,18 @@ export function withoutEnd(sql: string): string {
   return end === undefined ? sql : sql.slice(0, end.at);
 }
 
+/** Words that begin another clause. SQLite takes none of them as a bare name. */
+const clauses = new Set(['LIMIT', 'UNION', 'INTERSECT', 'EXCEPT', 'GROUP', 'HAVING', 'ORDER', 'WHERE']);
+
 /** Throws a UsageError unless the text is complete in itself, so that nothing in it can end the clause that it is put into. */
 export function checkFragment(fragment: string, flag: string): void {
   const tokens = tokensOf(fragment, flag);
   if (tokens.length === 0) throw new UsageError(`${flag} is empty`);
   let depth = 0;
-  for (const { text } of tokens) {
+  for (const { kind, text } of tokens) {
+    if (depth === 0 && kind === 'word' && clauses.has(text.toUpperCase())) {
+      throw new UsageError(`${flag} must be one expression, without ${text.toUpperCase()}`);
+    }
     if (text === ';') throw new UsageError(`${flag} must be one expression, without ";"`);
     if (text === '(') depth += 1;
     if (text === ')') depth -= 1;

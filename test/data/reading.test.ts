@@ -129,6 +129,7 @@ describe('a condition or an order', () => {
 
   test.each([
     [{ where: 'id > 1' }, [2n, 3n]],
+    [{ where: 'id IS DISTINCT FROM 2 AND id IN (SELECT id FROM users LIMIT 3)' }, [1n, 3n]],
     [{ where: 'id = 1 OR id = 3 -- the odd ones' }, [1n, 3n]],
     [{ where: "username = ');' OR id IN (2)" }, [2n]],
     [{ order: 'id DESC' }, [3n, 2n, 1n]],
@@ -141,15 +142,16 @@ describe('a condition or an order', () => {
     [{ where: '1) UNION SELECT 4 --' }, 'closes a parenthesis'],
     [{ where: '1) OR (1' }, 'closes a parenthesis'],
     [{ where: '(1' }, 'opens a parenthesis'],
+    [{ order: '1 limit 2' }, '--order must be one expression, without LIMIT'],
     [{ where: '1; DELETE FROM users' }, 'without ";"'],
     [{ where: '1 /* swallow' }, 'never closed'],
     [{ where: "username = 'a" }, 'never closed'],
     [{ where: '' }, '--where is empty'],
     [{ where: 'id = ?' }, 'the parameter ?'],
-    [{ where: '1 UNION SELECT 1' }, 'syntax error'],
-    [{ where: '1 LIMIT 1' }, 'syntax error'],
+    [{ where: '1 UNION SELECT 1' }, '--where must be one expression, without UNION'],
+    [{ where: '1 LIMIT 1' }, 'without LIMIT'],
     [{ order: 'id; DELETE FROM users' }, 'without ";"'],
-    [{ order: 'id UNION SELECT 1' }, 'ORDER BY clause should come after UNION'],
+    [{ order: 'id UNION SELECT 1' }, 'without UNION'],
     [{ order: '-- none' }, '--order is empty'],
     [{ where: 'statsu = 1' }, 'no such column: statsu'],
   ])('cannot add other SQL: %o', (part, message) => {

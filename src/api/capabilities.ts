@@ -17,7 +17,7 @@ import type { Client } from './client.ts';
 import { type Page, serverAheadOf } from './envelope.ts';
 import { isPageFailure, NotTheApi, RefusedInput, ServerFailed } from './errors.ts';
 import { type DateFormat, dateRange, type ListOptions } from './list-query.ts';
-import { type RequestPage, Reach, readingRecords, readPage } from './narrow.ts';
+import { countOf, type RequestPage, Reach, readingRecords, readPage } from './narrow.ts';
 import {
   agrees,
   bestDayOf,
@@ -34,6 +34,8 @@ import type { RateLimit } from './rate.ts';
 export interface Capabilities {
   /** The most records on a page. */
   readonly pageSize: number;
+  /** The size that was requested before the host turned out not to make such pages; undefined if it made them. */
+  readonly failedSize?: number;
   /** Number of records after which pages of a list show nothing, although there are more; undefined if no such bound was seen. */
   readonly depth?: number;
   /** The format in which `date` takes a range; `none` if ranges do not work or nothing shows that they do. */
@@ -104,6 +106,7 @@ export async function measureCapabilities(
   const clockDifferenceMs = serverAheadOf(newest, now);
   const readable = reach.size === Infinity ? pageSizeOf(newest) : await largestReadable({ ...list, client });
   const pageSize = Math.min(readable, bytes.maxRecords);
+  const wanted = Math.min(firstSize, bytes.maxRecords);
   const sorts = sortsOf(newest, oldest);
   const survey: Survey = {
     ...list,
@@ -122,6 +125,7 @@ export async function measureCapabilities(
   const rateLimit = client.rateLimit?.();
   return {
     pageSize,
+    ...(reach.size < Infinity && pageSize < wanted ? { failedSize: wanted } : {}),
     ...ranges,
     sorts,
     ...(clockDifferenceMs === undefined ? {} : { clockDifferenceMs }),
@@ -202,9 +206,9 @@ class PageBytes {
   }
 }
 
-/** The page size that the server states, unless it sends fewer records than that. */
+/** The page size that the server states, unless it sends fewer records than that. Those that cannot be read count as sent. */
 function pageSizeOf(page: Page): number {
-  const got = page.records.length;
+  const got = page.records.length + countOf(page.unreadable ?? []);
   return page.lastPage > 1 && got > 0 ? Math.min(page.perPage, got) : page.perPage;
 }
 

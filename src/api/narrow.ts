@@ -47,6 +47,12 @@ export type InParts<P> = P & { readonly parts?: readonly P[] };
 /** The most failed requests for smaller pages of one list, so that a list with many unreadable records stays affordable. */
 const maxFailures = 200;
 
+/** A server that fails at random makes many sizes look too large. After so many that were not, none is suspected any more. */
+const maxSuspicions = 3;
+
+/** How often a size must fail, and the smaller one come, in turns. Failures at random do so in one of 256 cases at most. */
+const sizeTrials = 4;
+
 /** What earlier requests have shown about the pages of a list. */
 export class Reach {
   /** The largest page size to request. */
@@ -56,6 +62,8 @@ export class Reach {
   /** Whether failures of pages turned out to be permanent, so that many retries are no use. */
   lasting = false;
   failuresLeft = maxFailures;
+  /** How often a size may still be suspected in vain. */
+  suspicionsLeft = maxSuspicions;
 }
 
 const success = 200;
@@ -118,6 +126,8 @@ class NarrowedPage<P extends ListPage> {
   readonly #unreadable: Unreadable[] = [];
   /** The smaller page that was read last. */
   #last: P | undefined;
+  /** The most records that came on one of the smaller pages. */
+  #most = 0;
   /** The last failure of a smaller page. */
   #problem: unknown;
 
@@ -137,8 +147,8 @@ class NarrowedPage<P extends ListPage> {
     const end = this.#last === undefined ? behind : await this.#endFrom(Math.max(first, this.#last.total), behind);
     const smaller = Math.max(1, Math.ceil((end - first) / 2));
     await this.#readPlaces(first, end, smaller);
-    if (this.#failure !== undefined && isMostlyFull(end - first, size))
-      await this.#learnSize(this.#number, size, smaller, 0);
+    const isJudged = this.#failure !== undefined && this.#unreadable.length === 0;
+    if (isJudged && isMostlyFull(end - first, size)) await this.#learnSize(this.#number, size, smaller, end - first);
     const last = this.#last ?? (await this.#findSomePage(this.#problem));
     const { join } = this.#reading;
     return {
@@ -231,7 +241,9 @@ class NarrowedPage<P extends ListPage> {
       throw this.#failure ?? new ServerFailed(problem, success);
     }
     this.#last = page;
-    if (this.#reading.count(page) > 0) this.#parts.push(page);
+    const count = this.#reading.count(page);
+    this.#most = Math.max(this.#most, count);
+    if (count > 0) this.#parts.push(page);
   }
 
   /** Reads a smaller page that failed in halves. If it has one record, or too much has failed, notes it as unreadable. */
@@ -249,23 +261,39 @@ class NarrowedPage<P extends ListPage> {
     await this.#readPlaces(from, end, smaller);
     // If only some of its records were requested, the record that made the page fail may be among the others.
     const isWhole = from === (number - 1) * size && end === Math.min(number * size, this.#last?.total ?? Infinity);
-    if (isWhole && isMostlyFull(end - from, size)) await this.#learnSize(number, size, smaller, before);
+    const isJudged = isWhole && this.#unreadable.length === before;
+    if (isJudged && isMostlyFull(end - from, size)) await this.#learnSize(number, size, smaller, end - from);
   }
 
   /**
-   * Bounds the page size after a page failed although all its records came in smaller pages. Requests the page once more
-   * first: if it comes now, the host only had a bad moment.
+   * Bounds the page size after a page failed although all its records came in smaller pages, if the size is the cause. A bad
+   * moment would look the same, and so would a page number that the host refuses. So pages of both sizes are requested in turns,
+   * also with another number: those of this size must fail, and those of the smaller one must come.
    */
-  async #learnSize(number: number, size: number, smaller: number, unreadableBefore: number): Promise<void> {
+  async #learnSize(number: number, size: number, smaller: number, records: number): Promise<void> {
     const reach = this.#reach;
-    if (this.#unreadable.length > unreadableBefore || reach.size <= smaller || size === 1) return;
+    if (reach.size <= smaller || size === 1 || this.#most >= records || reach.suspicionsLeft === 0) return;
+    const isNextFull = (this.#last?.total ?? 0) >= 2 * size;
+    const numbers = number > 1 ? [number - 1, number] : [isNextFull ? 2 : 1, 1];
+    for (let trial = 0; trial < sizeTrials; trial += 1) {
+      const tried = numbers[trial % 2] ?? number;
+      if ((await this.#comes(tried, size)) || !(await this.#comes(tried, smaller))) {
+        reach.suspicionsLeft -= 1;
+        return;
+      }
+    }
+    reach.size = smaller;
+    reach.fails = size;
+    reach.lasting = true;
+  }
+
+  async #comes(number: number, size: number): Promise<boolean> {
     try {
       await this.#reading.requestOne(number, size, once);
+      return true;
     } catch (error) {
       if (!isPageFailure(error)) throw error;
-      reach.size = smaller;
-      reach.fails = size;
-      reach.lasting = true;
+      return false;
     }
   }
 }

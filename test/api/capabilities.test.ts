@@ -83,6 +83,26 @@ describe('capabilities measured with enough data', () => {
     expect(found.pageSize).toBe(250);
   });
 
+  test('count records that cannot be read to the page that should show them', async () => {
+    const newest = sandbox.control
+      .dump('users')
+      .toSorted((a, b) => (String(a['created_at']) < String(b['created_at']) ? 1 : -1));
+    const { found } = await measure({
+      poisoned: `users:${String(newest[40]?.['id'])},users:${String(newest[500]?.['id'])}`,
+    });
+    expect(found.pageSize).toBe(1_000);
+    expect(found).not.toHaveProperty('failedSize');
+  });
+
+  test('name the size that was requested if the host cannot make such pages', async () => {
+    const { found } = await measure({ page_breaks_over: 300 });
+    expect(found).toMatchObject({
+      pageSize: expect.toSatisfy((size: number) => size > 200 && size <= 300),
+      failedSize: 1_000,
+    });
+    expect((await measure({ page_max: 300 })).found).not.toHaveProperty('failedSize');
+  });
+
   test('include the clock difference and the rate limit from the headers', async () => {
     const { found } = await measure({ rate_limit: 600, rate_window: 60 });
     expect(found.rateLimit).toEqual({ limit: 600 });

@@ -60,9 +60,9 @@ async function read(host: Host, page: number, size: number, reach = new Reach())
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 
 describe('a page that the server cannot deliver', () => {
-  test('is halved from the end until its parts come, and is requested again before it counts as too large', async () => {
+  test('is halved from the end until its parts come, and is compared with smaller pages before it counts as too large', async () => {
     const { asked, reach, page, parts } = await read({ total: 40, most: 5 }, 2, 16);
-    expect(asked).toBe('2×16 1×1! 4×8! 8×4! 7×4! 4×8! 6×4! 5×4!');
+    expect(asked).toBe('2×16 1×1! 4×8! 8×4! 7×4! 3×8! 3×4! 4×8! 4×4! 3×8! 3×4! 4×8! 4×4! 6×4! 5×4!');
     expect(parts).toEqual([upTo(32, 29), upTo(28, 25), upTo(24, 21), upTo(20, 17)]);
     expect(page).toMatchObject({ page: 2, perPage: 16, lastPage: 3, total: 40, unreadable: [] });
     expect(idsOf(page)).toEqual(upTo(32, 17));
@@ -86,16 +86,15 @@ describe('a page that the server cannot deliver', () => {
 
   test('that the list does not fill is judged, too', async () => {
     const { asked, reach } = await read({ total: 11, most: 3 }, 1, 16);
-    expect(asked).toBe('1×16 1×1! 2×8! 2×6! 4×3! 3×3! 2×6! 2×3! 1×3!');
+    expect(asked).toBe('1×16 1×1! 2×8! 2×6! 4×3! 3×3! 1×6! 1×3! 2×6! 2×3! 1×6! 1×3! 2×6! 2×3! 2×3! 1×3!');
     expect(reach.size).toBe(3);
   });
 
   test('that is at most half full does not limit the page size', async () => {
-    const failures = { '2×16': tooLarge('2×16') };
-    expect((await read({ total: 24, failures }, 2, 16)).reach.size).toBe(Infinity);
-    expect((await read({ total: 25, failures }, 2, 16)).reach.size).toBe(5);
+    expect((await read({ total: 24, most: 7 }, 2, 16)).reach.size).toBe(Infinity);
+    expect((await read({ total: 25, most: 7 }, 2, 16)).reach.size).toBe(5);
     // Nor does such a part: the list ends with the first of its four places.
-    const parts = Object.fromEntries(['1×32', '2×15', '4×8', '8×4'].map((name) => [name, tooLarge(name)]));
+    const parts = Object.fromEntries(['1×32', '2×15', '3×8', '4×8', '8×4'].map((name) => [name, tooLarge(name)]));
     const { asked, reach } = await read({ total: 29, failures: parts }, 1, 32);
     expect(asked.split(' ').filter((each) => each === '8×4!')).toHaveLength(1);
     expect(reach.size).toBe(4);
@@ -109,12 +108,56 @@ describe('a page that the server cannot deliver', () => {
 
   test('is judged by a part that failed, once all records of that part came', async () => {
     const moods = new Map([
-      ['1×16', 2],
+      ['1×16', 5],
       ['2×8', 1],
     ]);
     const { asked, reach } = await read({ total: 16, moods }, 1, 16);
-    expect(asked).toBe('1×16 1×1! 2×8! 4×4! 3×4! 2×8! 1×8! 1×16!');
-    expect(reach).toMatchObject({ size: 8, fails: 16, lasting: true, failuresLeft: 199 });
+    const inTurns = '1×16! 1×8! 1×16! 1×8! 1×16! 1×8! 1×16! 1×8!';
+    // The part itself is cleared by another page of its size.
+    expect(asked).toBe(`1×16 1×1! 2×8! 4×4! 3×4! 1×8! 1×8! ${inTurns}`);
+    expect(reach).toMatchObject({ size: 8, fails: 16, lasting: true, failuresLeft: 199, suspicionsLeft: 2 });
+  });
+
+  test.each([
+    ['another page of its size comes', { failures: { '3×16': tooLarge('3×16') } }, '2×16!'],
+    [
+      'the same page comes now',
+      {
+        moods: new Map([
+          ['3×16', 1],
+          ['2×16', 9],
+        ]),
+      },
+      '2×16! 2×8! 3×16!',
+    ],
+    [
+      'a smaller page with its number fails, too',
+      { failures: Object.fromEntries(['3×16', '2×16', '3×8'].map((name) => [name, tooLarge(name)])) },
+      '2×16! 2×8! 3×16! 3×8!',
+    ],
+  ])('does not limit the page size if %s', async (_, host, tried) => {
+    const { asked, reach, page } = await read({ total: 64, ...host }, 3, 16);
+    expect(asked).toBe(`3×16 1×1! 6×8! 5×8! ${tried}`);
+    expect(idsOf(page)).toEqual(upTo(48, 33));
+    expect(reach).toMatchObject({ size: Infinity, fails: Infinity, lasting: false, suspicionsLeft: 2 });
+  });
+
+  test('does not limit the page size if one of its parts that came is as large', async () => {
+    const failures = Object.fromEntries(['1×16', '1×8', '2×8'].map((name) => [name, tooLarge(name)]));
+    const asOne = await read({ total: 16, failures: { ...failures } }, 1, 16);
+    expect(asOne.reach.size).toBe(4);
+    const { ['2×8']: _, ...others } = failures;
+    const { asked, reach } = await read({ total: 16, failures: others }, 1, 16);
+    expect(asked).toBe('1×16 1×1! 2×8! 1×8! 2×4! 1×4! 1×16! 1×8!');
+    expect(reach).toMatchObject({ size: Infinity, suspicionsLeft: 2 });
+  });
+
+  test('is no longer suspected after three sizes that were not the cause', async () => {
+    const reach = new Reach();
+    const failures = { '2×16': tooLarge('2×16') };
+    for (let time = 0; time < 3; time += 1) await read({ total: 64, failures }, 2, 16, reach);
+    expect(reach).toMatchObject({ size: Infinity, suspicionsLeft: 0 });
+    expect((await read({ total: 64, failures }, 2, 16, reach)).asked).toBe('2×16 1×1! 4×8! 3×8!');
   });
 
   test('does not limit the page size if the failure was temporary', async () => {

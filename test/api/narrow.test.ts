@@ -78,6 +78,27 @@ describe('pages that the server cannot deliver', () => {
     );
   });
 
+  test.each([0.3, 0.5, 0.7, 0.9])('at random, %s of all requests, say nothing of the size of pages', async (share) => {
+    // The same numbers in each run of the test.
+    let state = 1;
+    const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+    const { ask } = listOf({ total: 2_000, bad: [], most: Infinity });
+    const moody: RequestPage = (page, size, patience) => {
+      const tries = Array.from({ length: patience?.pageAttempts ?? 8 }, random);
+      if (tries.some((each) => each >= share)) return ask(page, size);
+      return Promise.reject(new ServerFailed('a bad moment', 500, { smallerMayHelp: true }));
+    };
+    const sizes: number[] = [];
+    for (let night = 0; night < 100; night += 1) {
+      const reach = new Reach();
+      for (let page = 20; page >= 1; page -= 1) {
+        await readPage(readingRecords(moody), page, 100, reach).catch(() => {});
+      }
+      sizes.push(reach.size);
+    }
+    expect(new Set(sizes)).toEqual(new Set([Infinity]));
+  });
+
   test('show every record, even if the total is stale', async () => {
     const stale = record({ total: integer({ min: 1, max: 60 }), more: integer({ min: -30, max: 30 }) });
     await assert(

@@ -95,7 +95,8 @@ export async function syncResource(ports: ResourcePorts): Promise<ResourceEnd> {
       return await readResource(ports, { ...first, capabilities: await measure(ports), trustsStored: false });
     }
     try {
-      return await readResource(ports, { ...first, capabilities: stored, trustsStored: true });
+      const capabilities = await tryLarger(ports, stored);
+      return await readResource(ports, { ...first, capabilities, trustsStored: true });
     } catch (error) {
       if (!(error instanceof ContradictionError)) throw error;
       store.recordEvent(run, { resource, kind: 'capability_contradicted', subject: run, detail: error.message });
@@ -125,6 +126,30 @@ async function measure({ source, store, resource, signal }: ResourcePorts, besid
   const measured = beside && found.dayShiftMinutes === 0 ? { ...found, dayShiftMinutes: 'unknown' as const } : found;
   recordCapabilities(store, resource, measured);
   return measured;
+}
+
+/**
+ * Tries larger pages if the host could not make them before: twice the size and, if that comes, the one requested at first. So
+ * a bad night costs no more than the next run or two.
+ */
+async function tryLarger(
+  { source, store, resource, run, signal }: ResourcePorts,
+  before: Capabilities,
+): Promise<Capabilities> {
+  const { failedSize, ...known } = before;
+  // All records are on one page.
+  if (failedSize === undefined || store.liveCount(resource) <= before.pageSize) return before;
+  let { pageSize } = before;
+  for (const size of new Set([Math.min(2 * pageSize, failedSize), failedSize])) {
+    if (!(await source.makesPage(resource, size, before, signal))) break;
+    pageSize = size;
+  }
+  if (pageSize === before.pageSize) return before;
+  const detail = `pages of ${counted(pageSize, 'record')} come again; they are requested with ${pageSize} from now on`;
+  store.recordEvent(run, { resource, kind: 'page_size_raised', subject: String(pageSize), detail });
+  const larger = { ...known, pageSize, ...(pageSize < failedSize ? { failedSize } : {}) };
+  recordCapabilities(store, resource, larger);
+  return larger;
 }
 
 async function readResource(ports: ResourcePorts, reading: Reading): Promise<ResourceEnd> {
@@ -246,8 +271,11 @@ function keepLimits({ source, store, resource, run }: ResourcePorts, before: Cap
     const detail = `pages show no more than some ${counted(depth, 'record')} of a list; windows are no larger from now on`;
     store.recordEvent(run, { resource, kind: 'depth_limited', subject: String(depth), detail });
   }
-  if (pageSize < before.pageSize || depth !== undefined)
-    recordCapabilities(store, resource, { ...before, pageSize, ...(depth === undefined ? {} : { depth }) });
+  const limits = {
+    ...(pageSize < before.pageSize ? { pageSize, failedSize: before.failedSize ?? before.pageSize } : {}),
+    ...(depth === undefined ? {} : { depth }),
+  };
+  if (Object.keys(limits).length > 0) recordCapabilities(store, resource, { ...before, ...limits });
 }
 
 /** The first day that may still gain records, by the server's clock. */

@@ -199,6 +199,17 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
     },
     /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
     readablePage: (resource: ResourceName) => reachOf(resource).size,
+    /** Whether the host makes a page of the newest records of this size, with more than came on a page before. */
+    makesPage: async (resource: ResourceName, size: number, capabilities: Capabilities, signal: AbortSignal) => {
+      const requested = { ...options(resource, capabilities, null, 'desc'), paginate: size };
+      try {
+        const { perPage, records } = await list(resource, requested, signal, { pageAttempts: 1 });
+        return perPage === size && records.length > capabilities.pageSize;
+      } catch (error) {
+        if (isPageFailure(error) || isRefusal(error)) return false;
+        throw error;
+      }
+    },
     /** Returns why the server does not send these related records; undefined if it does. */
     includeProblem: async (resource: ResourceName, include: readonly string[], signal: AbortSignal) => {
       try {

@@ -4,6 +4,7 @@ import type { Capabilities } from '../api/capabilities.ts';
 import { isPageFailure } from '../api/errors.ts';
 import { coverageOf, type DayRange, everything, outsideEra, outsideStart } from '../model/era.ts';
 import { OperatorError } from '../model/errors.ts';
+import type { RecordKey } from '../model/records.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import type { Window } from '../store/mirror-types.ts';
@@ -186,9 +187,41 @@ async function readResource(ports: ResourcePorts, reading: Reading): Promise<Res
   else if (only === null && (sum.missing || (sum.total === 0 && !trustsStored && !isHeld)))
     store.recordCapability(heldFreshness, resource, null);
 
-  const problem = unsettledProblem(store.windows(resource)) ?? sum.problem;
+  const problem = unsettledProblem(store.windows(resource)) ?? sum.problem ?? (await lossProblem(ports, sum.total));
   joinSmall(store, resource, seal, visitor.maxRecords * mergedShare, surplus);
   return { status: problem === null ? 'complete' : 'partial', serverTotal: sum.total, problem, error: null };
+}
+
+/** So many lost records are looked for by themselves. */
+const maxLooks = 3;
+
+/**
+ * Returns what the run has met of the list and no window has shown; null if there is nothing. A list that is empty for a minute
+ * looks complete otherwise. Then nothing is fresh until a sum is proven.
+ */
+async function lossProblem(ports: ResourcePorts, total: number): Promise<string | null> {
+  const { store, resource, source, run } = ports;
+  const { some, ids } = source.met(resource);
+  let problem: string | null = null;
+  if (total === 0 && some) problem = 'the list counted records earlier in this run, and shows none now';
+  for (const id of store.lacking(resource, [...ids]).slice(0, maxLooks)) {
+    if (problem !== null) break;
+    // One that is gone by now was deleted meanwhile.
+    if ((await lookAt(ports, resource, id)).kind === 'absent') continue;
+    problem = `the list showed record ${id} while it was measured, and no window shows it`;
+  }
+  if (problem === null) return null;
+  store.recordCapability(heldFreshness, resource, null);
+  store.recordEvent(run, { resource, kind: 'records_not_shown', subject: run, detail: problem });
+  return problem;
+}
+
+/** Requests one record by itself. One that the server fails on is neither there nor absent. */
+async function lookAt({ source, signal }: ResourcePorts, resource: ResourceName, id: RecordKey): Promise<Look> {
+  return source.look(resource, id, signal).catch((error: unknown): Look => {
+    if (isPageFailure(error)) return { kind: 'unknown' };
+    throw error;
+  });
 }
 
 async function windowsToRead(
@@ -211,12 +244,7 @@ function removalOf(ports: ResourcePorts, capabilities: Capabilities, removed: Re
     resource,
     store,
     clock,
-    // A record that the server fails on is neither there nor absent.
-    look: (name, id) =>
-      source.look(name, id, signal).catch((error: unknown): Look => {
-        if (isPageFailure(error)) return { kind: 'unknown' };
-        throw error;
-      }),
+    look: (name, id) => lookAt(ports, name, id),
     readDays: dayReader(source, resource, capabilities, signal),
     allowDeletions: options.allowDeletions,
     requestPermit: options.requestPermit,

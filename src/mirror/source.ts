@@ -1,5 +1,5 @@
 /** What the sync engine reads from the server. Every request of the engine goes through here. */
-import type { RecordKey } from '../model/records.ts';
+import { recordKey, type RecordKey } from '../model/records.ts';
 import { type Capabilities, measureCapabilities } from '../api/capabilities.ts';
 import { coverageOf, type DayRange, eraEnd, eraStart, startsWithDay } from '../model/era.ts';
 import { type ResourceName, resourceOf, type SortDirection } from '../model/resources.ts';
@@ -75,6 +75,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
     count(resource);
     const page = await resources.list(resource, options, signal, patience);
     noteTime(page);
+    if (page.total > 0) counted.add(resource);
     return page;
   };
   const pageAs = async (
@@ -86,6 +87,7 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
     count(task.resource);
     const page = await resources.listAs(task.resource, options, (each) => readPageOf(each, task), signal, patience);
     noteTime(page);
+    if (page.total > 0) counted.add(task.resource);
     return page;
   };
   const getUser: Client['getUser'] = (...user) => {
@@ -93,6 +95,10 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
     return resources.getUser(...user);
   };
 
+  /** Lists that have counted some record. */
+  const counted = new Set<ResourceName>();
+  /** Records that lists showed while they were measured. */
+  const measuredIds = new Map<ResourceName, Set<RecordKey>>();
   /** The capabilities of the list that was measured first; undefined if that failed. */
   let firstMeasured: Promise<Capabilities | undefined> | undefined;
   const reaches = new Map<ResourceName, Reach>();
@@ -154,7 +160,14 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
      */
     measure: (resource: ResourceName, signal: AbortSignal, before?: Capabilities) => {
       reaches.delete(resource);
-      const measured = { list, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
+      const ids = new Set<RecordKey>();
+      measuredIds.set(resource, ids);
+      const listNoted: Client['list'] = async (...requested) => {
+        const page = await list(...requested);
+        for (const id of page.records.map(recordKey)) if (id !== undefined) ids.add(id);
+        return page;
+      };
+      const measured = { list: listNoted, rateLimit: () => client.rateLimit(), maxBodyBytes: client.maxBodyBytes };
       const by = (known?: Capabilities) =>
         measureCapabilities(measured, resource, signal, { pageSize, clock, before, known });
       // The other lists wait for the first one: what it has shown of the server need not be measured again, and may not show in
@@ -199,6 +212,11 @@ function sourceOver(parts: SourceParts, gate?: RequestGate) {
     },
     /** Pages of the resource with more records than this were seen to fail; Infinity if none did. */
     readablePage: (resource: ResourceName) => reachOf(resource).size,
+    /** What the list has shown in this run: whether it ever counted a record, and which records it showed while it was measured. */
+    met: (resource: ResourceName): { readonly some: boolean; readonly ids: ReadonlySet<RecordKey> } => ({
+      some: counted.has(resource),
+      ids: measuredIds.get(resource) ?? new Set(),
+    }),
     /** Whether the host makes a page of the newest records of this size, with more than came on a page before. */
     makesPage: async (resource: ResourceName, size: number, capabilities: Capabilities, signal: AbortSignal) => {
       const requested = { ...options(resource, capabilities, null, 'desc'), paginate: size };

@@ -9,7 +9,7 @@ import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
 import type { Behaviour, Sandbox } from '../../src/sandbox/sandbox.ts';
-import { type Altered, behindProxy } from '../support/altering-proxy.ts';
+import { type Altered, behindProxy, type Exchange } from '../support/altering-proxy.ts';
 import { expectMirrored, mirrored, sync, type SyncTry } from '../support/mirror.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import { startSandbox } from '../support/sandbox.ts';
@@ -121,6 +121,77 @@ test('a list that becomes empty while its windows are first read by days makes n
   sandbox.control.setBehaviour({ empty_lists: '' });
   expect((await sync(sandbox, file, tried)).report.status).toBe('complete');
   expectMirrored(sandbox, file, ['emails']);
+});
+
+describe('a list that is read for the first time, and shows records only', () => {
+  const shop = { users: 1_200, emails: 45, packages: 10, coupons: 120 } as const;
+  const nothing = (body: string, total = 0) =>
+    JSON.stringify({ ...(JSON.parse(body) as List), data: [], total, last_page: 1, from: null, to: null });
+  /** The sandbox behind a proxy that alters lists of users, given how many it has shown. */
+  async function showing(alter: (shown: number, exchange: Exchange) => Altered) {
+    const sandbox = await startSandbox(shop);
+    let shown = 0;
+    const proxy = await behindProxy(sandbox, (exchange) =>
+      exchange.path.startsWith('/api/v1/users?') ? alter((shown += 1), exchange) : {},
+    );
+    return { sandbox, proxy, file: `${temporaryFolder()}/mirror.db` };
+  }
+  const unshown = { status: 'partial', fresh_as_of: null } as const;
+
+  test('while it is measured, is not complete, and nothing of it is fresh', async () => {
+    let isHonest = false;
+    const { sandbox, proxy, file } = await showing((shown, { body }) =>
+      isHonest || shown <= 2 ? {} : { body: nothing(body) },
+    );
+    const { report, error } = await sync(proxy, file);
+    expect(error?.exitCode).toBe(5);
+    expect(report.resources.users).toMatchObject({
+      ...unshown,
+      live: 0,
+      problem: expect.stringMatching(/shows none now/),
+    });
+    expect(report.resources.emails).toMatchObject({ status: 'complete' });
+    expect(eventsIn(file, 'records_not_shown')).toEqual(['users']);
+    isHonest = true;
+    expect((await sync(proxy, file)).report.status).toBe('complete');
+    expectMirrored(sandbox, file);
+  });
+
+  test('in a total after it was measured, is not complete, and nothing of it is fresh', async () => {
+    const { proxy, file } = await showing((shown, { body }) => ({ body: nothing(body, shown === 4 ? 120 : 0) }));
+    const { report } = await sync(proxy, file, { resources: ['users'] });
+    expect(report.resources.users).toMatchObject({ ...unshown, live: 0 });
+  });
+
+  test('and later leaves one of them out, is not complete if the server still has it', async () => {
+    const sandbox = await startSandbox({ ...shop, behaviour: { date_ranges: 'ignored' } });
+    let hides = false;
+    const proxy = await behindProxy(sandbox, ({ path, body }) => {
+      if (!hides || !path.startsWith('/api/v1/coupons?') || path.includes('filter')) return {};
+      const list = JSON.parse(body) as List & { readonly total: number };
+      const data = list.data.filter((record) => (record as { readonly id: number }).id !== 7);
+      return { body: JSON.stringify({ ...list, data, total: list.total - 1 }) };
+    });
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      hides ||= kind === 'expected';
+    };
+    const { report } = await sync(proxy, `${temporaryFolder()}/mirror.db`, { resources: ['coupons'], onEvent });
+    const problem = 'the list showed record 7 while it was measured, and no window shows it';
+    expect(report.resources.coupons).toMatchObject({ ...unshown, live: 119, problem });
+  });
+
+  test('that are deleted before they are read, is complete', async () => {
+    const sandbox = await startSandbox(shop);
+    const file = `${temporaryFolder()}/mirror.db`;
+    let isRead = false;
+    const onEvent: SyncTry['onEvent'] = ({ kind }) => {
+      if (kind !== 'expected' || isRead) return;
+      isRead = true;
+      for (let id = 1; id <= 5; id += 1) sandbox.control.remove('coupons', id);
+    };
+    const { report } = await sync(sandbox, file, { resources: ['coupons'], onEvent });
+    expect(report.resources.coupons).toMatchObject({ status: 'complete', live: 115 });
+  });
 });
 
 describe('the brake', () => {

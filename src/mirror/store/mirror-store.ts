@@ -295,6 +295,9 @@ function mirrorStore(database: Database, file: string, clock: Clock, options: Mi
       writerOf(window.resource)
         .owned.ids(window)
         .filter((id) => !seen.has(id)),
+    /** Those of the records that the mirror neither has nor must not have. */
+    lacking: (resource: ResourceName, ids: readonly RecordKey[]): RecordKey[] =>
+      ids.filter((id) => !writerOf(resource).owned.has(id) && !suppressions.ids(resource).has(Number(id))),
     /** The resource's rows in the server's order: those created on these days, or all. */
     rankedRows: (resource: ResourceName, range: DayRange) => writerOf(resource).ranked(range),
     deleteRecords: (run: string, resource: ResourceName, ids: readonly RecordKey[]): void =>

@@ -21,6 +21,7 @@ export function ownedRows(database: Database, resource: ResourceName) {
     count: select<number>('count(*)', where),
   });
   const statements = { days: reads(inDays), outside: reads(outside), everything: reads('true') };
+  const has = database.prepare<[RecordKey], 1>(`SELECT 1 FROM ${quoteName(resource)} WHERE "id" = ?`).pluck();
   function bounds({ from, to }: DayRange): string[] {
     return { days: [from, to], outside: [eraStart, eraEnd], everything: [] }[coverageOf({ from, to })];
   }
@@ -30,6 +31,7 @@ export function ownedRows(database: Database, resource: ResourceName) {
       for (const [at, each] of found.entries()) if (typeof each === 'string') found[at] = BigInt(each);
       return found as RecordKey[];
     },
+    has: (id: RecordKey): boolean => has.get(id) !== undefined,
     count: (window: DayRange): number => statements[coverageOf(window)].count.get(...bounds(window)) ?? 0,
   };
 }

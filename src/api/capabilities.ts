@@ -70,8 +70,8 @@ interface MeasureOptions {
 
 /** Records to request when only the first and last few matter. */
 const sampleSize = 100;
-/** A server that fails on one range fails on all of them, so repeating a range, or a smaller page of it, is no use. */
-const patience = { pageAttempts: 1 };
+/** A server may fail on all ranges of a format. Until one has worked, repeating a range, or a smaller page of it, is no use. */
+const oncePerRange = { pageAttempts: 1 };
 /** A day on which no record was created. */
 const farDay = '2099-01-01' as Day;
 
@@ -116,6 +116,7 @@ export async function measureCapabilities(
     pageSize,
     now: now + (clockDifferenceMs ?? 0),
     seen: [...observationsIn(newest), ...observationsIn(oldest)],
+    rangesWork: false,
   };
   // An empty list (during a deployment, say) does not contradict what was measured before; a refused range does.
   if (survey.seen.length === 0 && before !== undefined) {
@@ -237,6 +238,8 @@ interface Survey extends MeasuredList {
   readonly now: number;
   /** Every record whose creation time was seen. */
   readonly seen: Observation[];
+  /** Whether a range of days has shown that ranges work. */
+  rangesWork: boolean;
 }
 
 type Ranges = Pick<Capabilities, 'ranges' | 'rangeEnd' | 'dayShiftMinutes'>;
@@ -257,6 +260,7 @@ async function measureRanges(survey: Survey, known: Capabilities | undefined, no
     const proof = await provenRange(survey, first, format);
     if (proof === undefined) continue;
     const { response } = proof;
+    survey.rangesWork = true;
     const rules = known?.ranges === format ? rulesOf(known) : undefined;
     // What another resource of the same server has shown holds here, too, unless this response contradicts it.
     if (rules !== undefined && rules.end !== 'unknown' && agrees(rules, [response], survey.seen)) {
@@ -290,7 +294,8 @@ async function requestRange(
       date: dateRange(from, to, format),
     };
     // A record that cannot be read says nothing about ranges: readPage works around it.
-    const requestOne: RequestPage = (page, paginate, requested = patience) =>
+    const atMost = survey.rangesWork ? undefined : oncePerRange;
+    const requestOne: RequestPage = (page, paginate, requested = atMost) =>
       client.list(resource, { ...options, page, paginate }, signal, requested);
     const page = await readPage(readingRecords(requestOne), 1, survey.pageSize, survey.reach);
     const found = observationsIn(page);

@@ -103,6 +103,13 @@ describe('capabilities measured with enough data', () => {
     expect((await measure({ page_max: 300 })).found).not.toHaveProperty('failedSize');
   });
 
+  test('are the same if the server fails on a few ranges of days, once one has worked', async () => {
+    // The range that has worked is a wide one.
+    const isNarrow = /date=(\d{4}-\d\d-\d)\d,\1/;
+    sandbox.control.faultNext({ fault: 'error_500', times: 6, match: { path: isNarrow } });
+    expect((await measure()).found).toMatchObject({ rangeEnd: 'exclusive', dayShiftMinutes: 0 });
+  });
+
   test('include the clock difference and the rate limit from the headers', async () => {
     const { found } = await measure({ rate_limit: 600, rate_window: 60 });
     expect(found.rateLimit).toEqual({ limit: 600 });

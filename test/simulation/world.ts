@@ -829,5 +829,15 @@ export class World {
 /** Methods that do not count as steps. */
 const atOnce = {
   client: new Set(['rateLimit', 'redact', 'close', 'pages']),
-  journal: new Set(['by', 'audit', 'atOneMoment', 'intents', 'changes', 'views', 'lockRemainingMs', 'close']),
+  journal: new Set([
+    'by',
+    'audit',
+    'atOneMoment',
+    'intents',
+    'resentRows',
+    'changes',
+    'views',
+    'lockRemainingMs',
+    'close',
+  ]),
 } as const;

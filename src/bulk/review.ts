@@ -53,7 +53,10 @@ const longestWords = 40;
 
 /** The first parameters in order: `add 5.00 Refund`. */
 export function parameterWords(parameters: Readonly<Record<string, unknown>>): string {
-  const words = Object.values(parameters).filter((value) => typeof value === 'string' || typeof value === 'number');
+  const words = Object.entries(parameters).flatMap(([name, value]) => {
+    if (typeof value !== 'string' && typeof value !== 'number') return [];
+    return name === 'expected_balance' ? `if the balance is ${value}` : value;
+  });
   const text = words.join(' ').replaceAll(/\p{Cc}+/gu, ' ');
   return text.length > longestWords ? `${text.slice(0, longestWords - 1)}…` : text;
 }

@@ -73,6 +73,13 @@ describe('a row whose server asks to come back later', () => {
     },
   );
 
+  test('stays planned if that is too late, and the command says how to continue', async () => {
+    const { run, sandbox } = await oneRow('add,5,Credit', { retry_after_seconds: 3_600 }, 'too_many');
+    const { code, batch, stderr } = await run();
+    expect([code, made(sandbox)]).toEqual([4, 0]);
+    expect(stderr).toMatch(new RegExp(`To continue: .*bulk resume ${batch}`));
+  });
+
   test.each(sample(['too_many', 'error_503'] as const, 1))(
     'is sent after a wait if %s came before the write',
     async (fault) => {

@@ -17,7 +17,7 @@ import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
 import { sendMarginOf } from '../../bulk/send-row.ts';
 import type { Batch } from '../../journal/port.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { UsageError } from '../../model/errors.ts';
+import { type OperatorError, UsageError } from '../../model/errors.ts';
 import { makeNewFolder } from '../../model/files.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import { Secret } from '../../model/secret.ts';
@@ -178,9 +178,9 @@ function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
   const { context, ports, batch } = job;
   const doing = consent === null ? 'looking for every row of' : 'sending';
   noteProfile(context, `${doing} batch ${batch.batch} at ${ports.client.address}`);
-  return sendWatched(job, consent, async (report) => {
+  return sendWatched(job, consent, async (report, error) => {
     printResult(context, report, reportLines(context, report));
-    if (context.signal.aborted && report.state === 'stopped') {
+    if (report.state === 'stopped' && error?.advice?.includes('bulk resume') !== true) {
       printNote(context, `Stopped before the end. To continue: admin-mirror bulk resume ${report.batch}`);
     }
   });
@@ -190,7 +190,7 @@ function sendAndReport(job: Job, consent: Consent | null): Promise<void> {
 async function sendWatched(
   { context, ports, batch, action, flags }: Job,
   consent: Consent | null,
-  emit: (report: BatchReport) => Promise<void>,
+  emit: (report: BatchReport, error: OperatorError | null) => Promise<void>,
 ): Promise<void> {
   const { signal } = ports;
   const { bulk, store } = context.settings();
@@ -217,7 +217,7 @@ async function sendWatched(
   }
   const { report, error } = sent;
   watch.ended({ state: report.state, ...report.counts });
-  await emit(report);
+  await emit(report, error);
   signal.throwIfAborted();
   if (error !== null) throw error;
 }

@@ -65,6 +65,8 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   const fields = { job, job_run: run, outcome, exit_code: exitCode, seconds };
   if (outcome === 'complete') log.info(fields, `${job} is complete`);
   else if (outcome === 'stopped') log.warn(fields, `${job} was stopped with the worker`);
+  // It is tried again. If that does not help, there is an alert.
+  else if (outcome === 'locked') log.warn(fields, `${job} found the lock held: ${problem ?? 'another run has it'}`);
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 

@@ -1,6 +1,15 @@
 /** Decides what the worker must do now (pure). src/worker/worker.ts does it, records it, and calls `decide` again. */
 import { crc32 } from 'node:zlib';
-import { clockChange, type CronTimes, cronTimes, instantOf, instantsOf, type Job, wallTimeAt } from '../model/job.ts';
+import {
+  clockChange,
+  type CronTimes,
+  cronTimes,
+  instantOf,
+  instantsOf,
+  type Job,
+  type JobKind,
+  wallTimeAt,
+} from '../model/job.ts';
 import { dayMs, hourMs, minuteMs, parseInstant } from '../model/time.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
 
@@ -19,10 +28,13 @@ interface DueJob {
   readonly occurrence: number;
   /** How many earlier occurrences this one stands for, at most 1,000. Nobody has reported them yet. */
   readonly skippedBefore: number;
+  /** When the first of these was due, including jitter. */
+  readonly since: number;
 }
 
 export type Decision =
-  | (DueJob & { readonly kind: 'run'; readonly late: boolean; readonly attempt: number })
+  /** `again`: a run of this occurrence is already on record. */
+  | (DueJob & { readonly kind: 'run'; readonly late: boolean; readonly attempt: number; readonly again: boolean })
   | (DueJob & { readonly kind: 'skip'; readonly outcome: 'skipped' | 'overlapped' | 'missed'; readonly why: string })
   /** The last handled occurrence lies so far in the future that the clock must have been wrong. */
   | { readonly kind: 'forget'; readonly job: Job; readonly until: number };
@@ -35,6 +47,22 @@ const longestSetBackMs = dayMs;
 
 const maxCounted = 1_000;
 
+/** How long a job may find its lock held, by a run that is not of this worker, before that is a problem. */
+const patienceMs = hourMs;
+
+/** The longest pause before such a job is tried again. */
+const longestPauseMs = 10 * minuteMs;
+
+/**
+ * The lock that a run of this kind takes, or it ends as `locked`. `verify` is not among them: it takes the lock of the mirror for a
+ * moment at its end, and does without if that is held.
+ */
+const locks: Readonly<Partial<Record<JobKind, string>>> = { sync: 'mirror', certify: 'mirror', publish: 'publication' };
+
+function shareLock(one: Job, other: Job): boolean {
+  return locks[one.run] !== undefined && locks[one.run] === locks[other.run];
+}
+
 /** Returns what to do now, in order. @param jobs in any order; each `after` names one of them @param states one for each job */
 export function decide(
   jobs: readonly ScheduledJob[],
@@ -42,31 +70,42 @@ export function decide(
   now: number,
 ): readonly Decision[] {
   const known = new Map(states);
+  const running = jobs.flatMap(({ job }) => (states.get(job.name)?.isRunning === true ? [job] : []));
   const decisions: Decision[] = [];
   for (const scheduled of inOrder(jobs)) {
     const { name } = scheduled.job;
     const state = known.get(name);
     if (state === undefined) continue;
-    const decision = decideOne(scheduled, state, { jobs, known, now });
+    const decision = decideOne(scheduled, state, { jobs, known, running, now });
     if (decision === undefined) continue;
     decisions.push(decision);
     // Jobs that depend on this one wait until the decision is on record.
     if (decision.kind !== 'forget') known.set(name, { ...state, isRunning: true });
   }
-  return decisions;
+  const place = new Map(jobs.map(({ job }, index) => [job, index]));
+  const isBefore = (one: DueJob, other: DueJob): boolean =>
+    one.since === other.since ? (place.get(one.job) ?? 0) < (place.get(other.job) ?? 0) : one.since < other.since;
+  // Of those that take one lock, only the first begins. The others are still due when it has ended.
+  const isNext = (one: Decision): boolean =>
+    one.kind !== 'run' ||
+    !decisions.some((other) => other.kind === 'run' && shareLock(one.job, other.job) && isBefore(other, one));
+  return decisions.filter(isNext);
 }
 
 interface Inputs {
   readonly jobs: readonly ScheduledJob[];
   readonly known: ReadonlyMap<string, JobState>;
+  /** The jobs that run, and have their locks. */
+  readonly running: readonly Job[];
   readonly now: number;
 }
 
 function decideOne({ job, occurrences }: ScheduledJob, state: JobState, inputs: Inputs): Decision | undefined {
-  const { now } = inputs;
+  const { now, running } = inputs;
+  const isLocked = running.some((other) => shareLock(job, other));
   if (state.handledUntil > now + longestSetBackMs) return { kind: 'forget', job, until: now };
   const due = dueOccurrence(job, occurrences, state.handledUntil, now);
-  if (due === undefined) return state.isRunning ? undefined : retryInterrupted(job, state);
+  if (due === undefined) return state.isRunning || isLocked ? undefined : retry(job, state, now);
   if (state.isRunning) {
     return { kind: 'skip', job, ...due, outcome: 'overlapped', why: 'the run before is still going on' };
   }
@@ -76,11 +115,12 @@ function decideOne({ job, occurrences }: ScheduledJob, state: JobState, inputs: 
   if (job.requireComplete && failed !== undefined) {
     return { kind: 'skip', job, ...due, outcome: 'skipped', why: incompleteText(failed) };
   }
-  const late = now - expectedAt(job, due.occurrence, dependencies) > onTimeMs;
+  if (isLocked) return undefined;
+  const late = now - expectedAt(job, due.occurrence, inputs) > onTimeMs;
   if (late && !job.catchUp) {
     return { kind: 'skip', job, ...due, outcome: 'missed', why: 'no worker was running at its time' };
   }
-  return { kind: 'run', job, ...due, late, attempt: 1 };
+  return { kind: 'run', job, ...due, late, attempt: 1, again: false };
 }
 
 /** Returns the last occurrence whose time, including jitter, has come. */
@@ -89,22 +129,54 @@ function dueOccurrence(
   { upTo }: Occurrences,
   handledUntil: number,
   now: number,
-): { readonly occurrence: number; readonly skippedBefore: number } | undefined {
+): Omit<DueJob, 'job'> | undefined {
   let occurrence: number | undefined;
   let skippedBefore = 0;
+  let since = now;
   for (const each of upTo(now)) {
     if (each <= handledUntil || skippedBefore >= maxCounted) break;
+    const time = each + jitterOf(job, each);
     if (occurrence !== undefined) skippedBefore += 1;
-    else if (each + jitterOf(job, each) <= now) occurrence = each;
+    else if (time <= now) occurrence = each;
+    since = time;
   }
-  return occurrence === undefined ? undefined : { occurrence, skippedBefore };
+  return occurrence === undefined ? undefined : { occurrence, skippedBefore, since };
 }
 
-/** A run that ended only because the worker did is run once more. */
-function retryInterrupted(job: Job, { latest }: JobState): Decision | undefined {
-  if (latest === undefined || latest.occurrence === null || latest.attempt > 1 || !job.catchUp) return undefined;
-  if (latest.outcome !== 'stopped' && latest.outcome !== 'killed') return undefined;
-  return { kind: 'run', job, occurrence: latest.occurrence, skippedBefore: 0, late: true, attempt: 2 };
+/** Begins the last run again, if its time has come. */
+function retry(job: Job, state: JobState, now: number): Decision | undefined {
+  const { latest } = state;
+  const at = retryTime(job, state, now);
+  if (at === undefined || at > now || latest === undefined || latest.occurrence === null) return undefined;
+  const { occurrence } = latest;
+  // Finding the lock held does not count: if the worker dies during the next attempt, there is one more.
+  const attempt = state.lockedSince === undefined ? 2 : latest.attempt;
+  const since = occurrence + jitterOf(job, occurrence);
+  return { kind: 'run', job, occurrence, skippedBefore: 0, since, late: true, attempt, again: true };
+}
+
+/**
+ * Returns when the last run of the job is begun again, unless its next time comes first; undefined if never. A run that ended only
+ * because the worker did is run once more, at once. One that found its lock held is run again and again, after longer and longer
+ * pauses.
+ */
+function retryTime(job: Job, { latest, lockedSince }: JobProgress, now: number): number | undefined {
+  if (latest === undefined || latest.occurrence === null) return undefined;
+  if (latest.outcome === 'stopped' || latest.outcome === 'killed') {
+    return job.catchUp && latest.attempt === 1 ? now : undefined;
+  }
+  if (lockedSince === undefined) return undefined;
+  if (!job.catchUp && now - latest.occurrence - jitterOf(job, latest.occurrence) > onTimeMs) return undefined;
+  const ended = timeOf(latest.finishedAt);
+  // If the clock was set back, nobody knows how long it has waited.
+  return ended > now ? now : ended + Math.min(Math.max(ended - lockedSince, minuteMs), longestPauseMs);
+}
+
+/** Whether the last run of the job only found its lock held, and that is no problem yet. */
+export function awaitsLock(job: Job, state: JobState, now: number): boolean {
+  const { lockedSince, isRunning } = state;
+  if (lockedSince === undefined) return false;
+  return isRunning || (now - lockedSince < patienceMs && retryTime(job, state, now) !== undefined);
 }
 
 const timeOf = (time: string | null): number => parseInstant(time) ?? 0;
@@ -119,23 +191,38 @@ interface Dependency {
 }
 
 /** Looks at the last occurrence of the job at or before `occurrence`: usually the one of the same night. */
-function dependencyOf(name: string, occurrence: number, { jobs, known }: Inputs): Dependency {
+function dependencyOf(name: string, occurrence: number, { jobs, known, now }: Inputs): Dependency {
   const state = known.get(name);
   const other = jobs.find(({ job }) => job.name === name);
   const at = other?.occurrences.upTo(occurrence).next().value;
-  if (state === undefined || at === undefined) return { name, isDone: true, run: undefined };
+  if (state === undefined || other === undefined || at === undefined) return { name, isDone: true, run: undefined };
   const { latest } = state;
   const since = latest !== undefined && timeOf(latest.finishedAt) >= at;
-  return { name, isDone: !state.isRunning && state.handledUntil >= at, run: since ? latest : undefined };
+  const isDone = !state.isRunning && state.handledUntil >= at && retryTime(other.job, state, now) === undefined;
+  return { name, isDone, run: since ? latest : undefined };
 }
 
-/** When the job should have begun. If it waited for a dependency that began in time, it was not late. */
-function expectedAt(job: Job, occurrence: number, dependencies: readonly Dependency[]): number {
-  const time = occurrence + jitterOf(job, occurrence);
-  const ends = dependencies.flatMap(({ run }) =>
-    run === undefined || timeOf(run.startedAt) > time + onTimeMs ? [] : [timeOf(run.finishedAt)],
-  );
-  return Math.max(time, ...ends);
+/** When the job should have begun. If it waited for runs that began in time, or right after each other, it was not late. */
+function expectedAt(job: Job, occurrence: number, inputs: Inputs): number {
+  let expected = occurrence + jitterOf(job, occurrence);
+  for (const { startedAt, finishedAt } of waitedFor(job, inputs)) {
+    if (timeOf(startedAt) <= expected + onTimeMs) expected = Math.max(expected, timeOf(finishedAt));
+  }
+  return expected;
+}
+
+/** Returns the last runs of the jobs that this one may have waited for, directly or not, the earliest first. */
+function waitedFor(job: Job, { jobs, known }: Inputs): JobRun[] {
+  const found = new Set([job]);
+  // What is added here is looked at, too.
+  for (const each of found) {
+    for (const { job: other } of jobs) {
+      if (each.after.includes(other.name) || shareLock(each, other)) found.add(other);
+    }
+  }
+  found.delete(job);
+  const runs = Array.from(found, ({ name }) => known.get(name)?.latest).filter((run) => run !== undefined);
+  return runs.sort((one, other) => timeOf(one.startedAt) - timeOf(other.startedAt));
 }
 
 function incompleteText({ name, run }: Dependency): string {
@@ -155,6 +242,14 @@ function inOrder(jobs: readonly ScheduledJob[]): readonly ScheduledJob[] {
   }
   for (const each of jobs) place(each);
   return [...ordered];
+}
+
+/** Returns when the job begins next: at its next time, or when its last run is begun again; undefined if never. */
+export function nextStart(scheduled: ScheduledJob, progress: JobProgress | undefined, now: number): number | undefined {
+  const next = nextTime(scheduled, progress?.handledUntil ?? now, now);
+  const again = progress === undefined ? undefined : retryTime(scheduled.job, progress, now);
+  if (again === undefined || again <= now) return next;
+  return Math.min(again, next ?? again);
 }
 
 /** Returns the next time of the job, including jitter; undefined if there is none. */

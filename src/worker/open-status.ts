@@ -8,7 +8,7 @@ import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
-import { nextTime, occurrencesOf } from './decide.ts';
+import { nextStart, occurrencesOf } from './decide.ts';
 import { checkCode, freshnessOf, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
 import type { JobProgress, JobRun } from './store/port.ts';
@@ -90,14 +90,10 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
 }
 
 /** @param now undefined if no worker runs */
-function jobStatus(
-  job: Job,
-  { handledUntil, latest }: Partial<JobProgress> = {},
-  newest: JobRun | undefined,
-  now: number | undefined,
-) {
+function jobStatus(job: Job, progress: JobProgress | undefined, newest: JobRun | undefined, now: number | undefined) {
   const scheduled = { job, occurrences: occurrencesOf(job) };
-  const next = now === undefined ? undefined : nextTime(scheduled, handledUntil ?? now, now);
+  const next = now === undefined ? undefined : nextStart(scheduled, progress, now);
+  const latest = progress?.latest;
   return {
     job: job.name,
     /** Null if it is not running. The run of a worker that died is shown until the next worker starts. */

@@ -43,7 +43,7 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
 }
 
 /** A job's problem ends with its next complete run. A partial run may become a failed one, but not the reverse. */
-function jobProblems({ job: { name }, latest }: JobView, known: ReadonlyMap<string, Problem>): Problem[] {
+function jobProblems({ job: { name }, latest, awaitsLock }: JobView, known: ReadonlyMap<string, Problem>): Problem[] {
   const partial = known.get(`job_partial:${name}`);
   const failed = known.get(`job_failed:${name}`);
   const before = [partial, failed].filter((each) => each !== undefined);
@@ -52,7 +52,7 @@ function jobProblems({ job: { name }, latest }: JobView, known: ReadonlyMap<stri
   if (outcome === 'complete') return [];
   const end = outcome === 'failed' ? failureText(exitCode) : ends[outcome];
   // An outcome without a text is no problem: the job catches up, or the job that it waited for has its own problem.
-  if (end === undefined || (outcome === 'partial' && failed !== undefined)) return before;
+  if (end === undefined || awaitsLock || (outcome === 'partial' && failed !== undefined)) return before;
   const more = { job: name, run, outcome, exitCode, next: end.next };
   if (outcome === 'partial') return [problem('job_partial', name, `${name} ${end.text}${partsOf(latest)}`, more)];
   return [...(partial === undefined ? [] : [partial]), problem('job_failed', name, `${name} ${end.text}`, more)];
@@ -198,7 +198,7 @@ const restart = 'Next: check that the worker runs (`admin-mirror status`); the n
 const ends: Readonly<Partial<Record<RunOutcome, RunEndText>>> = {
   partial: { text: 'was not complete', next: steps.status },
   locked: {
-    text: 'did nothing: another run held the lock',
+    text: 'could not run: another run held the lock',
     next: 'Next: wait for the other run; `admin-mirror status` shows which one it is',
   },
   timed_out: {

@@ -6,7 +6,15 @@ import { type Clock, durationText, secondMs } from '../model/time.ts';
 import { type CommandEnd, couldNotRun, outcomeOf } from './command.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
-import { type Decision, decide, type JobState, nextTime, occurrencesOf, type ScheduledJob } from './decide.ts';
+import {
+  awaitsLock,
+  type Decision,
+  decide,
+  type JobState,
+  nextStart,
+  occurrencesOf,
+  type ScheduledJob,
+} from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
 /** Runs `admin-mirror` with these arguments. Once the signal is aborted, the command ends, or is killed, within ten seconds. */
@@ -93,6 +101,8 @@ export interface JobView {
   readonly running: { readonly run: NewJobRun; readonly startedAt: number } | null;
   /** The last run that ended or was skipped, but not one that overlapped another; undefined if there is none. */
   readonly latest: JobRun | undefined;
+  /** Whether that run only found its lock held, and the job runs again. False if the job has waited for too long. */
+  readonly awaitsLock: boolean;
 }
 
 export interface WorkerView {
@@ -194,11 +204,13 @@ export class Worker {
       isStopping: this.#ports.signal.aborted,
       jobs: this.#jobs.map((each): JobView => {
         const progress = known.get(each.job.name);
+        const running = this.#running.get(each.job.name) ?? null;
         return {
           job: each.job,
-          nextAt: nextTime(each, progress?.handledUntil ?? now, now) ?? null,
-          running: this.#running.get(each.job.name) ?? null,
+          nextAt: nextStart(each, progress, now) ?? null,
+          running,
           latest: progress?.latest,
+          awaitsLock: progress !== undefined && awaitsLock(each.job, { ...progress, isRunning: running !== null }, now),
         };
       }),
     };
@@ -227,7 +239,7 @@ export class Worker {
     const now = clock.now();
     let longest = longestRestMs;
     for (const each of this.#jobs) {
-      const next = nextTime(each, this.#known.get(each.job.name)?.handledUntil ?? now, now);
+      const next = nextStart(each, this.#known.get(each.job.name), now);
       if (next !== undefined) longest = Math.min(longest, next - now);
     }
     await rest(longest, this.#wake.signal);
@@ -250,7 +262,7 @@ export class Worker {
         await this.#skip(decision);
         break;
       case 'run': {
-        const { occurrence, attempt, late, skippedBefore } = decision;
+        const { occurrence, attempt, late, again, skippedBefore } = decision;
         const cause = late ? 'caught_up' : 'scheduled';
         const command = commandText(job.commandLine);
         const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
@@ -259,7 +271,7 @@ export class Worker {
         } catch (error) {
           if (!(error instanceof LockHeldError) || (await store.scheduler())?.run !== this.#id) throw error;
           // This is still the scheduler, so somebody is running this job by hand. That run also catches up on missed times.
-          if (attempt === 1) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
+          if (!again) await this.#skip({ ...decision, outcome: 'overlapped', why: error.message });
           break;
         }
         emit({ kind: 'run_started', run, skippedBefore });

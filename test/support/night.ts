@@ -12,6 +12,8 @@ import { temporaryFolder } from './temporary-folder.ts';
 export interface Command {
   readonly minutes: number;
   readonly end: Partial<CommandEnd>;
+  /** What it really does; no time passes meanwhile. */
+  readonly work?: () => Promise<Partial<CommandEnd>>;
 }
 
 export interface Night {
@@ -51,6 +53,11 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
   const events: WorkerEvent[] = [];
   const log: string[] = [];
   const counts = new Map<string, number>();
+  const working = new Set<Promise<unknown>>();
+  const settled = async (): Promise<void> => {
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (working.size > 0);
+  };
   const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
   const worker = new Worker(
     {
@@ -71,9 +78,13 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
       },
       runCommand: async (_commandLine, { job }, signal) => {
         counts.set(job, (counts.get(job) ?? 0) + 1);
-        const { minutes, end } = commands(job, counts.get(job) ?? 0);
+        const { minutes, end, work } = commands(job, counts.get(job) ?? 0);
         await sleep(minutes * minuteMs, signal);
-        return { exitCode: signal.aborted ? 143 : 0, report: null, problem: null, ...(signal.aborted ? {} : end) };
+        const done = work?.();
+        if (done !== undefined) working.add(done);
+        const worked = await done?.finally(() => working.delete(done));
+        const ended = signal.aborted ? {} : { ...end, ...worked };
+        return { exitCode: signal.aborted ? 143 : 0, report: null, problem: null, ...ended };
       },
     },
     jobs,
@@ -91,7 +102,7 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
     clock,
     log,
     events,
-    until: (then) => time.run(sleep(Date.parse(then) - clock.now(), new AbortController().signal)),
+    until: (then) => time.run(sleep(Date.parse(then) - clock.now(), new AbortController().signal), settled),
     jump: (ms) => void (jumped += ms),
     stop: async () => {
       stop.abort();

@@ -32,7 +32,7 @@ export interface NewJobRun {
   readonly cause: RunCause;
   /** The scheduled time, ms since 1970; null for a run by hand. */
   readonly occurrence: number | null;
-  /** 2 if the worker was stopped, or died, during the first attempt. */
+  /** 2 if the worker was stopped, or died, during the first attempt. An attempt that ended as `locked` does not count. */
   readonly attempt: number;
   /** As a person would type it. */
   readonly command: string;
@@ -56,8 +56,10 @@ export interface JobRun extends NewJobRun, CommandEnd {
 export interface JobProgress {
   /** All occurrences up to this time have run or were skipped; ms since 1970. */
   readonly handledUntil: number;
-  /** The last run that ended or was skipped, but not one that overlapped another. */
+  /** The last run that ended or was skipped, but not one that overlapped another, nor one by hand that ended as `locked`. */
   readonly latest: JobRun | undefined;
+  /** When the first of the last runs began that all ended as `locked`, ms since 1970; undefined if the latest did not. */
+  readonly lockedSince: number | undefined;
 }
 
 /**

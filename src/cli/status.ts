@@ -47,7 +47,8 @@ function fleetLines(fleet: WorkerStatus['fleet'], aheadMs: number): string[] {
 
 function jobLine({ job, running_since, last, next_at }: JobStatus, width: number, aheadMs: number): string {
   const end = last?.finished_at ?? null;
-  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${freshText(end, aheadMs)}`;
+  const at = end === null ? '' : ` ${freshText(end, aheadMs)}`;
+  const ended = last === null ? 'has not run yet' : `${last.outcome}${at}`;
   const now = running_since === null ? '' : `, runs since ${running_since}`;
   const next = next_at === null ? '' : `, next ${freshText(next_at, aheadMs)}`;
   return `  ${job.padEnd(width)}  ${ended}${now}${next}`;

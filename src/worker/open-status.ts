@@ -9,9 +9,9 @@ import { type Releases, withReleases } from '../model/releases.ts';
 import { type Clock, secondMs, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
-import { checkCode, freshnessOf, type StatusProblem, statusProblems } from './problems.ts';
+import { checkCode, freshnessOf, jobProblems, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
-import type { JobProgress, JobRun } from './store/port.ts';
+import type { Alert, JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
 export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
@@ -35,6 +35,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
         record.progress?.get(job.name),
         record.newest.get(job.name),
         record.worker === null ? undefined : now,
+        record.alerts,
       ),
     ),
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
@@ -92,15 +93,18 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
 /** @param now undefined if no worker runs */
 function jobStatus(
   job: Job,
-  { handledUntil, latest }: Partial<JobProgress> = {},
+  { handledUntil, latest: ended }: Partial<JobProgress> = {},
   newest: JobRun | undefined,
   now: number | undefined,
+  alerts: readonly Alert[],
 ) {
   const scheduled = { job, occurrences: occurrencesOf(job) };
   const next = now === undefined ? undefined : nextTime(scheduled, handledUntil ?? now, now);
+  // A run that died is not on record as ended before the next worker starts.
+  const latest = newest?.outcome === 'killed' ? newest : ended;
   return {
     job: job.name,
-    /** Null if it is not running. The run of a worker that died is shown until the next worker starts. */
+    /** Null if it is not running. */
     running_since: newest?.outcome === null ? newest.startedAt : null,
     last:
       latest === undefined
@@ -114,7 +118,17 @@ function jobStatus(
           },
     /** Null if it will not begin: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
+    /** What the worker would alert about now, whether it runs or not. */
+    problems: problemsOfJob(job, latest, alerts),
   };
+}
+
+function problemsOfJob(job: Job, latest: JobRun | undefined, alerts: readonly Alert[]) {
+  const known = new Map(alerts.map((alert) => [alert.problem, alert]));
+  return jobProblems({ job, latest }, known).map(({ problem, kind, text, next }) => {
+    const since = known.get(problem)?.since ?? latest?.finishedAt ?? latest?.startedAt ?? null;
+    return { kind, since, text, next };
+  });
 }
 
 /** The state of mirror, worker and journal, read together. */

@@ -69,7 +69,7 @@ export function define(program: Command, context: CliContext): void {
     .option(
       '--check',
       'print only what is wrong, for monitoring; ends with 0 if nothing is wrong, 5 if the mirror is too old or incomplete, or ' +
-        'a run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror',
+        'a run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror or the journal is lost',
     )
     .option('--all', 'every server of the config file, the worst first; the default if no profile is chosen')
     .action(async (flags: Flags) => {

@@ -1,16 +1,18 @@
 /** What `status` shows besides the state of the mirror: the worker and its jobs, freshness, alerts, open batches. */
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
+import { journalDoubt, openJournalMemory } from '../bulk/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
-import { type Clock, secondMs, timestampOf } from '../model/time.ts';
+import { type Clock, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
 import { nextTime, occurrencesOf } from './decide.ts';
 import { checkCode, freshnessOf, jobProblems, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
+import type { Check, JournalHealth } from './store/health.ts';
 import type { Alert, JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
@@ -43,6 +45,8 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
       ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
     ),
+    /** Why the journal's file cannot be used, or that it is lost; null if nothing is known to be wrong with it. */
+    journal_problem: journal === null || store.shared !== undefined ? null : await journalProblem(settings, journal),
     /** The store of journal, jobs and alerts, and why it cannot be used; null if they are in files. */
     shared_store:
       store.shared === undefined
@@ -54,6 +58,21 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
             clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
           },
   };
+}
+
+async function journalProblem({ store: { mirror, journal } }: Settings, check: Check<JournalHealth>) {
+  if ('found' in check) return null;
+  if ('problem' in check && statSync(journal, { throwIfNoEntry: false })?.size !== 0) return check.problem;
+  if (!existsSync(mirror)) return null;
+  try {
+    // The clock is used only to write.
+    const memoryOf = (releases: Releases) => releases.add(openJournalMemory(mirror, systemClock));
+    return await withReleases((releases) => journalDoubt(memoryOf(releases), journal, undefined));
+  } catch (error) {
+    // That the mirror cannot be read is told of by those who show it.
+    if (error instanceof FileError) return null;
+    throw error;
+  }
 }
 
 /** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */

@@ -220,6 +220,7 @@ export interface StatusProblem {
     | 'settings'
     | 'no_mirror'
     | 'shared_store'
+    | 'journal'
     | 'stale'
     | 'not_settled'
     | 'last_run'
@@ -235,6 +236,7 @@ export interface StatusProblem {
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
   return [
     ...(worker.shared_store?.problem ? [{ kind: 'shared_store', ...worker.shared_store.problem } as const] : []),
+    ...lostJournal(worker),
     ...batches(worker),
     ...staleMirror(worker),
     ...unread(mirror),
@@ -248,8 +250,12 @@ export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): Stat
 /** Returns the exit code of `status --check`. */
 export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
-  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store'].includes(kind))) return 2;
+  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store', 'journal'].includes(kind))) return 2;
   return problems.length === 0 ? 0 : 5;
+}
+
+function lostJournal({ journal_problem: problem }: WorkerStatus): StatusProblem[] {
+  return problem === null ? [] : [{ kind: 'journal', problem, next: steps.doctor }];
 }
 
 function batches({ open_batches }: WorkerStatus): StatusProblem[] {

@@ -1,12 +1,13 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
-import { timestampOf } from '../../src/model/time.ts';
+import { systemClock, timestampOf } from '../../src/model/time.ts';
 import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { MirrorStatus } from '../../src/mirror/open-status.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
+import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
 import { everything } from '../../src/model/era.ts';
 import { workerFileOf } from '../../src/worker/open-store.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
@@ -276,6 +277,36 @@ describe('status --check', () => {
       );
     },
   );
+
+  test('ends with 2 if the journal that money was sent by is lost or damaged, and doctor says what to do', async () => {
+    const { folder, file } = await mirroredFolder();
+    const check = () => invoke(['status', '--check'], { folder, environment: fresh });
+    const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+    await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
+    const memory = openJournalMemory(file, systemClock);
+    await rememberJournal({ journal, memory, clock: systemClock }, 'b-1');
+    memory.close();
+    await journal.close();
+    expect(await check()).toMatchObject({ code: 0 });
+    rmSync(join(folder, 'data/journal.db'));
+    expect(await check()).toMatchObject({
+      code: 2,
+      stdout: expect.stringMatching(
+        /^there is no journal at .*, by which batch b-1 was sent on .*\n {2}Next: `npx admin-mirror doctor`/,
+      ),
+    });
+    // A snapshot comes without it.
+    await invoke(['snapshot', 'copy.db'], { folder });
+    expect(await invoke(['status', '--check', '--db', 'copy.db'], { folder, environment: fresh })).toMatchObject({
+      code: 0,
+    });
+    const { stdout } = await invoke(['doctor'], { folder });
+    expect(stdout).toMatch(/journal +there is no journal at [^]*reconcile --adopt/);
+    writeFileSync(join(folder, 'data/journal.db'), '');
+    expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/^there is no journal at /) });
+    writeFileSync(join(folder, 'data/journal.db'), 'no database at all');
+    expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/not an SQLite database/) });
+  });
 
   test('ends with 2 if there is no mirror', async () => {
     expect(await invoke(['status', '--check'])).toMatchObject({ code: 2, stdout: '' });

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
@@ -11,7 +12,8 @@ import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memor
 import { everything } from '../../src/model/era.ts';
 import { workerFileOf } from '../../src/worker/open-store.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
-import { runCli } from '../support/cli.ts';
+import { finished, runCli } from '../support/cli.ts';
+import { commandFile } from '../support/command-file.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { mirroredFolder, sync } from '../support/mirror.ts';
@@ -306,6 +308,13 @@ describe('status --check', () => {
     expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/^there is no journal at /) });
     writeFileSync(join(folder, 'data/journal.db'), 'no database at all');
     expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/not an SQLite database/) });
+  });
+
+  test('ends with its code even if nobody reads what it prints', async () => {
+    const { folder } = await mirroredFolder();
+    const line = '"$0" "$@" | true; exit "${PIPESTATUS[0]}"';
+    const child = spawn('bash', ['-c', line, process.execPath, commandFile, 'status', '--check'], { cwd: folder });
+    expect(await finished(child)).toMatchObject({ code: 5, stderr: '' });
   });
 
   test('ends with 2 if there is no mirror', async () => {

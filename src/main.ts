@@ -5,13 +5,13 @@ import type { ExitCode } from './model/errors.ts';
 
 /** Runs the command line and ends the process with its exit code. Tests pass commands of their own. */
 export async function main(argv: readonly string[], rows?: readonly CommandRow[]): Promise<void> {
-  const output: OutputState = { mustFinish: false, failure: undefined };
+  const output: OutputState = { mustFinish: false, code: 0, failure: undefined };
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     output.failure ??= error;
     // Once something was sent to a server, its outcome decides the exit code, whether or not anybody reads the output.
     if (output.mustFinish) return;
-    // The reader (`| head`) has all that it wanted.
-    if (error.code === 'EPIPE') process.exit(0);
+    // The reader (`| head`) has all that it wanted. What the command has found by then still counts.
+    if (error.code === 'EPIPE') process.exit(output.code);
     process.stderr.write(`error: could not write to standard output: ${error.message}\n`);
     process.exit(2);
   });
@@ -26,6 +26,8 @@ export async function main(argv: readonly string[], rows?: readonly CommandRow[]
 interface OutputState {
   /** The command has begun to send: it runs to its end, and its exit code counts, even if nobody reads the output. */
   mustFinish: boolean;
+  /** The exit code that the command has set so far. */
+  code: ExitCode;
   failure: NodeJS.ErrnoException | undefined;
 }
 
@@ -78,6 +80,9 @@ async function runProcess(
     events,
     onSend: () => {
       output.mustFinish = true;
+    },
+    onExit: (next: ExitCode) => {
+      output.code = next;
     },
   };
   const code = await run(argv, world, rows);

@@ -84,12 +84,35 @@ export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Pr
 
 function notTheJournal(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was sent`, {
-    advice:
-      'A journal that was lost, damaged or restored from a copy does not know what was paid since. Put the newest one back. ' +
-      'If it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all users and records ' +
-      'what this journal lacks. If the server shows no transactions, look at these users yourself; then accept this ' +
-      'journal, once: `admin-mirror bulk reconcile --accept-journal --reason "…"`.',
+    advice: `A journal that was lost, damaged or restored from a copy does not know what was paid since. ${rightJournalAdvice}`,
   });
+}
+
+export const rightJournalAdvice =
+  'Put the newest one back. If it is gone for good, `admin-mirror bulk reconcile --adopt` reads the transactions of all ' +
+  'users and records what this journal lacks. If the server shows no transactions, look at these users yourself; then ' +
+  'accept this journal, once: `admin-mirror bulk reconcile --accept-journal --reason "…"`.';
+
+/**
+ * Says why the journal at this path is not the one that knows what was sent; null if nothing speaks against it. Does not look for gaps,
+ * which reads the whole chain. @param journal undefined if there is none
+ */
+export async function journalDoubt(
+  memory: Pick<JournalMemory, 'recall' | 'isCopy'>,
+  path: string,
+  journal: Journal | undefined,
+): Promise<string | null> {
+  const known = memory.recall();
+  // A snapshot for others comes without the journal.
+  if (known === null || (journal === undefined && memory.isCopy())) return null;
+  if (journal === undefined) return `there is no journal at ${path}, but this mirror knows one${useOf(known)}`;
+  return memoryProblem(known, { id: journal.id, gap: null, lacks: await lacks(journal, known) });
+}
+
+function useOf({ seen, at, batch }: RememberedJournal): string {
+  const day = at.slice(0, 16);
+  const sent = batch === null ? 'a change by hand' : `batch ${batch}`;
+  return seen ? `, which was in use on ${day}` : `, by which ${sent} was sent on ${day}`;
 }
 
 /** When the newest request that this journal does not know was sent; null if the mirror knows of none. */
@@ -125,13 +148,9 @@ export function memoryProblem(
   const { gap } = journal;
   if (gap !== null) return `steps of this journal are missing: step ${gap} does not follow the one before it`;
   if (known === null || !journal.lacks) return null;
-  const at = known.at.slice(0, 16);
-  const sent = known.batch === null ? 'a change by hand' : `batch ${known.batch}`;
-  if (known.journal !== journal.id) {
-    return `this mirror knows another journal${known.seen ? `, which was in use on ${at}` : `, by which ${sent} was sent on ${at}`}`;
-  }
-  const how = known.seen ? `which it had on ${at}` : `by which ${sent} was sent on ${at}`;
-  return `this journal is older than the mirror: it lacks step ${known.step}, ${how}`;
+  if (known.journal !== journal.id) return `this mirror knows another journal${useOf(known)}`;
+  const how = known.seen ? `, which it had on ${known.at.slice(0, 16)}` : useOf(known);
+  return `this journal is older than the mirror: it lacks step ${known.step}${how}`;
 }
 
 async function lacks(journal: Journal, known: RememberedJournal): Promise<boolean> {
@@ -190,6 +209,8 @@ export function openJournalMemory(file: string, clock: Clock) {
           });
         return changes > 0;
       }),
+    /** Whether the mirror is a copy that nothing has written to. */
+    isCopy: () => reading.pragma('journal_mode', { simple: true }) !== 'wal',
     close: () => {
       writing?.close();
       reading.close();

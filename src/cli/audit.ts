@@ -41,7 +41,11 @@ export function define(program: Command, context: CliContext): void {
         'With --verify, check whether anything but this program altered the journal. Reads the journal file, not the ' +
         'server, and changes nothing.',
     )
-    .option('--since <time>', 'from this time on: a time, a day or 7d ago (default: all that is known)', toMoment())
+    .option(
+      '--since <time>',
+      'from this time on: a time, a day, or 7d for seven days ago (default: all that is known)',
+      toMoment(),
+    )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))
     .option('--person <name>', 'only what this person did: an account, a job, a name, or name@host')
     .option('--batch <batch>', 'only this batch')

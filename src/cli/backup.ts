@@ -10,6 +10,8 @@ import { printNote, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
 import { type BackupReport, makeBackup } from '../data/backup.ts';
 import { journalToCopy, mirrorToCopy } from '../data/copy-source.ts';
+import { openJournalDoubt } from '../bulk/open.ts';
+import { rightJournalAdvice } from '../bulk/journal-memory.ts';
 import { bytesText } from '../model/text.ts';
 import { databaseText } from '../model/address.ts';
 
@@ -58,7 +60,10 @@ async function run(context: CliContext, named: string | undefined, flags: Flags)
   const run = { signal: context.signal, progress: watch.progress };
   const ports = { mirror, journal, clock: systemClock, run };
   const { profile = null } = settings;
-  const request = { folder, profile, keep: flags.keep ?? settings.backup.keep };
+  const isShared = shared !== undefined;
+  const problem = isShared ? null : await openJournalDoubt(settings, systemClock);
+  const doubt = problem === null ? null : { problem, advice: rightJournalAdvice };
+  const request = { folder, profile, keep: flags.keep ?? settings.backup.keep, isShared, doubt };
   const { report, error } = await makeBackup(ports, request).finally(watch.close);
   if (shared !== undefined) {
     const where = databaseText(shared);

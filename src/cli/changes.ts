@@ -31,7 +31,7 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(new Argument('[resource]', 'only this resource (default: all)').choices(resourceNames))
     .option(
       '--since <time>',
-      'from this time on: a time, a day or 7d ago (default: 1d; with --id, all that is known); with --follow also a cursor',
+      'from this time on: a time, a day, or 7d for seven days ago (default: 1d; with --id, all that is known); with --follow also a cursor',
       toStart,
     )
     .option('--until <time>', 'up to this time, or to the end of this day (default: now)', toMoment(true))

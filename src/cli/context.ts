@@ -38,11 +38,13 @@ export interface CliWorld {
   readonly secrets?: SecretWords;
   /** Called before the first write is sent to a server. */
   readonly onSend?: () => void;
+  /** Called with each exit code that the command sets. It may set another one later, or fail. */
+  readonly onExit?: (code: ExitCode) => void;
   /** Dispatches `reopen` when log files must be reopened. */
   readonly events?: EventTarget;
 }
 
-export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'events'> {
+export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'events'> {
   /** Reads and checks the settings on the first call. Throws a UsageError. */
   readonly settings: () => Settings;
   /** The settings of every server of the config file, for --all. Throws a UsageError if a flag applies to only one server. */
@@ -160,6 +162,7 @@ export function createContext(
       flags()['color'] !== false && (world.environment['NO_COLOR'] ?? '') === '' && stream.isTTY,
     exit: (next) => {
       code = next;
+      world.onExit?.(next);
     },
     sends: () => world.onSend?.(),
     keepSecret: (word) => secrets.add(word),

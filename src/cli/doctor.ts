@@ -12,6 +12,8 @@ import { checkNights } from './doctor/night-checks.ts';
 import { tryServer } from './doctor/server-checks.ts';
 import { pasteable, printResult } from './output.ts';
 import { openReading } from '../data/open.ts';
+import { rightJournalAdvice } from '../bulk/journal-memory.ts';
+import { openJournalDoubt } from '../bulk/open.ts';
 import { openJournalForReading } from '../journal/open.ts';
 import { journalKind } from '../journal/schema.ts';
 import { openProbeRecord } from '../mirror/open.ts';
@@ -114,6 +116,10 @@ function filesOf(settings: Settings): FileToCheck[] {
     path: store.journal,
     madeBy: '`bulk plan`',
     open: () => withReleases((releases) => openJournalForReading(settings, systemClock, releases)),
+    expect: async () => {
+      const doubt = await openJournalDoubt(settings, systemClock);
+      if (doubt !== null) throw new FileError(doubt, { advice: rightJournalAdvice });
+    },
   };
   // A shared store has a check of its own.
   return store.shared === undefined ? [mirror, journal] : [mirror];

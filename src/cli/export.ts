@@ -64,7 +64,11 @@ export function define(program: Command, context: CliContext): void {
     .option('--columns <names>', 'only these columns, in this order: id,email,balance')
     .option('--where <sql>', 'only rows for which the condition holds: "balance > 100"')
     .option('--order <sql>', 'in this order (default: by id): "balance DESC, id"')
-    .option('--as-of <time>', 'the table as the mirror knew it then: a time, a day (its start) or 7d ago', toMoment())
+    .option(
+      '--as-of <time>',
+      'the table as the mirror knew it then: a time, a day (its start), or 7d for seven days ago',
+      toMoment(),
+    )
     .addOption(
       // Gives all changes up to now, in the order in which they happened.
       new Option(

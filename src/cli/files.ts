@@ -5,7 +5,8 @@ import { keyFiles } from '../journal/signing-key.ts';
 import { UsageError } from '../model/errors.ts';
 import { escapedPattern } from '../model/text.ts';
 import { dayOf, parseDay, systemClock } from '../model/time.ts';
-import { defaultConfigFile, valueOf } from '../settings/settings.ts';
+import { defaultConfigFile, type Settings } from '../settings/settings.ts';
+import { workerConfigOf, workerFileOf } from '../worker/open-store.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printNote, printOutcome, printWarning } from './output.ts';
@@ -14,22 +15,61 @@ import { readManifest, removeDurableFolder } from '../store/files/durable-folder
 
 /** Throws a UsageError for our own files: a typing mistake must not overwrite the mirror, settings, key or journal for good. */
 export function refuseOwnFiles(context: CliContext, path: string): void {
-  const { store, api, log } = context.settings();
-  const target = statSync(path, { throwIfNoEntry: false });
-  const databases = [store.mirror, store.journal].flatMap((each) => [each, `${each}-wal`, `${each}-shm`]);
-  const config = String(valueOf(context.reading(), 'config').value ?? defaultConfigFile);
-  const settings = [config, '.env', api.keyFile, log.file].flatMap((each) =>
-    each === undefined ? [] : [resolve(context.folder, each)],
-  );
-  for (const own of [...databases, ...settings, ...Object.values(keyFiles(store.journal))]) {
-    const found = statSync(own, { throwIfNoEntry: false });
-    const same = target !== undefined && found !== undefined && target.ino === found.ino && target.dev === found.dev;
-    // Compare the paths, too: a file may not exist yet, such as the journal before the first write.
-    if (!same && resolve(path) !== resolve(own)) continue;
+  if (isOneOf(ownFiles(context), path)) {
     throw new UsageError(`${path} is one of admin-mirror's own files and would be overwritten`, {
       advice: 'Name another file.',
     });
   }
+}
+
+/** Throws a UsageError if the log would be appended to another one of our own files. */
+export function refuseOwnFileAsLog(context: CliContext, path: string): void {
+  if (isOneOf(ownFiles(context, ['log.file']), path)) {
+    throw new UsageError(`the log cannot go to ${path}, which is another one of admin-mirror's own files`, {
+      advice: 'Name a file of its own: --log-file, ADMIN_MIRROR_LOG_FILE or log.file.',
+    });
+  }
+}
+
+function isOneOf(files: ReadonlySet<string>, path: string): boolean {
+  const wanted = resolve(path);
+  if (files.has(wanted) || [...files].some((each) => wanted.startsWith(`${each}.owner-`))) return true;
+  const target = statSync(path, { throwIfNoEntry: false });
+  if (target === undefined) return false;
+  // The path alone is not enough: a link may have another one.
+  return [...files].some((each) => {
+    const found = statSync(each, { throwIfNoEntry: false });
+    return found !== undefined && target.ino === found.ino && target.dev === found.dev;
+  });
+}
+
+/** These settings name folders. */
+const folderSettings: readonly string[] = ['backup.folder', 'export.reports'];
+
+/** Every file that belongs to the program, of all servers of the config file, whether it exists or not. */
+function ownFiles(context: CliContext, except: readonly string[] = []): ReadonlySet<string> {
+  const readings = [context.reading(), ...context.serversOfConfig().map(({ reading }) => reading)];
+  const named = readings.flatMap(({ readings: settings, rest: { store, api } }) => [
+    ...settings
+      .filter(({ setting: { kind, key } }) => kind === 'path' && ![...folderSettings, ...except].includes(key))
+      .flatMap(({ value, origin }) => [value, configFileIn(origin)]),
+    api.keyFile,
+    ...databasesOf(store),
+    ...Object.values(keyFiles(store.journal)),
+    workerConfigOf(store.mirror),
+  ]);
+  const written = [defaultConfigFile, '.env', ...named].filter((each) => typeof each === 'string');
+  return new Set(written.map((each) => resolve(context.folder, each)));
+}
+
+function databasesOf({ mirror, journal }: Settings['store']): string[] {
+  const databases = [mirror, journal, workerFileOf(mirror)];
+  return databases.flatMap((file) => ['', '-wal', '-shm', '-journal'].map((end) => `${file}${end}`));
+}
+
+/** The config file of an origin such as `config/profiles/staging.yaml:3`; null for any other origin. */
+function configFileIn(origin: string): string | null {
+  return /^(.+\.ya?ml):\d+/.exec(origin)?.[1] ?? null;
 }
 
 /** Returns the absolute path. Throws a UsageError if the name ends as that of a folder, since the file would lose its extension. */

@@ -4,6 +4,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
+import { refuseOwnFileAsLog } from './files.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/files.ts';
@@ -119,6 +120,7 @@ function logTo(destination: DestinationStream, level: LogLevel): Log {
 }
 
 function fileTarget(context: CliContext, path: string): DestinationStream {
+  refuseOwnFileAsLog(context, path);
   const file = openLogFile(path, (problem) => printWarning(context, problem));
   const forget = context.onReopen(() => file.reopen());
   context.atEnd(() => {

@@ -11,6 +11,7 @@ import type { PublishReport } from '../data/publish/publish.ts';
 import type { RestoreReport } from '../data/publish/restore.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
+import { refuseOwnFiles } from './files.ts';
 import { openSurroundings } from './logger.ts';
 import { freshWords, pasteable, printResult } from './output.ts';
 import { openShareWatch } from './progress.ts';
@@ -67,6 +68,7 @@ async function run(context: CliContext, flags: Flags): Promise<void> {
     if (publisher.password !== undefined) context.keepSecret(publisher.password.reveal());
     if (flags.restore !== undefined) {
       const file = flags.restore === true ? settings.store.mirror : resolve(context.folder, flags.restore);
+      if (file !== settings.store.mirror) refuseOwnFiles(context, file);
       const report = await publisher.restore(file);
       print(report, restoredLines(report));
     } else if (flags.check) {

@@ -11,6 +11,7 @@ import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
 import { allSettings, isSecret } from '../settings/table.ts';
+import { workerConfigOf } from '../worker/open-store.ts';
 import { openHealthOfAll, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
@@ -73,7 +74,7 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
 /** Copies the config file to a place beside the mirror, so that edits change no job before SIGHUP. Throws a FileError. */
 function keepConfig(reading: SettingsReading): string {
   const { mirror } = settingsFrom(reading).store;
-  const copy = `${mirror.replace(/\.db$/, '')}.worker.yaml`;
+  const copy = workerConfigOf(mirror);
   try {
     makeFolder(dirname(copy));
     // Write what was checked, not what the file contains by now. Replace the copy in one step: if the disk is full, the jobs

@@ -47,7 +47,8 @@ function fleetLines(fleet: WorkerStatus['fleet'], aheadMs: number): string[] {
 
 function jobLine({ job, running_since, last, next_at }: JobStatus, width: number, aheadMs: number): string {
   const end = last?.finished_at ?? null;
-  const ended = last === null || end === null ? 'has not run yet' : `${last.outcome} ${freshText(end, aheadMs)}`;
+  const at = end === null ? '' : ` ${freshText(end, aheadMs)}`;
+  const ended = last === null ? 'has not run yet' : `${last.outcome}${at}`;
   const now = running_since === null ? '' : `, runs since ${running_since}`;
   const next = next_at === null ? '' : `, next ${freshText(next_at, aheadMs)}`;
   return `  ${job.padEnd(width)}  ${ended}${now}${next}`;
@@ -68,7 +69,7 @@ export function define(program: Command, context: CliContext): void {
     .option(
       '--check',
       'print only what is wrong, for monitoring; ends with 0 if nothing is wrong, 5 if the mirror is too old or incomplete, or ' +
-        'a run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror',
+        'a run or job failed, 8 if the outcome of a bulk row is not known, 2 if there is no mirror or the journal is lost',
     )
     .option('--all', 'every server of the config file, the worst first; the default if no profile is chosen')
     .action(async (flags: Flags) => {

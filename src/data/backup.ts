@@ -5,6 +5,7 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { FileError, IncompleteError, OperatorError } from '../model/errors.ts';
+import { isRecord } from '../model/records.ts';
 import { firstFree, readRegularFile } from '../model/files.ts';
 import { timestampOf, type Clock, type Timestamp } from '../model/time.ts';
 import { version } from '../model/program.ts';
@@ -26,6 +27,16 @@ interface BackupRequest {
   readonly profile: string | null;
   /** How many backups to keep, including this one; undefined: all. */
   readonly keep: number | undefined;
+  /** Whether the journal is not a file, but in a shared store. */
+  readonly isShared?: boolean;
+  /** Why the journal is not the one that knows what was sent, so that older backups must stay; null if nothing speaks against it. */
+  readonly doubt?: Doubt | null;
+}
+
+interface Doubt {
+  readonly problem: string;
+  /** What to do, as full sentences. */
+  readonly advice: string;
 }
 
 interface BackedUpFile {
@@ -54,10 +65,13 @@ interface BackupPorts {
   readonly run: CopyRun;
 }
 
-/** Makes a backup. If one of the two files cannot be copied, it has the other one, and no older backup is removed. Throws a FileError. */
+/**
+ * Makes a backup. If one of the two files is lost or cannot be copied, it has the other one, and no older backup is removed. Throws a
+ * FileError.
+ */
 export async function makeBackup(
   ports: BackupPorts,
-  { folder, keep, profile }: BackupRequest,
+  { folder, keep, profile, isShared = false, doubt = null }: BackupRequest,
 ): Promise<{ readonly report: BackupReport; readonly error: OperatorError | null }> {
   const { clock, run } = ports;
   const sources = [ports.mirror, ports.journal].filter((source) => source.size() !== undefined);
@@ -76,6 +90,7 @@ export async function makeBackup(
     (number) => (number === null ? stamp : `${stamp}-${number}`),
   );
   const final = join(folder, name);
+  const lost = await lostFiles(folder, of, isShared ? [ports.mirror] : [ports.mirror, ports.journal]);
   const fill = async (stage: string) => {
     // First the remains of killed backups, which take space.
     for (const entry of await readdir(folder)) {
@@ -83,20 +98,39 @@ export async function makeBackup(
       if (stale !== undefined) await removeStale(folder, stale);
     }
     requireSpace('make a backup', folder, totalSize(sources));
-    const { files, problems } = await copyAll(sources, stage, run);
+    const { files, problems: failures } = await copyAll(sources, stage, run);
+    const problems = [...failures, ...lost, ...(doubt === null ? [] : [doubt.problem])];
     const made = [files.mirror, files.journal].filter((file) => file !== null);
     return { program: manifestProgram, made_at: madeAt, version: version(), of, ...files, problems, files: made };
   };
   const { mirror, journal, problems } = await writeDurableFolder(final, manifestProgram, fill, run.signal);
   const report = { folder: final, made_at: madeAt, of, mirror, journal, removed: [], not_ours: [], problems };
   if (problems.length > 0) {
-    const error = new IncompleteError(`the backup ${final} is not complete: ${problems.join('; ')}`, {
-      advice: 'No older backup was removed.',
+    const what = mirror === null || journal === null ? 'is not complete' : 'was made, but something is wrong';
+    const remedy =
+      doubt?.advice ?? (lost.length === 0 ? '' : 'Put the lost file back, from wherever it is or from that backup.');
+    const error = new IncompleteError(`the backup ${final} ${what}: ${problems.join('; ')}`, {
+      advice: `No older backup was removed. ${remedy}`.trim(),
     });
     return { report, error };
   }
   const older = keep === undefined ? {} : await removeOlder(folder, { name, of, keep });
   return { report: { ...report, ...older }, error: null };
+}
+
+/** Says which files are gone although an older backup of this owner has them. A file that never was is not lost. */
+async function lostFiles(folder: string, of: BackupOwner, sources: readonly CopySource[]): Promise<string[]> {
+  const gone = sources.filter((source) => source.size() === undefined);
+  if (gone.length === 0 || !existsSync(folder)) return [];
+  const older = (await readdir(folder))
+    .filter((name) => backupName.test(name))
+    .sort()
+    .reverse();
+  const manifests = older.map((name) => [name, manifestIn(join(folder, name))] as const);
+  return gone.flatMap(({ name: kind, file }) => {
+    const found = manifests.find(([, manifest]) => isSameOwner(manifest?.['of'], of) && manifest?.[kind]);
+    return found === undefined ? [] : [`the ${kind} ${file} is gone; the newest backup that has it is ${found[0]}`];
+  });
 }
 
 function totalSize(sources: readonly CopySource[]): number {
@@ -151,7 +185,7 @@ async function removeOlder(
 ): Promise<Pick<BackupReport, 'removed' | 'not_ours'>> {
   // The new one is excluded by name, not by age: if the clock was set back, it looks like the oldest.
   const others = (await readdir(folder)).filter((name) => backupName.test(name) && name !== made).sort();
-  const isOurs = others.map((name) => isSameOwner(ownerOf(join(folder, name)), of));
+  const isOurs = others.map((name) => isSameOwner(manifestIn(join(folder, name))?.['of'], of));
   const ours = others.filter((_, index) => isOurs[index]);
   const removed = ours.slice(0, Math.max(0, ours.length - (keep - 1)));
   for (const name of removed) {
@@ -162,11 +196,11 @@ async function removeOlder(
   return { removed, not_ours: others.filter((_, index) => !isOurs[index]) };
 }
 
-/** Reads the owner from the manifest; undefined if it does not say. */
-function ownerOf(backup: string): unknown {
+/** Reads the manifest; undefined if there is none that can be read. */
+function manifestIn(backup: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const manifest: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));
-    return (manifest as { readonly of?: unknown } | null)?.of;
+    const found: unknown = JSON.parse(readRegularFile(join(backup, 'manifest.json')).bytes.toString('utf8'));
+    return isRecord(found) ? found : undefined;
   } catch {
     return undefined;
   }

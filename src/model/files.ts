@@ -2,7 +2,7 @@
  * Files that an operator names (settings, keys, reports, sheets), read whole and only if they are regular files; folders of
  * ours; and errors of the operating system and SQLite in words that say what to do.
  */
-import { Buffer } from 'node:buffer';
+import { Buffer, isUtf8 } from 'node:buffer';
 import {
   accessSync,
   closeSync,
@@ -74,6 +74,20 @@ export function readRegularFile(path: string, mostBytes = handWrittenBytes): Rea
   } finally {
     closeSync(handle);
   }
+}
+
+/** Returns the problem, with its line, if the text is not UTF-8: otherwise its characters would silently become others. */
+export function notUtf8(bytes: Buffer, name: string): UsageError | undefined {
+  if (isUtf8(bytes)) return undefined;
+  let line = 1;
+  // No character of UTF-8 has the byte of a line break in it.
+  for (let at = 0; at < bytes.length; line += 1) {
+    const end = bytes.indexOf(0x0a, at);
+    const next = end === -1 ? bytes.length : end + 1;
+    if (!isUtf8(bytes.subarray(at, next))) break;
+    at = next;
+  }
+  return new UsageError(`${name}:${line}: it is not UTF-8`, { advice: 'Save the file as UTF-8.' });
 }
 
 /** Returns whether the last line of the file has no line break, for example because the disk was full; false if unknown. */

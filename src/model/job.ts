@@ -187,7 +187,9 @@ export function cronProblem(text: string): { readonly problem: string; readonly 
     problem: 'it names days of the month and weekdays, which means either in some programs and both in others',
     advice:
       `For either, write two jobs, "${minute} ${hour} ${days} ${month} *" and "${minute} ${hour} * ${month} ${weekdays}". ` +
-      'For both, number the weekday: "0 4 * * 0#1" is the first Sunday of each month, and "0 4 * * 5L" the last Friday.',
+      (/[#L]/i.test(weekdays ?? '')
+        ? 'No expression stands for both.'
+        : 'For both, number the weekday: "0 4 * * 0#1" is the first Sunday of each month, and "0 4 * * 5L" the last Friday.'),
   };
 }
 

@@ -88,16 +88,80 @@ type Hide = (text: string) => string;
 export function hiderOf(words: readonly string[]): Hide {
   const isLong = (word: string): boolean => word.length >= shortestEncoded;
   const patterns = [
-    patternOf(words.filter(isLong).flatMap(formsOf), 'gi'),
-    patternOf(words.filter((word) => !isLong(word)).flatMap(formsOf), 'g'),
+    patternOf(words.filter(isLong), 'gi'),
+    patternOf(
+      words.filter((word) => !isLong(word)),
+      'g',
+    ),
   ].filter((pattern) => pattern !== undefined);
   return (text) => patterns.reduce((clean, pattern) => clean.replaceAll(pattern, mask), text);
 }
 
-function patternOf(forms: readonly string[], flags: string): RegExp | undefined {
-  if (forms.length === 0) return undefined;
-  return new RegExp(forms.map(escapedPattern).join('|'), flags);
+function patternOf(words: readonly string[], flags: string): RegExp | undefined {
+  const forms = words.flatMap((word) => [escapedForm(word), ...formsOf(word).map(escapedPattern)]);
+  return forms.length === 0 ? undefined : new RegExp(forms.filter((form) => form !== '').join('|'), flags);
 }
+
+/** Matches the word with any of its signs escaped, each in its own way. No server has a reason to escape letters and digits. */
+function escapedForm(word: string): string {
+  return Array.from(word, (sign) => (/^[A-Za-z\d]$/.test(sign) ? sign : `(?:${escapesOf(sign).join('|')})`)).join('');
+}
+
+/** The patterns of a sign: plain, in JSON, in a URL, and as an entity of HTML, whose `&` may be escaped as well. */
+function escapesOf(sign: string): string[] {
+  const code = sign.codePointAt(0) ?? 0;
+  const names = [`#0*${code}`, `#[xX]0*${inHex(code.toString(16))}`, ...(entityNames[sign] ?? [])];
+  const bytes = Array.from(Buffer.from(sign.toWellFormed()), (byte) => `%${inHex(byte.toString(16).padStart(2, '0'))}`);
+  const units = Array.from({ length: sign.length }, (_, at) => sign.charCodeAt(at).toString(16).padStart(4, '0'));
+  const plain = escapedPattern(sign);
+  return [
+    `(?:&|&amp;|\\\\u0026)(?:${names.join('|')});`,
+    units.map((unit) => `\\\\u${inHex(unit)}`).join(''),
+    bytes.join(''),
+    '"\'/\\'.includes(sign) ? `\\\\?${plain}` : plain,
+  ];
+}
+
+/** `2f` → `2[fF]`. */
+function inHex(digits: string): string {
+  return digits.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
+}
+
+/** The names of signs in HTML. */
+const entityNames: Readonly<Record<string, readonly string[]>> = {
+  '!': ['excl'],
+  '"': ['quot', 'QUOT'],
+  '#': ['num'],
+  $: ['dollar'],
+  '%': ['percnt'],
+  '&': ['amp', 'AMP'],
+  "'": ['apos'],
+  '(': ['lpar'],
+  ')': ['rpar'],
+  '*': ['ast', 'midast'],
+  '+': ['plus'],
+  ',': ['comma'],
+  '-': ['hyphen', 'dash'],
+  '.': ['period'],
+  '/': ['sol'],
+  ':': ['colon'],
+  ';': ['semi'],
+  '<': ['lt', 'LT'],
+  '=': ['equals'],
+  '>': ['gt', 'GT'],
+  '?': ['quest'],
+  '@': ['commat'],
+  '[': ['lsqb', 'lbrack'],
+  '\\': ['bsol'],
+  ']': ['rsqb', 'rbrack'],
+  '^': ['Hat'],
+  _: ['lowbar', 'UnderBar'],
+  '`': ['grave', 'DiacriticalGrave'],
+  '{': ['lcub', 'lbrace'],
+  '|': ['verbar', 'vert', 'VerticalLine'],
+  '}': ['rcub', 'rbrace'],
+  '~': ['tilde'],
+};
 
 /** Names of password fields: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */
 const passwordName =

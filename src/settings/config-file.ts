@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { isMap, isScalar, isSeq, LineCounter, type Node, parse, parseDocument, visit, type YAMLMap } from 'yaml';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
-import { fileReason, type ReadFile, readTrustedFile } from '../model/files.ts';
+import { fileReason, notUtf8, type ReadFile, readTrustedFile } from '../model/files.ts';
 import type { WrittenPolicy } from './approval.ts';
 import type { Placed, WrittenJob } from './jobs.ts';
 import { profileName } from './kinds.ts';
@@ -75,23 +75,26 @@ function unreadable(place: string, what: string): UsageError {
 function readText(text: string, name: string, ofProfile: string | undefined): ConfigFile {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineAt = (position: number) => lines.linePos(position).line;
+  // After this one, the others say nothing: the parser gave up in the middle.
+  const tooDeep = document.errors.find(({ code }) => code === 'RESOURCE_EXHAUSTION');
+  if (tooDeep !== undefined) return refused(unreadable(`${name}:${lineAt(tooDeep.pos[0])}`, 'it is nested too deeply'));
   const profiles: FileProfile[] = [];
   let profilesFolder: string | undefined;
-  const problems = document.errors.map((error) =>
-    unreadable(`${name}:${lines.linePos(error.pos[0]).line}`, error.message),
-  );
+  const problems = document.errors.map((error) => unreadable(`${name}:${lineAt(error.pos[0])}`, error.message));
   visit(document, {
     Alias: (_, alias, path) => {
       // A value that contains itself is endless, and cannot be printed.
       const source = alias.resolve(document);
       if (source === undefined || !path.includes(source)) return;
-      const { line } = lines.linePos(alias.range?.[0] ?? 0);
-      problems.push(unreadable(`${name}:${line}`, `*${alias.source} refers to something that contains it`));
+      problems.push(
+        unreadable(`${name}:${lineAt(alias.range?.[0] ?? 0)}`, `*${alias.source} refers to something that contains it`),
+      );
     },
   });
   if (problems.length > 0) return refused(...problems);
 
-  const lineOf = (node: unknown) => lines.linePos((node as Node | null)?.range?.[0] ?? 0).line;
+  const lineOf = (node: unknown) => lineAt((node as Node | null)?.range?.[0] ?? 0);
 
   function pairsOf(node: unknown, what: string) {
     if (isEmpty(node)) return [];
@@ -242,7 +245,8 @@ export function readConfigFile(folder: string, name: string, required: boolean):
 
 function readTrusted(folder: string, name: string, what: string, advice: string): ReadFile | UsageError {
   try {
-    return readTrustedFile(resolve(folder, name), what);
+    const file = readTrustedFile(resolve(folder, name), what);
+    return notUtf8(file.bytes, name) ?? file;
   } catch (error) {
     if (error instanceof UsageError) return error;
     return new UsageError(`${what} cannot be read: ${fileReason(error)}`, { advice, cause: error });

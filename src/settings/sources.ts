@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { nearestNames, UsageError } from '../model/errors.ts';
-import { fileReason, readTrustedFile } from '../model/files.ts';
+import { notUtf8, fileReason, readTrustedFile } from '../model/files.ts';
 import { type FileProfile, type FileValue } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
 import {
@@ -150,6 +150,8 @@ export function readDotenv(folder: string) {
   const what = 'the file .env in the working folder';
   try {
     const file = readTrustedFile(resolve(folder, '.env'), what);
+    const problem = notUtf8(file.bytes, '.env');
+    if (problem !== undefined) return { ...none, problems: [problem] };
     const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
     return { ...none, variables: parseEnv(text), warnings: unread(text), isOpen: (file.mode & 0o044) !== 0 };
   } catch (error) {

@@ -1,17 +1,19 @@
 /** What `status` shows besides the state of the mirror: the worker and its jobs, freshness, alerts, open batches. */
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
+import { journalDoubt, openJournalMemory } from '../bulk/journal-memory.ts';
 import { type MirrorStatus, openStatus } from '../mirror/open-status.ts';
 import { databaseText } from '../model/address.ts';
 import { FileError, type OperatorError, rankOf } from '../model/errors.ts';
 import type { Job } from '../model/job.ts';
 import { type Releases, withReleases } from '../model/releases.ts';
-import { type Clock, secondMs, timestampOf } from '../model/time.ts';
+import { type Clock, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import type { ServerReading, Settings } from '../settings/settings.ts';
-import { nextStart, occurrencesOf } from './decide.ts';
-import { checkCode, freshnessOf, type StatusProblem, statusProblems } from './problems.ts';
+import { awaitsLock, nextStart, occurrencesOf } from './decide.ts';
+import { checkCode, freshnessOf, jobProblems, type StatusProblem, statusProblems } from './problems.ts';
 import { openHealthOf, openWorkerStoreIfMade, workerFileOf } from './open-store.ts';
-import type { JobProgress, JobRun } from './store/port.ts';
+import type { Check, JournalHealth } from './store/health.ts';
+import type { Alert, JobProgress, JobRun } from './store/port.ts';
 
 export type WorkerStatus = Readonly<Awaited<ReturnType<typeof openWorkerStatus>>>;
 export type JobStatus = Readonly<ReturnType<typeof jobStatus>>;
@@ -35,6 +37,7 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
         record.progress?.get(job.name),
         record.newest.get(job.name),
         record.worker === null ? undefined : now,
+        record.alerts,
       ),
     ),
     freshness: freshnessOf(await health.mirror(), { startedAt: now, now, maxStalenessMs: limits.maxStalenessMs }),
@@ -42,6 +45,8 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
     open_batches: (journal !== null && 'found' in journal ? journal.found.open : []).map(
       ({ batch, rows, isInHand }) => ({ batch, rows, is_in_hand: isInHand }),
     ),
+    /** Why the journal's file cannot be used, or that it is lost; null if nothing is known to be wrong with it. */
+    journal_problem: journal === null || store.shared !== undefined ? null : await journalProblem(settings, journal),
     /** The store of journal, jobs and alerts, and why it cannot be used; null if they are in files. */
     shared_store:
       store.shared === undefined
@@ -53,6 +58,21 @@ export async function openWorkerStatus(settings: Settings, clock: Clock, release
             clock_ahead_ms: record.clock === undefined ? null : now - clock.now(),
           },
   };
+}
+
+async function journalProblem({ store: { mirror, journal } }: Settings, check: Check<JournalHealth>) {
+  if ('found' in check) return null;
+  if ('problem' in check && statSync(journal, { throwIfNoEntry: false })?.size !== 0) return check.problem;
+  if (!existsSync(mirror)) return null;
+  try {
+    // The clock is used only to write.
+    const memoryOf = (releases: Releases) => releases.add(openJournalMemory(mirror, systemClock));
+    return await withReleases((releases) => journalDoubt(memoryOf(releases), journal, undefined));
+  } catch (error) {
+    // That the mirror cannot be read is told of by those who show it.
+    if (error instanceof FileError) return null;
+    throw error;
+  }
 }
 
 /** Reads the worker's store. A shared store that cannot be reached becomes a `problem`, so that the mirror is still shown. */
@@ -90,13 +110,22 @@ export async function openJobRuns(settings: Settings, limit: number, clock: Cloc
 }
 
 /** @param now undefined if no worker runs */
-function jobStatus(job: Job, progress: JobProgress | undefined, newest: JobRun | undefined, now: number | undefined) {
+function jobStatus(
+  job: Job,
+  progress: JobProgress | undefined,
+  newest: JobRun | undefined,
+  now: number | undefined,
+  alerts: readonly Alert[],
+) {
   const scheduled = { job, occurrences: occurrencesOf(job) };
   const next = now === undefined ? undefined : nextStart(scheduled, progress, now);
-  const latest = progress?.latest;
+  // A run that died is not on record as ended before the next worker starts.
+  const latest = newest?.outcome === 'killed' ? newest : progress?.latest;
+  const isRunning = newest?.outcome === null;
+  const awaits = now !== undefined && progress !== undefined && awaitsLock(job, { ...progress, isRunning }, now);
   return {
     job: job.name,
-    /** Null if it is not running. The run of a worker that died is shown until the next worker starts. */
+    /** Null if it is not running. */
     running_since: newest?.outcome === null ? newest.startedAt : null,
     last:
       latest === undefined
@@ -110,7 +139,18 @@ function jobStatus(job: Job, progress: JobProgress | undefined, newest: JobRun |
           },
     /** Null if it will not begin: no worker runs, or its time never comes. */
     next_at: next === undefined ? null : timestampOf(next),
+    /** What the worker would alert about now, whether it runs or not. */
+    problems: problemsOfJob({ job, latest, awaitsLock: awaits && latest === progress?.latest }, alerts),
   };
+}
+
+function problemsOfJob(view: Parameters<typeof jobProblems>[0], alerts: readonly Alert[]) {
+  const { latest } = view;
+  const known = new Map(alerts.map((alert) => [alert.problem, alert]));
+  return jobProblems(view, known).map(({ problem, kind, text, next }) => {
+    const since = known.get(problem)?.since ?? latest?.finishedAt ?? latest?.startedAt ?? null;
+    return { kind, since, text, next };
+  });
 }
 
 /** The state of mirror, worker and journal, read together. */

@@ -9,6 +9,7 @@ import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { JobRun, Problem, ProblemKind, RunOutcome } from './store/port.ts';
 import type { JobView } from './worker.ts';
 import type { MirrorStatus } from '../mirror/open-status.ts';
+import type { RunStatus } from '../store/mirror-types.ts';
 import type { ExitCode } from '../model/errors.ts';
 import type { WorkerStatus } from './open-status.ts';
 
@@ -43,7 +44,10 @@ function problem(kind: ProblemKind, subject: string, text: string, more: Partial
 }
 
 /** A job's problem ends with its next complete run. A partial run may become a failed one, but not the reverse. */
-function jobProblems({ job: { name }, latest, awaitsLock }: JobView, known: ReadonlyMap<string, Problem>): Problem[] {
+export function jobProblems(
+  { job: { name }, latest, awaitsLock }: Pick<JobView, 'job' | 'latest' | 'awaitsLock'>,
+  known: ReadonlyMap<string, Problem>,
+): Problem[] {
   const partial = known.get(`job_partial:${name}`);
   const failed = known.get(`job_failed:${name}`);
   const before = [partial, failed].filter((each) => each !== undefined);
@@ -159,6 +163,7 @@ export function freshnessOf(
 const steps = {
   doctor: 'Next: `admin-mirror doctor` shows what is wrong and where to correct it',
   status: 'Next: `admin-mirror status` shows which part and why; then run `admin-mirror sync`',
+  wait: 'Next: wait for the sync that is running',
   sync: 'Next: `admin-mirror sync` reads the open parts again; if the problem stays, run `admin-mirror doctor`',
   verify: 'Next: `admin-mirror sync`, then `admin-mirror verify`; please report a difference that stays',
   removals:
@@ -215,6 +220,7 @@ export interface StatusProblem {
     | 'settings'
     | 'no_mirror'
     | 'shared_store'
+    | 'journal'
     | 'stale'
     | 'not_settled'
     | 'last_run'
@@ -230,20 +236,26 @@ export interface StatusProblem {
 export function statusProblems(mirror: MirrorStatus, worker: WorkerStatus): StatusProblem[] {
   return [
     ...(worker.shared_store?.problem ? [{ kind: 'shared_store', ...worker.shared_store.problem } as const] : []),
+    ...lostJournal(worker),
     ...batches(worker),
     ...staleMirror(worker),
     ...unread(mirror),
     ...windows(mirror),
+    ...cutOff(mirror),
     ...lastRun(mirror),
-    ...alerts(worker),
+    ...failedJobs(worker),
   ];
 }
 
 /** Returns the exit code of `status --check`. */
 export function checkCode(problems: readonly StatusProblem[]): ExitCode {
   if (problems.some(({ kind }) => kind === 'batch_unknown')) return 8;
-  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store'].includes(kind))) return 2;
+  if (problems.some(({ kind }) => ['settings', 'no_mirror', 'shared_store', 'journal'].includes(kind))) return 2;
   return problems.length === 0 ? 0 : 5;
+}
+
+function lostJournal({ journal_problem: problem }: WorkerStatus): StatusProblem[] {
+  return problem === null ? [] : [{ kind: 'journal', problem, next: steps.doctor }];
 }
 
 function batches({ open_batches }: WorkerStatus): StatusProblem[] {
@@ -268,13 +280,25 @@ function staleMirror({ freshness }: WorkerStatus): StatusProblem[] {
   return [{ kind: 'stale', problem: problem ?? old, next: problem === null ? steps.sync : steps.doctor }];
 }
 
-/** Resources that were never read completely and have no window that says why. */
-function unread({ resources }: MirrorStatus): StatusProblem[] {
+/** Resources that were never read completely, unless a window says why. */
+function unread({ resources, running }: MirrorStatus): StatusProblem[] {
   const names = Object.entries(resources).flatMap(([name, { fresh_as_of, open_problems }]) =>
-    fresh_as_of === null && open_problems.length === 0 ? [name] : [],
+    fresh_as_of === null && open_problems.every(({ problem }) => problem === null) ? [name] : [],
   );
   if (names.length === 0) return [];
-  return [{ kind: 'not_settled', problem: `never read whole: ${names.join(', ')}`, next: steps.sync }];
+  const next = running?.command === 'sync' ? steps.wait : steps.sync;
+  return [{ kind: 'not_settled', problem: `never read whole: ${names.join(', ')}`, next }];
+}
+
+/** Windows without a reason: the run that read them did not get to its end. While another run works, it may be reading them. */
+function cutOff({ resources, running }: MirrorStatus): StatusProblem[] {
+  if (running !== null) return [];
+  return Object.entries(resources).flatMap(([resource, { fresh_as_of, open_problems }]) => {
+    const open = open_problems.filter(({ problem }) => problem === null).length;
+    if (fresh_as_of === null || open === 0) return [];
+    const was = open === 1 ? 'was not read to its end' : 'were not read to their end';
+    return [{ kind: 'not_settled', problem: `${resource}: ${counted(open, 'window')} ${was}`, next: steps.sync }];
+  });
 }
 
 /** One problem for each resource and reason: a wrong total may keep a hundred windows open. */
@@ -294,9 +318,10 @@ function windows({ resources }: MirrorStatus): StatusProblem[] {
   });
 }
 
-/** The last run, if it has reasons that no window names already. */
-function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
-  if (last === undefined || last.status === 'complete' || last.finished_at === null) return [];
+/** The last run that has ended, if it has reasons that no window names already. */
+function lastRun({ runs, resources }: MirrorStatus): StatusProblem[] {
+  const last = runs.find(({ status }) => status !== 'running');
+  if (last === undefined || last.status === 'complete') return [];
   const reported = new Set(
     Object.values(resources).flatMap((each) => each.open_problems.map(({ problem }) => problem)),
   );
@@ -308,14 +333,27 @@ function lastRun({ runs: [last], resources }: MirrorStatus): StatusProblem[] {
   if (words.length === 0 && last.status === 'partial' && reported.size > 0) return [];
   const why = words.length === 0 ? '' : ` (${words.join('; ')})`;
   const next = last.status === 'failed' ? steps.doctor : steps.sync;
-  const ended = last.status === 'failed' ? 'failed' : `was ${last.status}`;
+  const ended = runEnds[last.status] ?? `was ${last.status}`;
   return [{ kind: 'last_run', problem: `the last run, of ${last.started_at}, ${ended}${why}`, next }];
 }
 
-/** Open alerts about jobs and the worker's file. The problems above cover all other kinds, as they are now. */
-function alerts({ alerts: open }: WorkerStatus): StatusProblem[] {
-  const others = open.filter(({ kind }) => kind === 'job_failed' || kind === 'job_partial' || kind === 'worker_file');
-  return others.map(({ text, since, next }) => ({
+/** A run whose disk was full looks like one that was killed. */
+const runEnds: Readonly<Partial<Record<RunStatus, string>>> = {
+  failed: 'failed',
+  killed: 'was killed or could not write its end',
+};
+
+/**
+ * What the worker would alert about now: the last runs of its jobs, whether it runs or not, and its own file. The problems above cover
+ * all other kinds.
+ */
+function failedJobs({ alerts, jobs }: WorkerStatus): StatusProblem[] {
+  const judged = new Set(jobs.flatMap(({ job }) => [`job_failed:${job}`, `job_partial:${job}`]));
+  // Only a worker ends the alert of a job that was removed.
+  const others = alerts.filter(
+    ({ kind, problem }) => ['job_failed', 'job_partial', 'worker_file'].includes(kind) && !judged.has(problem),
+  );
+  return [...jobs.flatMap(({ problems }) => problems), ...others].map(({ text, since, next }) => ({
     kind: 'alert',
     problem: `${text}, since ${since}`,
     next: next ?? steps.log,

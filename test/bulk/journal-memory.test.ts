@@ -101,7 +101,12 @@ test('the newest step of a journal is remembered with each request', async () =>
 test('a journal without steps, or without a mirror, is not remembered', async () => {
   const { journal } = await newJournal();
   const noted: unknown[] = [];
-  const memory: JournalMemory = { recall: () => null, remember: (each) => noted.push(each) > 0, close: () => {} };
+  const memory: JournalMemory = {
+    recall: () => null,
+    remember: (each) => noted.push(each) > 0,
+    isCopy: () => false,
+    close: () => {},
+  };
   const empty: Journal = { ...journal, head: () => Promise.resolve(undefined) };
   await rememberJournal({ journal: empty, memory, clock }, 'one');
   expect(noted).toEqual([]);

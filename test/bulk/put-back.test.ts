@@ -152,11 +152,12 @@ test('a row that a newer journal may have sent stays unknown until settle_after 
   await send(journal, client, batch);
   await send(journal, client, batch);
   expect(await states()).toEqual(['unknown']);
-  const memory = { recall: () => newest, remember: () => true, close: () => {} };
+  const memory = { recall: () => newest, remember: () => true, isCopy: () => false, close: () => {} };
   const later = { now: () => Date.now() + 11 * minuteMs };
   const soon = {
     recall: () => ({ ...newest, at: timestampOf(later.now() - minuteMs) }),
     remember: () => true,
+    isCopy: () => false,
     close: () => {},
   };
   await send(journal, client, batch, { clock: later, memory: soon });

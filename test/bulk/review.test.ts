@@ -46,7 +46,9 @@ describe('a row', () => {
 
   test('shows its parameters in short', () => {
     expect(parameterWords({ type: 'add', amount: 5, description: null, list: [1] })).toBe('add 5');
-    expect(parameterWords({ type: 'add', amount: '5', expected_balance: '60.23' })).toBe('add 5 if the balance is 60.23');
+    expect(parameterWords({ type: 'add', amount: '5', expected_balance: '60.23' })).toBe(
+      'add 5 if the balance is 60.23',
+    );
     expect(parameterWords({ text: 'two\nlines\t\there' })).toBe('two lines here');
     expect(parameterWords({ text: 'x'.repeat(40) })).toBe('x'.repeat(40));
     expect(parameterWords({ text: 'x'.repeat(41) })).toBe(`${'x'.repeat(39)}…`);

@@ -305,7 +305,12 @@ describe('a lost response', () => {
     const { sandbox, go, states } = await planned();
     let held = 0;
     // A delay between the record and the request, as if the machine slept.
-    const memory = { recall: () => null, remember: () => ((held += 6 * minuteMs), true), close: () => {} };
+    const memory = {
+      recall: () => null,
+      remember: () => ((held += 6 * minuteMs), true),
+      isCopy: () => false,
+      close: () => {},
+    };
     const { error } = await go({ memory, clock: { now: () => Date.now() + held } });
     expect(error?.message).toMatch(/too late; nothing was sent/);
     expect([error?.exitCode, await states(), writes(sandbox)]).toEqual([4, ['planned'], 0]);

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
 import type { BackupReport } from '../../src/data/backup.ts';
 import { makeBackup } from '../../src/data/backup.ts';
 import { type CopySource, journalToCopy, mirrorToCopy } from '../../src/data/copy-source.ts';
@@ -128,6 +129,73 @@ describe('backup', () => {
     openMirrorFile(join(folder, 'data/mirror.db')).close();
     const { code, stdout } = await invoke(['backup'], { folder });
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^journal {2}there is none yet$/m)]);
+  });
+
+  describe('without the journal that knows what was sent', () => {
+    /** Backs up twice with both files, then takes the journal away; returns what the next backups keep. */
+    async function lostJournal(remembers: boolean) {
+      const { folder, journal } = await folderWithBoth();
+      if (remembers) {
+        const clock = { now: () => sandboxNow };
+        const memory = openJournalMemory(join(folder, 'data/mirror.db'), clock);
+        await rememberJournal({ journal, memory, clock }, 'one');
+        memory.close();
+      }
+      await journal.close();
+      await backup(folder, 'kept', '--keep', '2');
+      const [older = ''] = readdirSync(join(folder, 'kept'));
+      for (const name of readdirSync(join(folder, 'data')).filter((each) => each.startsWith('journal.db')))
+        rmSync(join(folder, 'data', name));
+      return { folder, older };
+    }
+
+    test.each([true, false])('removes nothing, says why, and ends with 5 (sent money: %s)', async (remembers) => {
+      const { folder, older } = await lostJournal(remembers);
+      for (let time = 1; time <= 3; time += 1) {
+        const { code, stdout, stderr } = await backup(folder, 'kept', '--keep', '1');
+        expect(code).toBe(5);
+        expect(stderr).toContain(`journal.db is gone; the newest backup that has it is ${older}`);
+        const sent = /this mirror knows one, by which batch one was sent on .*\n.* --adopt/;
+        expect(stderr).toMatch(remembers ? sent : /is not complete/);
+        expect(stderr).toMatch(/No older backup was removed\. Put the (?:lost file|newest one) back/);
+        expect(JSON.parse(stdout)).toMatchObject({ journal: null, mirror: { file: 'mirror.db' }, removed: [] });
+      }
+      expect(readdirSync(join(folder, 'kept'))).toHaveLength(4);
+      expect(existsSync(join(folder, 'kept', older, 'journal.db'))).toBe(true);
+      copyFileSync(join(folder, 'kept', older, 'journal.db'), join(folder, 'data/journal.db'));
+      expect((await backup(folder, 'kept', '--keep', '1')).code).toBe(0);
+      expect(readdirSync(join(folder, 'kept'))).toHaveLength(1);
+    });
+
+    test('but with a new one in its place, removes nothing and ends with 5', async () => {
+      const { folder, older } = await lostJournal(true);
+      const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+      await journal.addBatch(newBatch({ batch: 'two' }), []);
+      const { code, stderr } = await backup(folder, 'kept', '--keep', '1');
+      expect(code).toBe(5);
+      expect(stderr).toMatch(/was made, but something is wrong: this mirror knows another journal, by which batch one/);
+      expect(existsSync(join(folder, 'kept', older, 'journal.db'))).toBe(true);
+    });
+
+    test('is noticed if no backup was ever made', async () => {
+      const { folder, older } = await lostJournal(true);
+      rmSync(join(folder, 'kept', older), { recursive: true });
+      writeFileSync(join(folder, 'data/journal.db'), '');
+      const { code, stderr } = await backup(folder, 'kept');
+      expect(code).toBe(5);
+      expect(stderr).toMatch(/is not complete: there is no journal at \S+, but this mirror knows one/);
+    });
+  });
+
+  test('removes nothing if the mirror is gone, and ends with 5', async () => {
+    const { folder } = await folderWithBoth();
+    await backup(folder, 'kept');
+    const [older = ''] = readdirSync(join(folder, 'kept'));
+    rmSync(join(folder, 'data/mirror.db'));
+    const { code, stderr } = await backup(folder, 'kept', '--keep', '1');
+    expect(code).toBe(5);
+    expect(stderr).toContain(`mirror.db is gone; the newest backup that has it is ${older}`);
+    expect(existsSync(join(folder, 'kept', older, 'mirror.db'))).toBe(true);
   });
 
   test('copies the journal even if the mirror is damaged, removes nothing, and ends with 5', async () => {

@@ -1,10 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
 import { finished, runCli, startCli } from '../support/cli.ts';
 import { commandFile } from '../support/command-file.ts';
+import { invoke } from '../support/invoke.ts';
 import { insertRows, madeUpUsers, mirrorFile } from '../support/mirror-file.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
@@ -123,6 +124,51 @@ describe('export', () => {
       expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining("is one of admin-mirror's own files") });
     }
     expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  test('never replaces any other file of ours, of whatever server', async () => {
+    const folder = temporaryFolder();
+    const config = [
+      'network: {ca_file: ca.pem}',
+      'serve: {tls_key: tls.key}',
+      'profiles: servers',
+      'api: {base_url: "https://{profile}.example.com"}',
+    ];
+    mkdirSync(join(folder, 'servers'));
+    for (const [name, text] of [
+      ['set.yaml', config.join('\n')],
+      ['servers/east.yaml', 'api: {key_file: east-key}'],
+      ['servers/west.yaml', 'api: {key_file: west-key}\nstore: {mirror: w/mirror.db}'],
+    ] as const)
+      writeFileSync(join(folder, name), text, { mode: 0o600 });
+    const workers = ['mirror.worker.db', 'mirror.worker.db-wal', 'mirror.worker.yaml', 'mirror.db.owner-1'];
+    const own = [
+      ...workers.map((name) => `data/east/${name}`),
+      ...['journal.db', 'receipt.key', 'receipt.pub'].map((name) => `data/west/${name}`),
+      'ca.pem',
+      'tls.key',
+      'servers/east.yaml',
+      'servers/west.yaml',
+      'east-key',
+      'west-key',
+      'w/mirror.db-wal',
+    ];
+    for (const name of own) {
+      const args = ['--config', 'set.yaml', '--profile', 'east'];
+      const { code, stderr } = await invoke(['export', '--sql', 'SELECT 1', '--format', 'csv', '-o', name, ...args], {
+        folder,
+      });
+      expect([name, code, stderr]).toEqual([name, 2, expect.stringContaining("is one of admin-mirror's own files")]);
+      const log = await invoke(['doctor', '--json', '--log-file', name, ...args], { folder });
+      const checks = (JSON.parse(log.stdout) as { checks: { name: string; state: string; finding: string }[] }).checks;
+      expect([name, checks.find((each) => each.name === 'log')]).toEqual([
+        name,
+        expect.objectContaining({
+          state: 'fail',
+          finding: expect.stringContaining("another one of admin-mirror's own"),
+        }),
+      ]);
+    }
   });
 
   test('never replaces the settings or the key, and refuses the name of a folder', async () => {

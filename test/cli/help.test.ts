@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
+import { dayMs, parseMoment } from '../../src/model/time.ts';
 import { commandsDocument } from '../support/commands-document.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
@@ -32,6 +33,15 @@ describe('the help', () => {
 
   test('is docs/commands.md (vitest -u writes it again)', async () => {
     await expect(commandsDocument(program)).toMatchFileSnapshot('../../docs/commands.md');
+  });
+
+  test('gives examples of times that are accepted', () => {
+    const times = all
+      .flatMap(({ command }) => command.options)
+      .filter(({ flags, description }) => flags.endsWith('<time>') && /\b7d\b/.test(description));
+    expect(times.length).toBeGreaterThan(3);
+    for (const { description } of times) expect(description).toMatch(/\b7d for seven days ago\b/);
+    expect([parseMoment('7d', dayMs * 8), parseMoment('7d ago', dayMs * 8)]).toEqual([dayMs, undefined]);
   });
 
   test('lists exactly the visible commands, and help', () => {

@@ -1,11 +1,19 @@
-import { mkdirSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { timestampOf } from '../../src/model/time.ts';
+import { resourceNames, type ResourceName } from '../../src/model/resources.ts';
+import { systemClock, timestampOf } from '../../src/model/time.ts';
+import { openMirrorStore } from '../../src/mirror/store/mirror-store.ts';
 import type { MirrorStatus } from '../../src/mirror/open-status.ts';
 import type { SandboxOptions } from '../../src/sandbox/sandbox.ts';
-import { runCli } from '../support/cli.ts';
+import { openJournalMemory, rememberJournal } from '../../src/bulk/journal-memory.ts';
+import { everything } from '../../src/model/era.ts';
+import { workerFileOf } from '../../src/worker/open-store.ts';
+import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
+import { finished, runCli } from '../support/cli.ts';
+import { commandFile } from '../support/command-file.ts';
 import { invoke } from '../support/invoke.ts';
 import { newBatch, newIntent, newJournal } from '../support/journal.ts';
 import { mirroredFolder, sync } from '../support/mirror.ts';
@@ -153,6 +161,90 @@ describe('status --check', () => {
     expect(stdout).toMatch(/Next: `npx admin-mirror doctor`/);
   });
 
+  /** Leaves the mirror as a sync does whose process ends in the middle of these resources; returns its store. */
+  function beginSync(file: string, run: string, resources: readonly ResourceName[] = resourceNames) {
+    const store = openMirrorStore(file);
+    store.acquireLock('sync', run);
+    store.beginRun(run, 'sync', resources);
+    for (const resource of resources) {
+      const [window] = store.windows(resource);
+      if (window === undefined) store.resetWindows(resource, [everything]);
+      else store.beginWalk(run, window);
+    }
+    return store;
+  }
+
+  test('ends with 5 after a run that was killed, with 0 while it runs', async () => {
+    const { folder, file, sandbox } = await mirroredFolder();
+    const check = () => invoke(['status', '--check'], { folder, environment: fresh });
+    const store = beginSync(file, 'first', ['users']);
+    expect(await check()).toMatchObject({ code: 0 });
+    store.releaseLock('sync', 'first');
+    store.close();
+    const { code, stdout } = await check();
+    expect(code).toBe(5);
+    expect(stdout).toMatch(
+      /^the last run, of \S+, was killed or could not write its end\n {2}Next: `npx admin-mirror sync`/m,
+    );
+    expect(stdout).toMatch(/^users: 1 window was not read to its end\n/m);
+    const again = beginSync(file, 'second', ['coupons']);
+    // Another run has begun. Until it ends, the one before it counts.
+    expect(await check()).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/^the last run, of \S+, was killed/m),
+    });
+    again.close();
+    await sync(sandbox, file, { resources: ['coupons'] });
+    expect(await check()).toMatchObject({ code: 5, stdout: expect.stringMatching(/^users: 1 window was not read/) });
+    await sync(sandbox, file);
+    expect(await check()).toMatchObject({ code: 0 });
+  });
+
+  test('ends with 5 if no run has read the mirror whole, whether one is running or not', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    const store = beginSync(join(folder, 'data/mirror.db'), 'first');
+    const check = () => invoke(['status', '--check'], { folder, environment: fresh });
+    const running = await check();
+    expect(running).toMatchObject({
+      code: 5,
+      stdout: 'never read whole: users, packages, emails, coupons\n  Next: wait for the sync that is running\n',
+    });
+    store.releaseLock('sync', 'first');
+    store.close();
+    const { code, stdout } = await check();
+    expect(code).toBe(5);
+    expect(stdout).toMatch(/^never read whole: users, packages, emails, coupons\n {2}Next: `npx admin-mirror sync`/);
+    expect(stdout).toMatch(/^the last run, of \S+, was killed or could not write its end$/m);
+  });
+
+  test('ends with 5 after a job that failed or was killed, whether a worker runs or not, and with 0 once it is complete', async () => {
+    const { folder, file } = await mirroredFolder();
+    const config = 'jobs: [{ name: tables, run: export, cron: "15 2 * * *", all: true, output: "exports/{date}" }]';
+    writeFileSync(join(folder, 'settings.yaml'), config, { mode: 0o600 });
+    const check = () => invoke(['status', '--check', '--config', 'settings.yaml'], { folder, environment: fresh });
+    const run = { job: 'tables', cause: 'by_hand', occurrence: null, attempt: 1, command: 'export' } as const;
+    const store = openWorkerStore(workerFileOf(file));
+    await store.adoptJobs([{ name: 'tables', cron: '15 2 * * *', timezone: 'UTC' }]);
+    await store.beginRun({ ...run, run: 'r1' });
+    expect(await check()).toMatchObject({ code: 0 });
+    await store.endRun('r1', { outcome: 'failed', exitCode: 4, problem: null, report: null });
+    const { code, stdout } = await check();
+    expect(code).toBe(5);
+    expect(stdout).toMatch(/^tables failed: the server could not be reached.* \(exit code 4\), since \S+\n {2}Next: /);
+    await store.beginRun({ ...run, run: 'r2' });
+    await store.endRun('r2', { outcome: 'complete', exitCode: 0, problem: null, report: null });
+    expect(await check()).toMatchObject({ code: 0 });
+    await store.beginRun({ ...run, run: 'r3' });
+    await store.close();
+    expect(await check()).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/^tables ended because the worker died, since \S+\n/),
+    });
+    const shown = await invoke(['status', '--config', 'settings.yaml'], { folder, environment: fresh });
+    expect(shown.stdout).toMatch(/\n {2}tables {2}killed\n/);
+  });
+
   test('ends with 5 if windows are unsettled, once per reason', async () => {
     const sandbox = await startSandbox();
     const folder = temporaryFolder();
@@ -187,6 +279,43 @@ describe('status --check', () => {
       );
     },
   );
+
+  test('ends with 2 if the journal that money was sent by is lost or damaged, and doctor says what to do', async () => {
+    const { folder, file } = await mirroredFolder();
+    const check = () => invoke(['status', '--check'], { folder, environment: fresh });
+    const { journal } = await newJournal(undefined, join(folder, 'data/journal.db'));
+    await journal.addBatch(newBatch({ batch: 'b-1' }), [newIntent(2, 1)]);
+    const memory = openJournalMemory(file, systemClock);
+    await rememberJournal({ journal, memory, clock: systemClock }, 'b-1');
+    memory.close();
+    await journal.close();
+    expect(await check()).toMatchObject({ code: 0 });
+    rmSync(join(folder, 'data/journal.db'));
+    expect(await check()).toMatchObject({
+      code: 2,
+      stdout: expect.stringMatching(
+        /^there is no journal at .*, by which batch b-1 was sent on .*\n {2}Next: `npx admin-mirror doctor`/,
+      ),
+    });
+    // A snapshot comes without it.
+    await invoke(['snapshot', 'copy.db'], { folder });
+    expect(await invoke(['status', '--check', '--db', 'copy.db'], { folder, environment: fresh })).toMatchObject({
+      code: 0,
+    });
+    const { stdout } = await invoke(['doctor'], { folder });
+    expect(stdout).toMatch(/journal +there is no journal at [^]*reconcile --adopt/);
+    writeFileSync(join(folder, 'data/journal.db'), '');
+    expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/^there is no journal at /) });
+    writeFileSync(join(folder, 'data/journal.db'), 'no database at all');
+    expect(await check()).toMatchObject({ code: 2, stdout: expect.stringMatching(/not an SQLite database/) });
+  });
+
+  test('ends with its code even if nobody reads what it prints', async () => {
+    const { folder } = await mirroredFolder();
+    const line = '"$0" "$@" | true; exit "${PIPESTATUS[0]}"';
+    const child = spawn('bash', ['-c', line, process.execPath, commandFile, 'status', '--check'], { cwd: folder });
+    expect(await finished(child)).toMatchObject({ code: 5, stderr: '' });
+  });
 
   test('ends with 2 if there is no mirror', async () => {
     expect(await invoke(['status', '--check'])).toMatchObject({ code: 2, stdout: '' });

@@ -7,6 +7,7 @@ import {
   withoutPasswordFields,
   withoutPasswords,
 } from '../../src/model/secret.ts';
+import { soonMs } from '../support/part.ts';
 
 describe('a password', () => {
   test.each([
@@ -110,6 +111,41 @@ describe('secret words', () => {
     expect(seen).toContain('****');
     // Base64 characters at the edges, which also encode other text, may stay.
     expect(seen.replace('****', '').length).toBeLessThan(written.length - key.length + 6);
+  });
+
+  const signs = 'aB3/x=Y+9\'&"<_-.é7';
+  const each = (write: (code: number) => string) =>
+    signs.replaceAll(/[^A-Za-z\d]/g, (sign) => write(sign.charCodeAt(0)));
+  const mustache = each((code) =>
+    /[-_.+é]/.test(String.fromCharCode(code)) ? String.fromCharCode(code) : `&#x${code.toString(16).toUpperCase()};`,
+  );
+  test.each([
+    ['entities in hexadecimal', each((code) => `&#x${code.toString(16)};`)],
+    ['entities with capitals and zeros', each((code) => `&#X00${code.toString(16).toUpperCase()};`)],
+    ['decimal entities', each((code) => `&#${code};`)],
+    ['entities as templates write them', mustache],
+    ['entities within JSON that has no &', mustache.replaceAll('&', String.raw`\u0026`)],
+    ['entities that were escaped again', mustache.replaceAll('&', '&amp;')],
+    ['named entities', signs.replaceAll('&', '&amp;').replaceAll('/', '&sol;').replaceAll('=', '&equals;')],
+    ['escapes of JSON', each((code) => String.raw`\u${code.toString(16).padStart(4, '0')}`)],
+    ['escapes of a URL', encodeURIComponent(signs).replaceAll("'", '%27')],
+  ])('are hidden in %s', (_, written) => {
+    // A short word as well.
+    for (const secret of [signs, 'aB3/x=Y']) {
+      const end = secret === signs ? written : written.slice(0, written.indexOf('Y') + 1);
+      const words = new SecretWords();
+      words.add(secret);
+      expect(words.redact(`<${end}>`)).toBe('<****>');
+    }
+  });
+
+  test('with entities are removed from a page of records quickly', () => {
+    const words = new SecretWords();
+    words.add(signs);
+    const page = `{"html":"${'&#x2F;aB3&#x2F;'.repeat(500_000)}"}`;
+    const started = performance.now();
+    expect(words.redact(page)).toBe(page);
+    expect(performance.now() - started).toBeLessThan(soonMs);
   });
 
   test('that are short are hidden only exactly as they are', () => {

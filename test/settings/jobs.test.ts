@@ -112,6 +112,10 @@ describe('a mistake in a job is reported with its line:', () => {
         'For either, write two jobs, "0 4 1-7 * *" and "0 4 * * 0". For both, number the weekday: "0 4 * * 0#1" is the first Sunday',
     ],
     [
+      nightly.replace('15 2 * * *', '0 2 29 2 1#1'),
+      'For either, write two jobs, "0 2 29 2 *" and "0 2 * 2 1#1". No expression stands for both.',
+    ],
+    [
       `${nightly}    timezone: Europe/Berln\n`,
       'config.yaml:5: job "nightly": timezone is "Europe/Berln": expected a time zone such as Europe/Berlin or UTC\nCorrect it there. Did you mean "Europe/Berlin"',
     ],

@@ -13,8 +13,8 @@ import { sample, soonMs } from '../support/part.ts';
 interface Sources {
   readonly flags?: readonly FlagValue[];
   readonly environment?: Record<string, string>;
-  readonly dotenv?: string;
-  readonly file?: string;
+  readonly dotenv?: string | Buffer;
+  readonly file?: string | Buffer;
 }
 
 function read(sources: Sources) {
@@ -405,6 +405,28 @@ describe('the table of settings', () => {
   });
 });
 
+describe('a file that is not UTF-8 is refused with its line', () => {
+  const latin1 = (text: string) => Buffer.from(text, 'latin1');
+
+  test.each([
+    ['the config file', { file: latin1('# é\napi:\n') }, 'config/admin-mirror.yaml:1: it is not UTF-8'],
+    ['.env', { dotenv: latin1('A=1\nADMIN_MIRROR_DB=caf\u00e9.db') }, '.env:2: it is not UTF-8'],
+    ['UTF-16', { file: Buffer.from('\ufeffapi:\n', 'utf16le') }, 'config/admin-mirror.yaml:1: it is not UTF-8'],
+  ])('%s', (_, sources, message) => {
+    expect(problemOf(sources)).toBe(`${message}\nSave the file as UTF-8.`);
+  });
+
+  test("a profile's own file", () => {
+    const folder = temporaryFolder();
+    for (const name of ['config', 'servers']) mkdirSync(join(folder, name));
+    writeFileSync(join(folder, 'config/admin-mirror.yaml'), 'profiles: servers\n');
+    writeFileSync(join(folder, 'servers/east.yaml'), latin1('api: {base_url: "https://example.com"}\n\n# \u00fc\n'));
+    const flags = [{ key: 'profile', flag: '--profile', value: 'east' }] as const;
+    const { problems } = readSettings({ flags, environment: {}, folder });
+    expect(problems.map(({ message }) => message)).toEqual(['servers/east.yaml:3: it is not UTF-8']);
+  });
+});
+
 describe('a config file that is made hard to read', () => {
   const bomb = [
     'a: &a [x,x,x,x,x,x,x,x,x]',
@@ -431,7 +453,8 @@ describe('a config file that is made hard to read', () => {
           `jobs:\n- name: x\n  run: sync\n  after:\n    ${bomb.join('\n    ')}`,
           'alias',
         ],
-        ['lists in lists in lists', `jobs: ${'['.repeat(200_000)}`, 'yaml'],
+        ['lists in lists in lists', `jobs: ${'['.repeat(200_000)}`, 'yaml:1: it is nested too deeply'],
+        ['closed lists', `\njobs: ${'['.repeat(5_000)}${']'.repeat(5_000)}`, 'yaml:2: it is nested too deeply'],
         ['maps in maps in maps', Array.from({ length: 700 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'), 'yaml'],
       ],
       4,

@@ -183,7 +183,11 @@ export function workerStoreContract(open: () => Promise<Opened>): void {
       await other.beginRun(newRun('r1'));
       await store.beginRun(newRun('r2', null, 'users'));
       expect(await store.endOrphanedRuns()).toEqual([]);
+      expect(await outcomesOf(store)).toEqual([null, null]);
       await other.close();
+      // Those who only read see it at once.
+      expect(await outcomesOf(store)).toEqual([null, 'killed']);
+      expect(await store.run('r1')).toMatchObject({ outcome: 'killed', finishedAt: null });
       expect(await store.endOrphanedRuns()).toMatchObject([{ run: 'r1', outcome: 'killed', exitCode: null }]);
       expect(await store.endOrphanedRuns()).toEqual([]);
       expect(await outcomesOf(store)).toEqual([null, 'killed']);

@@ -48,7 +48,11 @@ export function defineReconcile(bulk: Command, context: CliContext): void {
         '--adopt, record what is found: a journal that was lost or restored from a copy learns what was sent without it.',
     )
     .argument('[batch]', 'only this batch; without a name, every change of the journal, and every user')
-    .option('--since <time>', 'only what was sent from this time on: a time, a day or 7d ago', moment(false))
+    .option(
+      '--since <time>',
+      'only what was sent from this time on: a time, a day, or 7d for seven days ago',
+      moment(false),
+    )
     .option('--until <time>', 'only what was sent up to this time, or to the end of this day', moment(true))
     .option('--adopt', 'record what the journal lacks; with a batch, the outcome of its rows')
     .option('--max-requests <n>', 'stop after <n> requests; the same command continues from there', toCount)

@@ -33,6 +33,8 @@ export interface FileToCheck {
   readonly madeBy: string;
   /** Opens it as its own commands would, and closes it; throws a FileError. */
   readonly open: () => Promise<unknown>;
+  /** Throws a FileError if it is lost, or is not the right one. */
+  readonly expect?: () => Promise<void>;
 }
 
 export function checkFile(file: FileToCheck): Promise<Check[]> {
@@ -40,6 +42,7 @@ export function checkFile(file: FileToCheck): Promise<Check[]> {
   return checking(kind.name, async () => {
     try {
       refuseUnfit(path);
+      await file.expect?.();
       return existsSync(path) ? await checkExisting(file) : checkFuture(file);
     } catch (error) {
       throw explainFileError(error, 'look at', path) ?? error;

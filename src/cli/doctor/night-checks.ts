@@ -16,6 +16,7 @@ import type { SecretAddress } from '../../model/secret.ts';
 import { secondMs, systemClock } from '../../model/time.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { CliContext } from '../context.ts';
+import { refuseOwnFileAsLog } from '../files.ts';
 import { type Check, checking, failed, ok, skipped, warn } from './check.ts';
 import { checkFolder } from './local-checks.ts';
 import { checkCertificate } from './server-checks.ts';
@@ -32,7 +33,7 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
   return [
     ...(await checkJobs(jobs, settings, folder)),
     ...checkFolder({ name: 'backups', folder: backup.folder, places: 'ADMIN_MIRROR_BACKUP_FOLDER or backup.folder' }),
-    ...(log.file === undefined ? [] : checkFolder({ name: 'log', folder: dirname(log.file), places: logPlaces })),
+    ...(log.file === undefined ? [] : await checkLog(context, log.file)),
     ...(await checkPublishing(context, settings)),
     ...alerted.flat(),
     ...checkCommand(alerts.command, folder, environment['PATH'] ?? ''),
@@ -40,6 +41,13 @@ export async function checkNights(context: CliContext, settings: Settings, netwo
       ? [warn('alerts', 'nobody is told when a job fails', 'Set alerts.webhook or alerts.command.')]
       : []),
   ];
+}
+
+function checkLog(context: CliContext, file: string): Promise<Check[]> {
+  return checking('log', async () => {
+    refuseOwnFileAsLog(context, file);
+    return checkFolder({ name: 'log', folder: dirname(file), places: logPlaces });
+  });
 }
 
 const logPlaces = '--log-file, ADMIN_MIRROR_LOG_FILE or log.file';

@@ -67,7 +67,8 @@ function stepTag({ kind }: StatusProblem, { offers, link }: Visit): Html | null 
   if (kind === 'batch_unknown') {
     return offers('GET', '/batches') ? html`<p><a href="${link('/batches')}">Go to the batches</a></p>` : null;
   }
-  if (!offers('POST', '/runs')) return null;
+  // No sync brings a journal back.
+  if (kind === 'journal' || !offers('POST', '/runs')) return null;
   return html`<p><a class="button" href="${link('/runs/new', { what: 'sync' })}">Sync…</a></p>`;
 }
 

@@ -84,6 +84,15 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
       return work(connection);
     });
 
+  const rowOf = (run: string) => db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
+
+  async function asItIs(row: RunRow): Promise<JobRun> {
+    if (row.outcome !== null || (await locks.owner(db, jobLock(row.job)))?.run === row.run) return runOf(row);
+    // It may have ended since it was read.
+    const ended = runOf((await rowOf(row.run)) ?? row);
+    return ended.outcome === null ? { ...ended, outcome: 'killed' } : ended;
+  }
+
   return {
     /** The clock for jobs and alerts. Several machines may share it. */
     clock,
@@ -214,16 +223,18 @@ export function openWorkerStoreOver(backend: WorkerBackend) {
         }
         return orphans;
       }),
-    /** The last runs of one job, or of all; newest first. */
+    /** The last runs of one job, or of all; newest first. A run whose process is gone is `killed`, before that is on record. */
     runs: (limit: number, job?: string): Promise<JobRun[]> =>
       explained(async () => {
         const all = db.selectFrom('worker_runs').selectAll().orderBy('number', 'desc').limit(limit);
-        return (await (job === undefined ? all : all.where('job', '=', job)).execute()).map(runOf);
+        const rows = await (job === undefined ? all : all.where('job', '=', job)).execute();
+        return Promise.all(rows.map(asItIs));
       }),
+    /** As `runs` shows it. */
     run: (run: string): Promise<JobRun | undefined> =>
       explained(async () => {
-        const row = await db.selectFrom('worker_runs').selectAll().where('run', '=', run).executeTakeFirst();
-        return row === undefined ? undefined : runOf(row);
+        const row = await rowOf(run);
+        return row === undefined ? undefined : asItIs(row);
       }),
 
     /** The workers of a shared store; empty for a file. */

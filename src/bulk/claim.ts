@@ -13,6 +13,7 @@ import { type Clock, dayMs, minuteMs, minuteOf, timestampOf } from '../model/tim
 import { type Caps, noCaps } from '../model/money.ts';
 import { type Again, checkApproved } from './approval.ts';
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
+import { journalBehind } from './journal-memory.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { limits } from './sheet/limits.ts';
 
@@ -218,15 +219,6 @@ const stateWords: Readonly<Partial<Record<SentRow['state'], string>>> = {
 };
 
 /** The server shows a write that this journal never sent. Nobody can tell what else the journal lacks. */
-export function journalBehind(batch: string, why: string): OutcomeUnknownError {
-  return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
-    advice:
-      'It was restored from a copy, or another one was in use since. Put the newest journal back. If there is none, ' +
-      '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
-      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
-  });
-}
-
 function madeTwice({ batch, row }: { readonly batch: string; readonly row: number }): OutcomeUnknownError {
   return new OutcomeUnknownError(`row ${row} of batch ${batch} was made more than once; nothing more is sent`, {
     advice:

@@ -7,10 +7,9 @@ import type { Database } from 'better-sqlite3';
 import type { Head } from '../journal/chain.ts';
 import type { Journal } from '../journal/port.ts';
 import { mayAccess, explainFileError } from '../model/files.ts';
-import { UsageError } from '../model/errors.ts';
+import { OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { openMirrorFile, openMirrorForReading } from '../store/open.ts';
-import { journalBehind } from './claim.ts';
 import type { SendingPorts } from './sending.ts';
 
 /** What the mirror remembers of the journal that money was sent from: its newest step, and this. */
@@ -85,6 +84,15 @@ export async function checkJournal(ports: Pick<Ports, 'journal' | 'memory'>): Pr
 function notTheJournal(problem: string): UsageError {
   return new UsageError(`${problem}; nothing was sent`, {
     advice: `A journal that was lost, damaged or restored from a copy does not know what was paid since. ${rightJournalAdvice}`,
+  });
+}
+
+export function journalBehind(batch: string, why: string): OutcomeUnknownError {
+  return new OutcomeUnknownError(`this journal is older than the server: ${why}; nothing more is sent from it`, {
+    advice:
+      'It was restored from a copy, or another one was in use since. Put the newest journal back. If there is none, ' +
+      '`admin-mirror bulk reconcile --adopt` reads the transactions of all users and records what was made; ' +
+      `with \`bulk reconcile ${batch} --adopt\`, of this batch alone.`,
   });
 }
 

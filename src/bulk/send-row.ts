@@ -18,9 +18,9 @@ import type { AnswerKind, Intent, IntentFields, IntentState, RowPlace } from '..
 import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
-import { earlierClock, journalBehind } from './claim.ts';
+import { earlierClock } from './claim.ts';
 import { checkStep, laterVerdictOf, stateAfterResponse } from './intent.ts';
-import { rememberJournal } from './journal-memory.ts';
+import { journalBehind, rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
 import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
 

@@ -6,7 +6,7 @@ import type { ExitCode } from '../../src/model/errors.ts';
 const exitCodes: Readonly<Record<ExitCode, string>> = {
   0: 'done',
   1: 'a bug in admin-mirror; please report it',
-  2: 'wrong usage, settings or input, or a file that cannot be used; nothing was sent',
+  2: 'wrong usage, settings or input, or a file that cannot be used; nothing was changed on the server',
   3: 'the server refused the key: 401, or 403 for everything',
   4: 'the server could not be reached, or every try failed, for everything',
   5: 'finished, but a part failed; what was read is kept',

@@ -237,7 +237,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
       discrepancy: contradiction === null ? discrepancy : 'balance',
       after: judgement.after,
       recordId: made?.recordId ?? null,
-      problem: to !== 'applied' ? note : contradiction === null ? null : `${note}, but ${contradiction}`,
+      problem: to === 'applied' && contradiction === null ? null : note,
     };
     return { kind: 'move', to, fields, note, judgement };
   }

@@ -170,6 +170,24 @@ describe('a row that was sent and is to be sent again', () => {
     });
   });
 
+  test('stays unknown if its mark is there after several requests that the server put off, since another may be made', () => {
+    const twice = { ...again, attempts: 2 };
+    const there = { balance: 105, transactions: [ours] };
+    const note = `the transaction with ${token} is there, although the server said to come back later; it was sent 2 times`;
+    const fields = { evidence: 'token', after: '105.00', problem: note };
+    expect(decided(twice, there)).toEqual({ kind: 'move', to: 'unknown', fields, note });
+    expect(decided({ ...twice, evidence: 'person' }, there)).toMatchObject({ to: 'applied' });
+    expect(decided(twice, { balance: 110, transactions: [ours, ours] })).toMatchObject({ to: 'needs_human' });
+  });
+
+  test('is applied with a discrepancy if the balance contradicts its mark, unless a person sends it', () => {
+    const there = { balance: 100, transactions: [ours] };
+    const problem = `the transaction with ${token} is there, but the balance was 100.00, should be 105.00 and is 100.00`;
+    expect(decided(again, there)).toMatchObject({ to: 'applied', fields: { discrepancy: 'balance', problem } });
+    const byPerson = { ...again, evidence: 'person' };
+    expect(decided(byPerson, there)).toMatchObject({ to: 'applied', fields: { discrepancy: null, problem: null } });
+  });
+
   test('needs a person if its mark has another amount, even if a person sends it', () => {
     const note = `the transaction with ${token} has another amount or direction`;
     const end = { kind: 'move', to: 'needs_human', fields: { problem: note }, note };
@@ -339,6 +357,14 @@ describe('a row on its way', () => {
     expect(await notes()).toContain('nothing was done: too many requests of …');
     expect(await fails(new Unreachable('nobody'))).toMatchObject({ later: { httpStatus: null } });
     expect((await intent()).httpStatus).toBeNull();
+  });
+
+  test('is unknown if the server asks to come back later and has made such a row before', async () => {
+    const { go, intent, world } = await sending();
+    const busy = new ServerFailed('too many requests', 429, { waitMs: 5 });
+    const client = { ...world.client, sendExactly: () => Promise.reject(busy) };
+    expect(await go({ client, makesPutOff: true })).toMatchObject({ state: 'unknown', stop: null });
+    expect(await intent()).toMatchObject({ state: 'unknown', httpStatus: 429, answerKind: 'lost', attempts: 1 });
   });
 
   test('stays planned if its mark is on the server already, and the journal is marked as behind', async () => {

@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest';
-import { mayHaveLost, newToken, tokenAtEnd, tokenLength, tokenLike, withToken } from '../../src/bulk/token.ts';
+import {
+  correctionOf,
+  mayHaveLost,
+  newToken,
+  tokenAtEnd,
+  tokenLength,
+  tokenLike,
+  withToken,
+  saysCorrection,
+} from '../../src/bulk/token.ts';
 
 const token = 'am:abcdefghijkl';
 
@@ -69,4 +78,10 @@ test.each([
   ['Bonus', undefined],
 ])('the part of %j that looks like a token is %s', (text, like) => {
   expect(tokenLike(text)).toBe(like);
+});
+
+test('a correction says which row it corrects, and is known by that', () => {
+  expect(correctionOf('am:abcdefghijkl')).toBe('Correction of am:abcdefghijkl');
+  expect(saysCorrection(`${correctionOf('am:abcdefghijkl')}, made 2 times`, 'am:abcdefghijkl')).toBe(true);
+  expect(saysCorrection(correctionOf('am:abcdefghijkl'), 'am:bbbbbbbbbbbb')).toBe(false);
 });

@@ -273,6 +273,11 @@ describe('what was taken back with the mark in its text', () => {
     ['not at all, since the balance was set', [ours, ours, { ...back, result: '=' }], 'over_applied'],
     ['with a sign at the amount', [ours, ours, { ...back, amount: -5 }], 'applied by token'],
     [
+      'at a time, when the payments show none',
+      [ours, ours, { ...back, created_at: '2026-03-11T10:20:30.000000Z' }],
+      'applied by token',
+    ],
+    [
       'with capitals',
       [ours, ours, { ...back, description: back.description?.toUpperCase() ?? '' }],
       'applied by token',
@@ -522,4 +527,11 @@ describe('the judgement of a user’s balance', () => {
       expect(judgement.note).toBe(`made 3 times: 3 transactions carry ${token}`);
     }
   });
+});
+
+test('transactions with the mark of a row and other amounts are described by how many do what it says', () => {
+  const note = (...transactions: readonly Transaction[]): string =>
+    judgementOf({ balance: 100, transactions }, 'lost').note;
+  expect(note(half, half)).toMatch(/^2 transactions carry .*, and none of them has the amount and direction/);
+  expect(note(ours, half)).toMatch(/^2 transactions carry .*, and one of them has the amount and direction/);
 });

@@ -316,6 +316,7 @@ describe('a mark that the journal does not know', () => {
       },
     ]);
     expect(findings(changes(stranger, stranger))[0]?.note).toBe('the journal does not know this mark, made 2 times');
+    expect(findings(changes(stranger, { ...stranger, amount: 70 }))[0]?.times).toBe(1);
     const back = { ...stranger, result: '-' };
     expect(findings(changes(stranger, back))).toMatchObject([
       { times: 1, note: 'the journal does not know this mark' },
@@ -359,4 +360,11 @@ describe('a mark that the journal does not know', () => {
     );
     expect(isNamed(0, 1, stranger)).toBe(true);
   });
+});
+
+test('a row of another amount is described by one transaction, or by how many carry its mark', () => {
+  const odd = { amount: '50.00', description: `Credit ${token}` };
+  const note = (...made: readonly object[]) => findings(changes(...(made as [])), { rows: [row()] })[0]?.note;
+  expect(note(odd)).toBe('another amount or direction is shown');
+  expect(note(odd, odd)).toMatch(/^2 transactions carry its mark, and none of them has its amount and direction/);
 });

@@ -312,16 +312,23 @@ function rowsIn({ journal, batch }: Sending, states: readonly IntentState[]): As
 
 /** Looks again at the rows that count as not made: their writes may have been made since. Returns the first error, or null. */
 export async function reviewNotMade(sending: Sending): Promise<OperatorError | null> {
-  return reviewRows(sending, rowsIn(sending, notMadeStates));
+  return forEachRow(sending, rowsIn(sending, notMadeStates), (intent) =>
+    reviewRow(sending, intent, intent.state as WatchedState),
+  );
 }
 
 /** Looks again at the rows that were sent more than once: each of their requests may have been made. Returns the first error, or null. */
 export async function reviewResent(sending: Sending): Promise<OperatorError | null> {
-  return reviewRows(sending, sending.journal.resentRows(sending.batch.batch));
+  return reviewUndecided(sending, sending.journal.resentRows(sending.batch.batch));
 }
 
-function reviewRows(sending: Sending, rows: AsyncIterable<Intent>): Promise<OperatorError | null> {
-  return forEachRow(sending, rows, (intent) => reviewRow(sending, intent, intent.state as WatchedState));
+function reviewUndecided(sending: Sending, rows: AsyncIterable<Intent>): Promise<OperatorError | null> {
+  return forEachRow(sending, rows, (intent) =>
+    // A person has already decided about a row that was made too often.
+    intent.discrepancy === 'over_applied'
+      ? Promise.resolve({ state: intent.state, stop: null })
+      : reviewRow(sending, intent, intent.state as WatchedState),
+  );
 }
 
 /**
@@ -346,12 +353,7 @@ function stopsLooking(stop: OperatorError | null): boolean {
 export async function reconcileRows(sending: Sending): Promise<OperatorError | null> {
   const open = await settleOpen(sending);
   if (stopsLooking(open)) return open;
-  const stop = await forEachRow(sending, rowsIn(sending, watchedStates), (intent) =>
-    // A person has already decided about a row that was made too often.
-    intent.discrepancy === 'over_applied'
-      ? Promise.resolve({ state: intent.state, stop: null })
-      : reviewRow(sending, intent, intent.state as WatchedState),
-  );
+  const stop = await reviewUndecided(sending, rowsIn(sending, watchedStates));
   return open ?? stop;
 }
 

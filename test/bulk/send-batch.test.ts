@@ -12,6 +12,7 @@ import type { Action } from '../../src/bulk/action.ts';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { checkSendable, sendBatch } from '../../src/bulk/send-batch.ts';
 import type { BulkEvent, SendingPorts } from '../../src/bulk/sending.ts';
+import { resolveRow } from '../../src/bulk/settle.ts';
 import type { IntentFields, IntentState, Journal } from '../../src/journal/port.ts';
 import { FileError, KeyRefusedError, type OperatorError, UsageError } from '../../src/model/errors.ts';
 import { minuteMs, type Timestamp, timestampOf } from '../../src/model/time.ts';
@@ -464,7 +465,7 @@ describe('a server that asks to come back later', () => {
 
   test('but makes the write after the row was sent again is found out at the end of the run or by the next one', async () => {
     for (const isLate of [false, true]) {
-      const { go, tell, states } = await world([7, 8, 9]);
+      const { go, tell, states, journal, batch } = await world([7, 8, 9]);
       let late: () => unknown = () => {};
       tell(
         7,
@@ -479,6 +480,10 @@ describe('a server that asks to come back later', () => {
       expect(ends).toEqual(isLate ? [null, 'applied'] : [8, 'needs_human']);
       if (isLate) late();
       expect([(await go()).stop?.exitCode, (await states())[0]]).toEqual([8, 'needs_human']);
+      // A person decides that the excess stays. Nobody is asked again.
+      await resolveRow(journal, await batch(), { row: 2, outcome: 'applied', resend: false, reason: 'it may keep it' });
+      await go();
+      expect((await states())[0]).toBe('applied');
     }
   });
 

@@ -174,7 +174,7 @@ export function laterVerdictOf(
   return proven ? { ...appliedBy(judgement), discrepancy: null } : null;
 }
 
-function appliedBy({ evidence, note, contradiction = null }: Extract<Judgement, { kind: 'applied' }>): Verdict {
+export function appliedBy({ evidence, note, contradiction = null }: Extract<Judgement, { kind: 'applied' }>): Verdict {
   if (contradiction === null) return { to: 'applied', evidence, note, discrepancy: null };
   return { to: 'applied', evidence, note: `${note}, but ${contradiction}`, discrepancy: 'balance' };
 }

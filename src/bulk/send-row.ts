@@ -19,7 +19,7 @@ import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { earlierClock } from './claim.ts';
-import { checkStep, laterVerdictOf, stateAfterResponse } from './intent.ts';
+import { appliedBy, checkStep, laterVerdictOf, stateAfterResponse } from './intent.ts';
 import { journalBehind, rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
 import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
@@ -224,20 +224,19 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
   const judgement = action.judge(targetOf(planned), before, seen, 'refused');
   const verdict = laterVerdictOf(judgement, 'planned');
   if (verdict !== null) {
-    const { evidence, discrepancy, note, to } = verdict;
-    if (to === 'applied' && planned.attempts > 1 && planned.evidence !== 'person') {
+    // What the server put off was sent a moment ago. What a person wants to be sent again may be old, and the balance with it.
+    const isRecent = planned.evidence !== 'person' && judgement.kind === 'applied';
+    const { evidence, discrepancy, note, to } = isRecent ? appliedBy(judgement) : verdict;
+    if (isRecent && planned.attempts > 1) {
       const problem = `${note}, although the server said to come back later; it was sent ${planned.attempts} times`;
       return { kind: 'move', to: 'unknown', fields: { evidence, after: judgement.after, problem }, note: problem };
     }
-    const made = judgement.kind === 'applied' ? judgement : undefined;
-    // What the server put off was sent a moment ago. What a person wants to be sent again may be old, and the balance with it.
-    const contradiction = planned.evidence === 'person' ? null : (made?.contradiction ?? null);
     const fields: IntentFields = {
       evidence,
-      discrepancy: contradiction === null ? discrepancy : 'balance',
+      discrepancy,
       after: judgement.after,
-      recordId: made?.recordId ?? null,
-      problem: to === 'applied' && contradiction === null ? null : note,
+      recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
+      problem: to === 'applied' && discrepancy === null ? null : note,
     };
     return { kind: 'move', to, fields, note, judgement };
   }

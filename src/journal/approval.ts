@@ -92,6 +92,15 @@ async function approverEnds(connection: Connection): Promise<Map<string, number>
   );
 }
 
+/** What the standing of an approval is worked out from. */
+async function factsAbout(connection: Connection, batch: Pick<Batch, 'hash'>) {
+  return {
+    accounts: await accountsIn(connection),
+    steps: await stepsAbout(connection, batch),
+    ends: await approverEnds(connection),
+  };
+}
+
 async function accountsIn(connection: Connection): Promise<Account[]> {
   return (await accountRecords(connection)).map(({ account }) => account);
 }
@@ -108,11 +117,8 @@ export async function approvalIn(
 ): Promise<Approval | null> {
   const { approval } = batch;
   if (approval === null) return null;
-  const [accounts, steps, ends] = [
-    await accountsIn(connection),
-    await stepsAbout(connection, batch),
-    await approverEnds(connection),
-  ];
+  const facts = await factsAbout(connection, batch);
+  const { accounts, steps } = facts;
   const by = sender ?? makersOf(steps, batch).at(-1) ?? null;
   const subject = batch.action as ApprovalSubject;
   const { policy, totals } = approval;
@@ -123,7 +129,7 @@ export async function approvalIn(
   const reasons = approvalReasons(policy, subject, totals, alone);
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
-  return standingOf({ batch, policy, hash, needed, reasons, steps, accounts, ends, now });
+  return standingOf({ batch, policy, hash, needed, reasons, now, ...facts });
 }
 
 /** Throws a UsageError if no row may go out now. The claim has already counted what the sender sent alone. */
@@ -156,12 +162,7 @@ export async function checkSending(
   const reasons = approvalReasons(policy, batch.action as ApprovalSubject, totals);
   const needed = reasons.length === 0 ? claimed.needed : policy.approvers;
   if (needed === 0) return;
-  const [accounts, steps, ends] = [
-    await accountsIn(connection),
-    await stepsAbout(connection, batch),
-    await approverEnds(connection),
-  ];
-  const found = standingOf({ batch, policy, hash, needed, reasons, steps, accounts, ends, now });
+  const found = standingOf({ batch, policy, hash, needed, reasons, now, ...(await factsAbout(connection, batch)) });
   if (found.missing > 0) throw approvalMissing(batch, found);
 }
 

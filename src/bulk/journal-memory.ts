@@ -202,7 +202,7 @@ export function openJournalMemory(file: string, clock: Clock) {
     remember: (newest: RememberedJournal, recalled: RememberedJournal | null) =>
       explained('write to', () => {
         if (writing === undefined && !mayAccess(file, constants.W_OK)) return true;
-        writing ??= openMirrorFile(file, clock);
+        writing ??= openMirrorFile(file);
         const { changes } = writing
           .prepare(
             `INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES (@name, '', @value, @at)

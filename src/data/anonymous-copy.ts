@@ -46,7 +46,7 @@ interface CopiedTable {
 /** A problem may quote a server's words. */
 const withoutProblem = { problem: `CASE WHEN old.problem IS NOT NULL THEN '(left out of this copy)' END` };
 
-/** Left empty: hashes of responses, events, who was forgotten and who is writing. The new file has its own migrations. */
+/** Left empty: hashes of responses, events, who was forgotten and who is writing.  */
 const bookkeeping: readonly CopiedTable[] = [
   // Without the person who ran it.
   { name: 'mirror_runs', isOwn: true, columns: { ...withoutProblem, actor: 'NULL' } },
@@ -66,7 +66,7 @@ export async function writeAnonymousCopy(source: string, target: string, clock: 
   );
   try {
     closeSync(openSync(target, 'wx', 0o600));
-    openMirrorFile(target, clock).close();
+    openMirrorFile(target).close();
     await fill(source, target, relations, clock, run);
   } catch (error) {
     throw explainFileError(error, 'write the copy', target) ?? error;

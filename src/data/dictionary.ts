@@ -131,9 +131,6 @@ mirror_locks | Who is writing the mirror now. | SELECT name, run, pid, host FROM
   pid INTEGER | the process
   host TEXT | the machine
   acquired_at TEXT | when it was taken
-mirror_migrations | The versions of this file, and when each was reached. | SELECT max(version) AS version FROM mirror_migrations
-  version INTEGER | primary key
-  applied_at TEXT | when
 `;
 
 const freshness = `

@@ -276,9 +276,6 @@ export async function identityOf(connection: Connection): Promise<string> {
   return (await connection.selectFrom('journal_identity').select('id').executeTakeFirst())?.id ?? '';
 }
 
-/** A run of consecutive rows that were claimed at one time. */
-export type ClaimRun = readonly [first: number, last: number, at: string];
-
 /** One digest over all rows of a batch, for the step that adds it. A step for each row would make large plans far slower. */
 export class RowsSeal {
   readonly #hash = createHash('sha256');

@@ -111,7 +111,7 @@ const pragmas = [
 
 /** Opens the file of the journal; makes it with mode 0600 if there is none. Throws a FileError. The caller closes it. */
 export function openBackend(file: string, clock: Clock): JournalBackend & { lockNames(): string[] } {
-  const database = openForWriting(journalKind, file, clock, pragmas);
+  const database = openForWriting(journalKind, file, pragmas);
   const names = () => database.prepare<[], string>('SELECT batch FROM journal_locks').pluck().all();
   return { ...backendOf(database, file, clock), lockNames: names };
 }

@@ -18,12 +18,12 @@ const scrubbed = ['journal_intents', 'journal_steps', 'journal_batches', 'journa
 
 /** Opens the journal there; makes it if there is none. Throws a FileError. Whatever is opened over the backend closes it. */
 export async function openSharedBackend(store: SharedStore, clock: Clock): Promise<JournalBackend> {
-  return backendOf(await openShared(store, journalKind, clock), clock);
+  return backendOf(await openShared(store, journalKind), clock);
 }
 
 /** Opens the journal there; undefined if nothing was ever recorded. */
 export async function openSharedBackendIfMade(store: SharedStore, clock: Clock): Promise<JournalBackend | undefined> {
-  const database = await openSharedIfMade(store, journalKind, clock);
+  const database = await openSharedIfMade(store, journalKind);
   return database === undefined ? undefined : backendOf(database, clock);
 }
 

@@ -4,7 +4,6 @@
 import { randomBytes } from 'node:crypto';
 import type { FileKind } from '../store/file-kind.ts';
 import { lockColumns, type Locks, locksIn, type LockWords } from '../store/lock.ts';
-import { people, rowsByUser, sessions, steps, stepsOfAccounts, upgrades } from './upgrades.ts';
 import type { Database } from 'better-sqlite3';
 import type { Clock } from '../model/time.ts';
 
@@ -83,14 +82,33 @@ const tables: readonly string[] = [
   // Rows that were sent or may have been, by what they did.
   'CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE claimed_at IS NOT NULL',
   'CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL',
-  ...rowsByUser,
+  // Each sync looks for rows that were made late. The index saves it from reading everything that was ever sent.
+  "CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied')",
+  // All rows of a user, for the page of that user.
+  'CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL',
   // The database refuses to send a row that nobody has claimed, even if the program is wrong.
   `CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
   WHEN NEW.state = 'sending' AND NEW.claimed_at IS NULL
   BEGIN SELECT RAISE(ABORT, 'a row that was not claimed cannot be sent'); END`,
-  ...steps,
+  `CREATE TABLE journal_steps (
+  step INTEGER PRIMARY KEY,
+  at TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  batch TEXT REFERENCES journal_batches (batch),
+  row INTEGER,
+  kind TEXT NOT NULL,
+  data TEXT NOT NULL,
+  digest TEXT,
+  note TEXT,
+  salt TEXT,
+  note_digest TEXT,
+  previous TEXT NOT NULL,
+  hash TEXT NOT NULL
+) STRICT`,
+  'CREATE INDEX journal_steps_batch ON journal_steps (batch, row)',
   "CREATE INDEX journal_policy_steps ON journal_steps (step) WHERE kind = 'policy'",
-  ...stepsOfAccounts,
+  // The console checks accounts against their steps at each request, and sending does so before each row.
+  "CREATE INDEX journal_account_steps ON journal_steps (step) WHERE kind LIKE 'account-%'",
   `CREATE TABLE journal_writes (
   write INTEGER PRIMARY KEY,
   at TEXT NOT NULL,
@@ -114,33 +132,44 @@ const tables: readonly string[] = [
   batch TEXT PRIMARY KEY,
   ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE journal_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT`,
-  ...people,
-  ...sessions,
-];
-
-/** Each sync looks for rows that were made late. The index saves it from reading everything that was ever sent. */
-const rowsNotMade: readonly string[] = [
-  'DROP INDEX journal_not_applied',
-  "CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied')",
-];
-/** From before syncs also looked for refused rows. */
-const rowsNotApplied: readonly string[] = [
-  "CREATE INDEX journal_not_applied ON journal_intents (batch) WHERE state = 'not_applied'",
+  `CREATE TABLE people_accounts (
+  name TEXT PRIMARY KEY,
+  roles TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('active', 'disabled')),
+  os_users TEXT,
+  password TEXT,
+  password_at TEXT,
+  created_at TEXT NOT NULL,
+  created_by TEXT NOT NULL,
+  changed_at TEXT NOT NULL,
+  changed_by TEXT NOT NULL,
+  salt TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  `CREATE TABLE people_tries (
+  name TEXT PRIMARY KEY,
+  failed INTEGER NOT NULL,
+  blocked_until TEXT,
+  last_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
+  // Who is signed in to the console.
+  `CREATE TABLE people_sessions (
+  token TEXT PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  account TEXT NOT NULL REFERENCES people_accounts (name),
+  method TEXT NOT NULL CHECK (method IN ('password', 'link', 'oidc')),
+  address TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  seen_at TEXT NOT NULL,
+  ends_at TEXT NOT NULL
+) STRICT, WITHOUT ROWID`,
 ];
 
 export const journalKind: FileKind = {
   name: 'journal',
   // "ajnl"
   applicationId: 0x61_6a_6e_6c,
-  first: 10,
-  migrations: [tables, rowsNotApplied, rowsNotMade],
-  // The journal holds what was paid, so it is always upgraded and never put aside.
-  upgrades,
-  migrationTable: 'journal_migrations',
+  version: 1,
+  tables,
   lockTable: 'journal_locks',
   places: '--journal, ADMIN_MIRROR_JOURNAL or store.journal',
   shared: () => [

@@ -4,7 +4,7 @@
  * docs/architecture.md.
  */
 import { type Selectable, sql } from 'kysely';
-import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, type ClaimRun, RowsSeal } from './chain.ts';
+import { genesisOf, type Head, hashOf, identityOf, saltedDigest, sealOf, RowsSeal } from './chain.ts';
 import type { IntentState } from './port.ts';
 import { type Connection, type JournalTables, rowsOf } from './tables.ts';
 
@@ -31,9 +31,7 @@ interface BatchChain {
   /** Digest over its rows as they were added. */
   seal: string;
   rows: number;
-  /** Claims from before claims were steps. */
-  claims: readonly ClaimRun[];
-  /** Number and time of each later claim. */
+  /** Number and time of each claim. */
   readonly claimed: (readonly [step: number, at: string])[];
 }
 
@@ -128,12 +126,12 @@ function collect({ batches, writes, accounts }: Records, { step, at, batch, row,
   }
   if (row !== null) return;
   let known = batches.get(batch);
-  if (known === undefined) batches.set(batch, (known = { digest: '', seal: '', rows: 0, claims: [], claimed: [] }));
+  if (known === undefined) batches.set(batch, (known = { digest: '', seal: '', rows: 0, claimed: [] }));
   if (digest !== null) known.digest = digest;
   if (kind === 'claimed') known.claimed.push([step, at]);
-  if (kind !== 'added' && kind !== 'adopted' && kind !== 'migrated') return;
-  const said = JSON.parse(data) as Pick<BatchChain, 'rows' | 'seal'> & Partial<Pick<BatchChain, 'claims'>>;
-  Object.assign(known, { rows: said.rows, seal: said.seal, claims: said.claims ?? [] });
+  if (kind !== 'added' && kind !== 'adopted') return;
+  const { rows, seal } = JSON.parse(data) as Pick<BatchChain, 'rows' | 'seal'>;
+  Object.assign(known, { rows, seal });
 }
 
 async function* differences(connection: Connection, { batches, writes, accounts }: Records): AsyncGenerator<string> {
@@ -220,7 +218,7 @@ async function* rowDifferences(connection: Connection, batch: string, known: Bat
  * the server has its time in its own step.
  */
 function claimedAt(
-  { row, state }: { readonly row: number; readonly state: IntentState },
+  { state }: { readonly state: IntentState },
   own: readonly RowStep[],
   known: BatchChain,
 ): string | null {
@@ -235,5 +233,5 @@ function claimedAt(
   });
   const found = moves.findLast(({ at }) => typeof at === 'string');
   if (found !== undefined && found.step > (claim?.[0] ?? 0)) return String(found.at);
-  return claim?.[1] ?? known.claims.find(([first, last]) => first <= row && row <= last)?.[2] ?? null;
+  return claim?.[1] ?? null;
 }

@@ -273,7 +273,7 @@ const readersMs = 10_000;
 export function openForgetStore(file: string, clock: Clock, waitMs = readersMs) {
   // Must not make a mirror if there is none.
   openMirrorForReading(file).close();
-  const database = openMirrorFile(file, clock);
+  const database = openMirrorFile(file);
   // Overwrites deleted content with zeros.
   database.pragma('secure_delete = ON');
   const runner = new Runner(database);

@@ -1,66 +1,35 @@
-/** Opens the program's SQLite files and migrates their schemas. A newer file, or one of another program, is never changed. */
+/** Opens the program's SQLite files, and makes their tables. A file of another version or program is never changed. */
 import { closeSync, existsSync, fsyncSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import SqliteDatabase, { type Database, type Statement } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
 import { explainFileError, makeFolder, refuseUnfitDatabase } from '../model/files.ts';
-import { type Clock, systemClock, timestampOf } from '../model/time.ts';
-
-export type Migration = readonly string[] | ((database: Database) => void);
 
 export interface FileKind {
   /** What messages call it: `mirror`. */
   readonly name: string;
   /** Its `PRAGMA application_id`, which tells it from other SQLite files. */
   readonly applicationId: number;
-  /** The first released version. Files of lower versions are upgraded or refused. */
-  readonly first: number;
-  /** The statements for the first version, then those from each version to the next. Once released, only ever append. */
-  readonly migrations: readonly (readonly string[])[];
-  /** The migrations from version 1 to 2 and so on, up to `first`: for files from before the first release. */
-  readonly upgrades?: readonly Migration[];
-  /** Advice for a file below the first version, if such files are not upgraded. */
-  readonly outdated?: string;
-  /** Records the migrations. */
-  readonly migrationTable: string;
+  /** Its `PRAGMA user_version`, always above 0. A file of another version is refused. */
+  readonly version: number;
+  /** The statements that make an empty file. */
+  readonly tables: readonly string[];
   /** Says who is writing. */
   readonly lockTable: string;
   /** Where the operator can name another file: `--db, ADMIN_MIRROR_DB or store.mirror`. */
   readonly places: string;
   /** Advice for a damaged file. */
   readonly damaged: string;
-  /** Statements that only PostgreSQL needs, run with the first version there; undefined if this is only ever a file. */
+  /** Statements that only PostgreSQL needs, run after those of the tables; undefined if this is only ever a file. */
   readonly shared?: () => readonly string[];
 }
 
-/** Returns the version that this program writes. */
-export function newestVersion({ first, migrations }: Pick<FileKind, 'first' | 'migrations'>): number {
-  return first + migrations.length - 1;
-}
-
-/** Returns the statements from this version to the next; version 0 is an empty database. */
-export function statementsFrom({ first, migrations }: FileKind, version: number): readonly string[] {
-  return migrations[version === 0 ? 0 : version - first + 1] ?? [];
-}
-
-function isUpgraded({ first, upgrades }: FileKind, version: number): boolean {
-  return upgrades !== undefined && version > 0 && version < first;
-}
-
-/** Throws a FileError for a version that this program does not know. @param where names the file or database in the message */
-export function checkVersion(kind: FileKind, version: number, where: string, another = ''): void {
-  const newest = newestVersion(kind);
-  if (version > newest) {
-    const advice = `Use the newer admin-mirror that made it${another}.`;
-    throw new FileError(`${where} has version ${version}; this program knows up to ${newest} and left it as it is`, {
-      advice,
-    });
-  }
-  if (version === 0 || version >= kind.first) return;
-  throw new FileError(
-    `${where} has version ${version}, from before the first release; this program knows ${kind.first} and later ones, and left it as it is`,
-    kind.outdated === undefined ? {} : { advice: kind.outdated },
-  );
+/** Throws a FileError for another version than this program's. @param where names the file or database in the message */
+export function checkVersion({ version: own }: FileKind, version: number, where: string, another = ''): void {
+  if (version === 0 || version === own) return;
+  throw new FileError(`${where} has version ${version}; this program knows version ${own} and left it as it is`, {
+    advice: `Use the admin-mirror that made it${another}.`,
+  });
 }
 
 /** How long a statement waits for another process's transaction; those of this program last milliseconds. */
@@ -82,28 +51,20 @@ export function versionOf(kind: FileKind, database: Database, file: string): num
       { advice: `Name another file with ${kind.places}.` },
     );
   }
-  if (isUpgraded(kind, version)) return version;
   const [flag = ''] = kind.places.split(',');
   checkVersion(kind, version, `the ${kind.name} ${file}`, `, or name another file with ${flag}`);
   return version;
 }
 
-function migrate(kind: FileKind, database: Database, file: string, clock: Clock): void {
-  const step = database.transaction(() => {
-    // Another process may have migrated the file while this one waited for the write lock.
-    const version = versionOf(kind, database, file);
-    if (version === newestVersion(kind)) return;
-    const migration = isUpgraded(kind, version) ? kind.upgrades?.[version - 1] : statementsFrom(kind, version);
-    if (typeof migration === 'function') migration(database);
-    else for (const statement of migration ?? []) database.exec(statement);
-    const next = version === 0 ? kind.first : version + 1;
-    database
-      .prepare(`INSERT INTO ${kind.migrationTable} (version, applied_at) VALUES (?, ?)`)
-      .run(next, timestampOf(clock.now()));
+function makeTables(kind: FileKind, database: Database, file: string): void {
+  const make = database.transaction(() => {
+    // Another process may have made them while this one waited for the write lock.
+    if (versionOf(kind, database, file) !== 0) return;
+    for (const statement of kind.tables) database.exec(statement);
     database.pragma(`application_id = ${kind.applicationId}`);
-    database.pragma(`user_version = ${next}`);
+    database.pragma(`user_version = ${kind.version}`);
   });
-  while (versionOf(kind, database, file) < newestVersion(kind)) step.immediate();
+  if (versionOf(kind, database, file) === 0) make.immediate();
 }
 
 /** If two processes make a file at once, SQLite fails one of them instead of letting it wait. The second try finds WAL already on. */
@@ -116,8 +77,8 @@ function useWal(database: Database): void {
   }
 }
 
-/** Opens the file in WAL mode, or makes it with mode 0600, and migrates it. The caller closes it. @param pragmas set before migrating */
-export function openForWriting(kind: FileKind, file: string, clock: Clock, pragmas: readonly string[]): Database {
+/** Opens the file in WAL mode, or makes it with mode 0600. The caller closes it. @param pragmas set before its tables are made */
+export function openForWriting(kind: FileKind, file: string, pragmas: readonly string[]): Database {
   return guarded(kind, file, () => {
     if (!existsSync(file)) makeFile(file);
     const database = new SqliteDatabase(file, { timeout: busyMs });
@@ -126,7 +87,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
       versionOf(kind, database, file);
       useWal(database);
       for (const pragma of pragmas) database.pragma(pragma);
-      migrate(kind, database, file, clock);
+      makeTables(kind, database, file);
       return database;
     } catch (error) {
       database.close();
@@ -136,8 +97,7 @@ export function openForWriting(kind: FileKind, file: string, clock: Clock, pragm
 }
 
 /**
- * Opens an existing file for reading only, after migrating it if it is older. The caller closes it. Throws a FileError: `absent` if
- * there is no file, `empty` if nothing was ever made in it. @param patienceMs how long a statement waits for a locked file
+ * Opens an existing file for reading only. The caller closes it. Throws a FileError: `absent` if there is no file, `empty` if nothing was ever made in it. @param patienceMs how long a statement waits for a locked file
  */
 export function openForReading(
   kind: FileKind,
@@ -148,17 +108,10 @@ export function openForReading(
 ): Database {
   if (!existsSync(file)) throw absent;
   return guarded(kind, file, () => {
-    let database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
+    const database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
     try {
       explainDamage(kind, database, file);
-      const version = versionOf(kind, database, file);
-      if (version === 0) throw empty;
-      if (version < newestVersion(kind)) {
-        database.close();
-        openForWriting(kind, file, systemClock, []).close();
-        database = new SqliteDatabase(file, { readonly: true, timeout: patienceMs });
-        explainDamage(kind, database, file);
-      }
+      if (versionOf(kind, database, file) === 0) throw empty;
       database.pragma('query_only = ON');
       return database;
     } catch (error) {

@@ -1,8 +1,7 @@
-/** Opens the mirror file: makes it private, in WAL mode, and migrates it to this program's version. */
+/** Opens the mirror file: makes it private, in WAL mode, and makes its tables. */
 import type { Database } from 'better-sqlite3';
 import { FileError } from '../model/errors.ts';
-import { systemClock, type Clock } from '../model/time.ts';
-import { type FileKind, newestVersion, openForReading, openForWriting } from './file-kind.ts';
+import { type FileKind, openForReading, openForWriting } from './file-kind.ts';
 import { mirrorNumbering, numberInserts } from './cursor.ts';
 import { mirrorTables } from './schema.ts';
 
@@ -10,22 +9,12 @@ export const mirrorKind: FileKind = {
   name: 'mirror',
   // "amir"
   applicationId: 0x61_6d_69_72,
-  first: 6,
-  migrations: [
-    [...mirrorTables, ...mirrorNumbering],
-    // The checksums of version 6 were computed in another way, so none would match.
-    ['DELETE FROM mirror_pages'],
-  ],
-  outdated:
-    'Move it away and run `admin-mirror sync` to build the mirror anew. The history stays in the file that you moved away.',
-  migrationTable: 'mirror_migrations',
+  version: 1,
+  tables: [...mirrorTables, ...mirrorNumbering],
   lockTable: 'mirror_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror',
   damaged: 'Move it away and run `admin-mirror sync` to build the mirror anew.',
 };
-
-/** The version that this program writes, in the file's `PRAGMA user_version`. */
-export const mirrorVersion = newestVersion(mirrorKind);
 
 /** Marks an anonymised copy in `mirror_capabilities`. Records of a server must not be mixed into such a copy. */
 export const anonymousMark = 'anonymised';
@@ -42,8 +31,8 @@ const pragmas = [
 ];
 
 /** Opens the file for writing, or makes it. The caller closes it. @param isNumbering the caller's statements set every `_seq` themselves */
-export function openMirrorFile(file: string, clock: Clock = systemClock, isNumbering = false): Database {
-  const database = openForWriting(mirrorKind, file, clock, pragmas);
+export function openMirrorFile(file: string, isNumbering = false): Database {
+  const database = openForWriting(mirrorKind, file, pragmas);
   const mark = database.prepare<[string], number>('SELECT 1 FROM mirror_capabilities WHERE name = ?').pluck();
   if (mark.get(anonymousMark) === undefined) {
     if (!isNumbering) numberInserts(database);

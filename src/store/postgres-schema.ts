@@ -1,16 +1,14 @@
 /** Makes a file's tables in PostgreSQL, by translating the same statements. Text sorts by bytes, so that the journal's chain is the same. */
 import type { SharedStore } from '../model/address.ts';
-import { type Clock, dayMs, systemClock, timestampOf } from '../model/time.ts';
-import { checkVersion, type FileKind, newestVersion, statementsFrom } from './file-kind.ts';
+import { dayMs, systemClock } from '../model/time.ts';
+import { checkVersion, type FileKind } from './file-kind.ts';
 import { checkServer, connectTo, type SharedDatabase } from './postgres.ts';
 
 /** The tables of every shared store, whatever is kept in it. */
 const commonTables: readonly string[] = [
-  `CREATE TABLE IF NOT EXISTS store_migrations (
-  kind text COLLATE "C" NOT NULL,
-  version bigint NOT NULL,
-  applied_at text COLLATE "C" NOT NULL,
-  PRIMARY KEY (kind, version)
+  `CREATE TABLE IF NOT EXISTS store_kinds (
+  kind text COLLATE "C" PRIMARY KEY,
+  version bigint NOT NULL
 )`,
   // A row stays when its lease has ended, so that its epoch continues.
   `CREATE TABLE IF NOT EXISTS store_leases (
@@ -45,19 +43,15 @@ const commonTables: readonly string[] = [
   closed_until timestamptz NOT NULL
 )`,
 ];
-/** The table that was added last. A store without it was made by an older program. */
-const newestTable = 'store_budgets';
-
 /** How long rows of `store_commits` are kept. A connection that is in use has a newer row. */
 const keptCommitsMs = 7 * dayMs;
 
-/** Returns the statements for PostgreSQL from this version of the kind to the next; version 0 is an empty database. */
-export function sharedStatements(kind: FileKind, version: number): string[] {
-  if (kind.shared === undefined) throw new Error(`the ${kind.name} is only ever a file`);
-  // Versions and locks have other tables in PostgreSQL, and its triggers are written differently (`kind.shared`).
-  const own = new RegExp(`^(?:INSERT|CREATE TRIGGER|CREATE TABLE (?:${kind.migrationTable}|${kind.lockTable}))\\b`);
-  const made = statementsFrom(kind, version).filter((statement) => !own.test(statement));
-  return [...made.map(inPostgres), ...(version === 0 ? kind.shared() : [])];
+/** Returns the statements that make the tables of the kind in PostgreSQL. */
+export function sharedStatements({ name, tables, lockTable, shared }: FileKind): string[] {
+  if (shared === undefined) throw new Error(`the ${name} is only ever a file`);
+  // Locks have other tables in PostgreSQL, and its triggers are written differently (`shared`).
+  const own = new RegExp(`^(?:INSERT|CREATE TRIGGER|CREATE TABLE ${lockTable})\\b`);
+  return [...tables.filter((statement) => !own.test(statement)).map(inPostgres), ...shared()];
 }
 
 /** Translates a statement of SQLite's schema. */
@@ -88,18 +82,17 @@ async function sharedVersion(
   { query, name, schema }: Pick<SharedDatabase, 'query' | 'name' | 'schema'>,
   kind: FileKind,
 ): Promise<number> {
-  if (!(await hasTable({ query, schema }, 'store_migrations'))) return 0;
-  const [found] = await query<{ version: number | null }>(
-    `select max(version) as version from ${schema}.store_migrations where kind = $1`,
-    [kind.name],
-  );
+  if (!(await hasTable({ query, schema }, 'store_kinds'))) return 0;
+  const [found] = await query<{ version: number }>(`select version from ${schema}.store_kinds where kind = $1`, [
+    kind.name,
+  ]);
   const version = found?.version ?? 0;
   checkVersion(kind, version, `the ${kind.name} in ${name}`);
   return version;
 }
 
-/** Makes the tables of the kind or migrates them, all or nothing. Several processes may try at once. */
-export async function migrateShared(database: SharedDatabase, kind: FileKind, clock: Clock): Promise<void> {
+/** Makes the tables of the kind if they are missing, all or nothing. Several processes may try at once. */
+export async function makeShared(database: SharedDatabase, kind: FileKind): Promise<void> {
   const { name, schema } = database;
   await database.transaction(async (query) => {
     const [there] = await query<{ there: boolean }>(
@@ -109,22 +102,18 @@ export async function migrateShared(database: SharedDatabase, kind: FileKind, cl
     // `create schema if not exists` would need the permission even for a schema that exists.
     if (there?.there !== true) await query(`create schema ${schema}`);
     await query(commonTables.join(';'));
-    let version = await sharedVersion({ query, name, schema }, kind);
-    while (version < newestVersion(kind)) {
-      await query(sharedStatements(kind, version).join(';'));
-      version = Math.max(version + 1, kind.first);
-      await query('insert into store_migrations values ($1, $2, $3)', [kind.name, version, timestampOf(clock.now())]);
-    }
+    if ((await sharedVersion({ query, name, schema }, kind)) !== 0) return;
+    await query(sharedStatements(kind).join(';'));
+    await query('insert into store_kinds values ($1, $2)', [kind.name, kind.version]);
   });
 }
 
-/** Connects, and makes or migrates the tables of the kind if needed. Throws a FileError. The caller closes it. */
-export async function openShared(store: SharedStore, kind: FileKind, clock: Clock): Promise<SharedDatabase> {
+/** Connects, and makes the tables of the kind if they are missing. Throws a FileError. The caller closes it. */
+export async function openShared(store: SharedStore, kind: FileKind): Promise<SharedDatabase> {
   const database = connectTo(store);
   try {
     await checkServer(database);
-    const isOld = (await sharedVersion(database, kind)) < newestVersion(kind);
-    if (isOld || !(await hasTable(database, newestTable))) await migrateShared(database, kind, clock);
+    if ((await sharedVersion(database, kind)) === 0) await makeShared(database, kind);
     await database.query(
       `delete from store_commits where at < clock_timestamp() - interval '${keptCommitsMs} milliseconds'`,
     );
@@ -136,17 +125,11 @@ export async function openShared(store: SharedStore, kind: FileKind, clock: Cloc
 }
 
 /** The same, but makes nothing: undefined if the tables of the kind were never made. */
-export async function openSharedIfMade(
-  store: SharedStore,
-  kind: FileKind,
-  clock: Clock,
-): Promise<SharedDatabase | undefined> {
+export async function openSharedIfMade(store: SharedStore, kind: FileKind): Promise<SharedDatabase | undefined> {
   const database = connectTo(store);
   try {
     await checkServer(database);
-    const version = await sharedVersion(database, kind);
-    if (version > 0 && version < newestVersion(kind)) await migrateShared(database, kind, clock);
-    if (version > 0) return database;
+    if ((await sharedVersion(database, kind)) > 0) return database;
   } catch (error) {
     await database.close();
     throw error;

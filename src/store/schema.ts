@@ -179,10 +179,6 @@ const bookkeeping = [
   name TEXT PRIMARY KEY,
   ${lockColumns}
 ) STRICT, WITHOUT ROWID`,
-  `CREATE TABLE mirror_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT`,
 ];
 
 // A resource is as fresh as its stalest window. A window that was never walked makes it null, and as long as a sum is unproven, the

@@ -11,7 +11,7 @@ import type { Settings } from '../settings/settings.ts';
 import { sharedStoreOf } from '../settings/server.ts';
 import { tablesOver } from '../store/kysely-sqlite.ts';
 import type { LockOwner } from '../store/lock.ts';
-import { migrateShared, openShared } from '../store/postgres-schema.ts';
+import { makeShared, openShared } from '../store/postgres-schema.ts';
 import type { StoreSide, StoreTables } from './move-store.ts';
 import { workerFileOf } from './open-store.ts';
 import { openWorkerBackend, workerKind } from './store/sqlite.ts';
@@ -30,7 +30,7 @@ export async function openMove(settings: Settings, to: MoveDirection, clock: Clo
   if (to === 'shared' && !existsSync(journal)) {
     throw new UsageError(`there is nothing to move: no journal at ${journal}`);
   }
-  const shared = releases.add(await openSharedSide(store, clock));
+  const shared = releases.add(await openSharedSide(store));
   const files = releases.add(openFiles(settings, to === 'files', clock));
   return to === 'shared' ? { source: files, target: shared } : { source: shared, target: files };
 }
@@ -62,9 +62,9 @@ function openFiles(settings: Settings, createsWorker: boolean, clock: Clock): St
   };
 }
 
-async function openSharedSide(store: SharedStore, clock: Clock): Promise<StoreSide> {
-  const database = await openShared(store, journalKind, clock);
-  await migrateShared(database, workerKind, clock);
+async function openSharedSide(store: SharedStore): Promise<StoreSide> {
+  const database = await openShared(store, journalKind);
+  await makeShared(database, workerKind);
   const db = tablesOver<StoreTables>(database.dialect);
   return {
     name: `${databaseText(store.address)} (${store.schema})`,

@@ -26,7 +26,7 @@ const sent = { journal: 'ours', step: 7, hash: 'h7', batch: 'one', at: '2026-03-
 const ours = { id: 'ours', gap: null, lacks: false };
 
 function memoryOf(file = `${temporaryFolder()}/mirror.db`): JournalMemory {
-  openMirrorFile(file, clock).close();
+  openMirrorFile(file).close();
   const memory = openJournalMemory(file, clock);
   onTestFinished(() => memory.close());
   return memory;
@@ -186,7 +186,7 @@ test('another journal is refused even if it has the remembered step', async () =
 test('a memory from before the chain is ignored and replaced', () => {
   const file = `${temporaryFolder()}/mirror.db`;
   const memory = memoryOf(file);
-  const database = openMirrorFile(file, clock);
+  const database = openMirrorFile(file);
   const old = JSON.stringify({ journal: 'ours', batch: 'one', at });
   database
     .prepare("INSERT INTO mirror_capabilities (name, resource, value, measured_at) VALUES ('journal', '', ?, ?)")

@@ -187,7 +187,7 @@ describe('with store.shared', () => {
     const { status, headers } = await post('/sign-in', { name: 'anna', password });
     expect(status).toBe(303);
     const cookie = headers.get('set-cookie')?.split(';')[0] ?? '';
-    const store = await openShared(storeOf(database, 'admin_mirror_store'), workerKind, systemClock);
+    const store = await openShared(storeOf(database, 'admin_mirror_store'), workerKind);
     onTestFinished(() => store.close());
     await database.query(`insert into admin_mirror_store.store_workers values
       ('w1', 'far-away', 7, '2026-03-11T10:00:00.000000Z', clock_timestamp(), 'behind')`);

@@ -5,8 +5,7 @@ import { openBackend } from '../../src/journal/open.ts';
 import { openJournalOver } from '../../src/journal/journal.ts';
 import { journalKind } from '../../src/journal/schema.ts';
 import { openJournal, openJournalForReading } from '../support/journal-file.ts';
-import { systemClock, timestampOf } from '../../src/model/time.ts';
-import { newestVersion } from '../../src/store/file-kind.ts';
+import { systemClock } from '../../src/model/time.ts';
 import type { StoreLocks } from '../../src/store/lock.ts';
 import { openMirrorFile } from '../../src/store/open.ts';
 import { textsIn } from '../support/forget.ts';
@@ -29,46 +28,8 @@ async function openedAt(file: string): Promise<Opened> {
   };
 }
 
-/** A file as the first version of this program made it. */
-function fileOfFirstVersion(): string {
-  const file = `${temporaryFolder()}/journal.db`;
-  const database = new SqliteDatabase(file);
-  database.exec(readFileSync(new URL('journal-version-1.sql', import.meta.url), 'utf8'));
-  database.exec("INSERT INTO journal_migrations (version, applied_at) VALUES (1, '2026-03-11T10:20:00.000000Z')");
-  database.pragma(`application_id = ${journalKind.applicationId}`);
-  database.pragma('user_version = 1');
-  database.close();
-  return file;
-}
-
 describe('a journal in an SQLite file', () => {
   journalContract(() => openedAt(`${temporaryFolder()}/journal.db`));
-});
-
-/** Every table with its columns, every index and every trigger. */
-function shapeOf(file: string): unknown {
-  const database = new SqliteDatabase(file, { readonly: true });
-  const objects = database.prepare('SELECT type, name, tbl_name FROM sqlite_schema ORDER BY type, name').all();
-  const columns = database.prepare(
-    `SELECT s.name AS "table", c.* FROM sqlite_schema s, pragma_table_xinfo(s.name) c WHERE s.type = 'table' ORDER BY s.name, c.cid`,
-  );
-  const shape = { objects, columns: columns.all() };
-  database.close();
-  return shape;
-}
-
-describe('a journal of the first version', () => {
-  test('has the tables of a new one once it is opened, and records each migration', async () => {
-    const [older, newer] = [fileOfFirstVersion(), `${temporaryFolder()}/journal.db`];
-    for (const file of [older, newer]) await (await openJournal(file, anna)).close();
-    expect(shapeOf(older)).toEqual(shapeOf(newer));
-    const database = new SqliteDatabase(older, { readonly: true });
-    const versions = database.prepare('SELECT version FROM journal_migrations').pluck().all();
-    database.close();
-    expect(versions).toEqual(Array.from({ length: newestVersion(journalKind) }, (_, at) => at + 1));
-  });
-
-  journalContract(() => openedAt(fileOfFirstVersion()));
 });
 
 describe('a journal that is open for reading', () => {
@@ -104,19 +65,18 @@ describe('a new journal', () => {
       .all();
     database.close();
     const schema = `${statements.join(';\n\n')};\n`;
-    // A deliberate change of the schema is a migration: UPDATE_DOCS=1 writes the file again.
+    // UPDATE_DOCS=1 writes the file again.
     if (process.env['UPDATE_DOCS'] === '1') writeFileSync(golden, schema);
     expect(schema).toBe(readFileSync(golden, 'utf8'));
   });
 
-  test('is private and records its migrations', async () => {
+  test('is private', async () => {
     const { journal, file } = await newJournal();
     await journal.addBatch(newBatch(), []);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(`${file}-wal`).mode & 0o777).toBe(0o600);
     const database = new SqliteDatabase(file, { readonly: true });
-    expect(database.pragma('user_version', { simple: true })).toBe(newestVersion(journalKind));
-    expect(database.prepare('SELECT version FROM journal_migrations').pluck().all()).toEqual([10, 11, 12]);
+    expect(database.pragma('user_version', { simple: true })).toBe(journalKind.version);
     expect(database.pragma('journal_mode', { simple: true })).toBe('wal');
     database.close();
   });
@@ -129,7 +89,7 @@ describe('a new journal', () => {
     expect(pragma.mock.calls.map(([words]) => words)).not.toContain('synchronous = NORMAL');
   });
 
-  test('is refused and left unchanged if a newer version, or the mirror, made the file', async () => {
+  test('is refused and left unchanged if another version, or the mirror, made the file', async () => {
     const file = `${temporaryFolder()}/journal.db`;
     openMirrorFile(file).close();
     const before = readFileSync(file);
@@ -138,10 +98,10 @@ describe('a new journal', () => {
     const { file: newer, journal } = await newJournal();
     await journal.close();
     const database = new SqliteDatabase(newer);
-    database.pragma(`user_version = ${newestVersion(journalKind) + 1}`);
+    database.pragma(`user_version = ${journalKind.version + 1}`);
     database.close();
     await expect(openJournal(newer, anna)).rejects.toThrow(
-      new RegExp(`version ${newestVersion(journalKind) + 1}.*left it as it is`),
+      new RegExp(`version ${journalKind.version + 1}.*left it as it is`),
     );
   });
 
@@ -216,66 +176,4 @@ test('a step waits for the transaction of another process without blocking the t
   other.exec('COMMIT');
   await step;
   expect((await journal.batch('one'))?.state).toBe('stopped');
-});
-
-describe('a journal from before the chain', () => {
-  /** A file as version 4 made it, with a stopped batch, a write by hand, and steps. */
-  function olderFile(): string {
-    const file = fileOfFirstVersion();
-    const database = new SqliteDatabase(file);
-    for (const migration of journalKind.upgrades?.slice(0, 3) ?? []) {
-      if (typeof migration === 'function') migration(database);
-      else for (const statement of migration) database.exec(statement);
-    }
-    const [first, second] = ['2026-03-11T10:00:00.000000Z', '2026-03-12T10:00:00.000000Z'];
-    database.exec(`
-      INSERT INTO journal_batches (batch, action, state, hash, rows_digest, rows, net, columns, problems, warnings, server,
-        created_at, applied_at) VALUES ('old', 'balance', 'stopped', 'h', 'd', 4, '5.00', '[]', '[]', '[]', '{}', '${first}', '${first}');
-      INSERT INTO journal_intents (batch, row, state, subject, user, cells, parameters, claimed_at, evidence) VALUES
-        ('old', 2, 'applied', 'user:7', 7, '[]', '{"type":"add","amount":"5.00"}', '${first}', 'token'),
-        ('old', 3, 'planned', 'user:8', 8, '["Zoe"]', NULL, '${second}', NULL),
-        ('old', 4, 'invalid', NULL, NULL, '[]', NULL, NULL, NULL),
-        ('old', 5, 'planned', 'user:9', 9, '[]', NULL, '${second}', NULL);
-      INSERT INTO journal_steps (step, at, batch, row, kind, note) VALUES
-        (1, '${first}', 'old', NULL, 'approved', 'by typing 5.00'), (2, '${first}', 'old', 2, 'sending', NULL),
-        (5, '${first}', 'old', 2, 'applied', 'Zoe saw it');
-      INSERT INTO journal_writes (at, operation, user, body, state) VALUES ('${first}', 'users.update', 7, '{}', 'sending');
-      INSERT INTO journal_migrations (version, applied_at) SELECT value, '${first}' FROM json_each('[2, 3, 4]');
-    `);
-    database.pragma('user_version = 4');
-    database.close();
-    return file;
-  }
-
-  test('is chained when it is opened: its steps keep their numbers, and its records are sealed', async () => {
-    const { journal, tamper } = await openedAt(olderFile());
-    const steps = await Array.fromAsync(journal.audit({}));
-    expect(steps.map(({ step, kind, actor }) => [step, kind, actor.name])).toEqual([
-      [1, 'approved', 'unknown'],
-      [2, 'sending', 'unknown'],
-      [5, 'applied', 'unknown'],
-      [6, 'migrated', 'admin-mirror'],
-      [7, 'migrated', 'admin-mirror'],
-    ]);
-    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', steps: 5, problems: [] });
-    await journal.claim('old', { repeatsSince: timestampOf(0), daySince: timestampOf(0) }, () => []);
-    await journal.move({ batch: 'old', row: 3, from: 'planned', to: 'sending' });
-    await journal.endWrite(1, { state: 'done', httpStatus: 200, answer: '{}', problem: null });
-    await journal.forget({ id: 8, addresses: [], texts: ['Zoe'] });
-    expect(await journal.verifyChain()).toMatchObject({ status: 'whole', problems: [] });
-    await tamper("UPDATE journal_intents SET evidence = 'person' WHERE row = 2");
-    expect((await journal.verifyChain()).problems).toEqual(['row 2 of batch old was altered']);
-  });
-
-  test.each([
-    ['UPDATE journal_intents SET claimed_at = NULL WHERE row = 5', /the consent to row 5/],
-    ["UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 4", /the consent to row 4/],
-    ["UPDATE journal_intents SET claimed_at = '2026-01-01' WHERE row = 2", /the consent to row 2/],
-    ["UPDATE journal_steps SET note = 'x' WHERE step = 1", /step 1 was altered/],
-    ['DELETE FROM journal_writes', /write 1 by hand was removed/],
-  ])('shows that it was altered after that: %s', async (statement, problem) => {
-    const { journal, tamper } = await openedAt(olderFile());
-    await tamper(statement);
-    expect((await journal.verifyChain()).problems.join()).toMatch(problem);
-  });
 });

@@ -257,11 +257,6 @@ CREATE TABLE mirror_locks (
   acquired_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE mirror_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT;
-
 CREATE VIEW mirror_freshness AS
 SELECT
   resource,

@@ -73,6 +73,8 @@ CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE 
 
 CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL;
 
+CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied');
+
 CREATE INDEX journal_intents_user ON journal_intents ("user") WHERE "user" IS NOT NULL;
 
 CREATE TABLE journal_steps (

@@ -7,7 +7,6 @@ import { LockHeldError } from '../../src/model/errors.ts';
 import { openLeases, defaultLeaseMs as leaseMs } from '../../src/store/lease.ts';
 import { openShared } from '../../src/store/postgres-schema.ts';
 import { sharedStores } from '../support/shared.ts';
-import { sandboxNow } from '../support/sandbox.ts';
 
 const newSharedStore = sharedStores();
 const words = { held: (name: string) => `${name} is in other hands`, what: (name: string) => name };
@@ -16,7 +15,7 @@ async function opened() {
   const { store, tamper, database, schema } = await newSharedStore();
   /** The leases as seen by another machine. */
   const machine = async () => {
-    const connected = await openShared(store, workerKind, { now: () => sandboxNow });
+    const connected = await openShared(store, workerKind);
     const db = new Kysely<unknown>({ dialect: connected.dialect });
     let elapsed = [0, 0];
     const leases = openLeases(

@@ -11,7 +11,7 @@ import { openJournal } from '../support/journal-file.ts';
 import { anna } from '../support/journal.ts';
 import { type MirrorStore, openMirrorStore, openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { versionOf } from '../../src/store/file-kind.ts';
-import { mirrorKind, mirrorVersion } from '../../src/store/open.ts';
+import { mirrorKind } from '../../src/store/open.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const script = fileURLToPath(new URL('../support/lock-child.ts', import.meta.url));
@@ -104,7 +104,7 @@ test.each([1, 2, 3, 4])(
         };
       },
     });
-    expect([0, mirrorVersion]).toContain(versionOf(mirrorKind, watched, file));
+    expect([0, mirrorKind.version]).toContain(versionOf(mirrorKind, watched, file));
   },
 );
 

@@ -7,18 +7,15 @@ import { FileError } from '../../src/model/errors.ts';
 import { parseDatabaseAddress, type SharedStore } from '../../src/model/address.ts';
 import { Secret } from '../../src/model/secret.ts';
 import { dayMs, hourMs, minuteMs, secondMs, systemClock } from '../../src/model/time.ts';
-import { newestVersion } from '../../src/store/file-kind.ts';
 import { connectTo } from '../../src/store/postgres.ts';
 import { serverBehind } from '../../src/store/postgres-server.ts';
 import { openShared, sharedStatements } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { newBatch, newIntent } from '../support/journal.ts';
 import { temporaryDatabase } from '../support/postgres.ts';
-import { sandboxNow } from '../support/sandbox.ts';
 import { sharedJournal, sharedStores, storeOf } from '../support/shared.ts';
 
 const newSharedStore = sharedStores();
-const clock = { now: () => sandboxNow };
 
 /**
  * The store through a proxy that cuts the connection at the next COMMIT: before it arrives, or before its response
@@ -180,7 +177,7 @@ describe('a server that may lose confirmed commits', () => {
   ])('is refused: %s', async (setting, words) => {
     const database = await temporaryDatabase();
     await database.query(`alter database ${database.name} set ${setting}`);
-    await expect(openShared(storeOf(database, 'm'), journalKind, clock)).rejects.toThrow(words);
+    await expect(openShared(storeOf(database, 'm'), journalKind)).rejects.toThrow(words);
     const { rows } = await database.query(`select nspname from pg_namespace where nspname = 'm'`);
     expect(rows).toEqual([]);
   });
@@ -230,7 +227,7 @@ describe('a server that cannot be used', () => {
   };
   const opening = (url: string, password?: string) => {
     const secret = password === undefined ? undefined : new Secret(password);
-    return openShared({ address: address(url), password: secret, ca: undefined, schema: 'm' }, journalKind, clock);
+    return openShared({ address: address(url), password: secret, ca: undefined, schema: 'm' }, journalKind);
   };
 
   test('is reported with what to do, and without the password', async () => {
@@ -283,45 +280,22 @@ describe('a server that cannot be used', () => {
     await expect(serverBehind(asked, 'store.shared', refuse)).rejects.toThrow(why);
   });
 
-  test('is left unchanged if a newer program created the store', async () => {
+  test('is left unchanged if another version created the store', async () => {
     const { store, tamper } = await newSharedStore();
-    await (await openShared(store, journalKind, clock)).close();
-    await tamper('update store_migrations set version = version + 87');
-    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 99.*left it as it is/);
-  });
-
-  test('is left unchanged if the store is from before the first release', async () => {
-    const { store, tamper } = await newSharedStore();
-    await (await openShared(store, journalKind, clock)).close();
-    await tamper('update store_migrations set version = version - 3');
-    await expect(openShared(store, journalKind, clock)).rejects.toThrow(/has version 9, from before the first release/);
-  });
-
-  test('is migrated to a later version, as a file is', async () => {
-    const { store, database, schema } = await newSharedStore();
-    await (await openShared(store, workerKind, clock)).close();
-    const later = {
-      ...workerKind,
-      migrations: [...workerKind.migrations, ['ALTER TABLE worker_jobs ADD COLUMN why TEXT']],
-    };
-    await (await openShared(store, later, clock)).close();
-    const { rows } = await database.query(`select version, (select count(why)::int from ${schema}.worker_jobs) as whys
-      from ${schema}.store_migrations order by version`);
-    const first = newestVersion(workerKind);
-    expect(rows).toEqual([first, first + 1].map((version) => ({ version: String(version), whys: 0 })));
+    await (await openShared(store, journalKind)).close();
+    await tamper('update store_kinds set version = version + 87');
+    await expect(openShared(store, journalKind)).rejects.toThrow(/has version 88.*left it as it is/);
   });
 });
 
 test('several processes that create the store at once create one', async () => {
   const { store, database, schema } = await newSharedStore();
-  const made = await Promise.all([1, 2, 3, 4].map((at) => openShared(store, at % 2 ? journalKind : workerKind, clock)));
+  const made = await Promise.all([1, 2, 3, 4].map((at) => openShared(store, at % 2 ? journalKind : workerKind)));
   await Promise.all(made.map((each) => each.close()));
-  const { rows } = await database.query(
-    `select kind, max(version) as version from ${schema}.store_migrations group by kind order by kind`,
-  );
+  const { rows } = await database.query(`select kind, version from ${schema}.store_kinds order by kind`);
   expect(rows).toEqual([
-    { kind: 'journal', version: String(newestVersion(journalKind)) },
-    { kind: "worker's file", version: String(newestVersion(workerKind)) },
+    { kind: 'journal', version: String(journalKind.version) },
+    { kind: "worker's file", version: String(workerKind.version) },
   ]);
   expect((await database.query(`select count(*)::int as ids from ${schema}.journal_identity`)).rows).toEqual([
     { ids: 1 },
@@ -330,7 +304,7 @@ test('several processes that create the store at once create one', async () => {
 
 test('commit marks of old connections are removed', async () => {
   const { store, database, schema } = await newSharedStore();
-  const open = async () => (await openShared(store, journalKind, clock)).close();
+  const open = async () => (await openShared(store, journalKind)).close();
   await open();
   await database.query(
     `insert into ${schema}.store_commits values ('old', 1, now() - interval '8 days'), ('new', 1, now())`,
@@ -343,7 +317,7 @@ test('commit marks of old connections are removed', async () => {
 
 test('the tables are those of the golden file', async () => {
   const id = /INSERT INTO journal_identity .*/;
-  const statements = [...sharedStatements(journalKind, 0), ...sharedStatements(workerKind, 0)];
+  const statements = [...sharedStatements(journalKind), ...sharedStatements(workerKind)];
   await expect(`${statements.filter((each) => !id.test(each)).join(';\n\n')};\n`).toMatchFileSnapshot(
     'golden-shared.sql',
   );

@@ -6,14 +6,13 @@ import { connectTo } from '../../src/store/postgres.ts';
 import { openShared } from '../../src/store/postgres-schema.ts';
 import { workerKind } from '../../src/worker/store/sqlite.ts';
 import { sharedStores } from '../support/shared.ts';
-import { sandboxNow } from '../support/sandbox.ts';
 
 const newSharedStore = sharedStores();
 const minute = 60_000;
 
 async function opened() {
   const { store, tamper } = await newSharedStore();
-  const first = await openShared(store, workerKind, { now: () => sandboxNow });
+  const first = await openShared(store, workerKind);
   onTestFinished(() => first.close());
   const warned: string[] = [];
   return {

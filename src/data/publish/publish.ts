@@ -5,7 +5,7 @@ import { FileError, UsageError } from '../../model/errors.ts';
 import { type ResourceName, resourceNames } from '../../model/resources.ts';
 import { type Clock, type Timestamp, timestampOf } from '../../model/time.ts';
 import { cursorAt, knownSeqOf, lastSeq } from '../../store/cursor.ts';
-import { anonymousMark, mirrorVersion, openMirrorForReading } from '../../store/open.ts';
+import { anonymousMark, mirrorKind, openMirrorForReading } from '../../store/open.ts';
 import { historyTableOf, quoteName, quoteText } from '../../store/schema.ts';
 import { publishBookkeeping } from './restore.ts';
 import { columnList, deletionTable, type PublishedTable, publishedTables, rowsAfter, sqlColumns } from './layout.ts';
@@ -112,7 +112,7 @@ class Publishing {
     this.#cursor = cursorAt(mirror, this.#seq);
     // Tables of related records do not count: the rows of a new one come as changes.
     const always = this.#tables.filter(({ key }) => !key.includes('_key'));
-    this.#layout = hash('sha256', JSON.stringify([mirrorVersion, always.map(sqlColumns)])).slice(0, 16);
+    this.#layout = hash('sha256', JSON.stringify([mirrorKind.version, always.map(sqlColumns)])).slice(0, 16);
   }
 
   async run(whole: boolean): Promise<PublishReport> {
@@ -240,7 +240,7 @@ class Publishing {
           await query(
             `INSERT INTO mirror_publication (version, loading) VALUES ($1, $2)
              ON CONFLICT (one) DO UPDATE SET loading = excluded.loading`,
-            [mirrorVersion, JSON.stringify({ ...loading, places })],
+            [mirrorKind.version, JSON.stringify({ ...loading, places })],
           );
           return end;
         });
@@ -336,7 +336,7 @@ class Publishing {
       `INSERT INTO mirror_publication (version, layout, cursor, published_at) VALUES ($1, $2, $3, $4)
        ON CONFLICT (one) DO UPDATE SET version = excluded.version, layout = excluded.layout, cursor = excluded.cursor,
          published_at = excluded.published_at, loading = NULL`,
-      [mirrorVersion, this.#layout, this.#cursor, at],
+      [mirrorKind.version, this.#layout, this.#cursor, at],
     );
   }
 

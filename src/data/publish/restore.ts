@@ -10,7 +10,7 @@ import { relationTable, resourceNames, type ResourceName } from '../../model/res
 import type { Timestamp } from '../../model/time.ts';
 import { lateIndices, quoteName } from '../../store/schema.ts';
 import { placeDurableFile } from '../../store/files/durable-file.ts';
-import { mirrorVersion, openMirrorFile, readMirror } from '../../store/open.ts';
+import { mirrorKind, openMirrorFile, readMirror } from '../../store/open.ts';
 import { type RelatedKey, flatViewSql, makeRelationTable } from '../../store/relations.ts';
 import { deletionTable, insertSql, type PublishedTable, publishedTables, rawColumn, rowJsonSql } from './layout.ts';
 import { type Database, type Destination, withDatabase } from './database.ts';
@@ -52,7 +52,7 @@ export async function restore(ports: RestorePorts): Promise<RestoreReport> {
 
 async function restoreInto(database: Database, temporary: string, ports: RestorePorts): Promise<RestoreReport> {
   const { cursor, at } = await restorable(database);
-  const mirror = openMirrorFile(temporary, ports.clock);
+  const mirror = openMirrorFile(temporary);
   try {
     mirror.pragma('foreign_keys = OFF');
     // No need for crash safety: the file counts only once it is renamed, and it is synced before that.
@@ -90,11 +90,11 @@ async function restorable(database: Database): Promise<{ readonly cursor: string
       advice: 'Run `admin-mirror publish` where the mirror is, or correct publish.url and publish.schema.',
     });
   }
-  if (found.version === mirrorVersion) return { cursor: found.cursor, at: found.at };
+  if (found.version === mirrorKind.version) return { cursor: found.cursor, at: found.at };
   throw new FileError(
-    `${database.name} holds a mirror of version ${found.version}, and this program makes version ${mirrorVersion}`,
+    `${database.name} holds a mirror of version ${found.version}, and this program makes version ${mirrorKind.version}`,
     {
-      advice: 'Restore it with the version of admin-mirror that published it. A newer version then upgrades the file.',
+      advice: 'Restore it with the version of admin-mirror that published it.',
     },
   );
 }
@@ -199,8 +199,8 @@ function refuseWriter(file: string, { clock }: Pick<RestorePorts, 'clock'>): voi
   if (owner !== undefined) throw new LockHeldError(`the mirror ${file} is being written: ${ownerWords(owner)}`);
 }
 
-/** Not published: locks and migrations, which belong to the file; and remembered pages, since the next walk reads them anew. */
-const ownOfTheFile = ['mirror_locks', 'mirror_migrations', 'mirror_pages', deletionTable.name];
+/** Not published: locks, which belong to the file; and remembered pages, since the next walk reads them anew. */
+const ownOfTheFile = ['mirror_locks', 'mirror_pages', deletionTable.name];
 
 export function bookkeepingTables(mirror: Mirror): readonly string[] {
   const names = mirror.prepare<[], string>(

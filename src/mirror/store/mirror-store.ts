@@ -80,7 +80,7 @@ export function openMirrorStore(
   clock: Clock = systemClock,
   options: MirrorOptions = { historyIgnore: [] },
 ): MirrorStore {
-  return mirrorStore(openMirrorFile(file, clock, true), file, clock, options);
+  return mirrorStore(openMirrorFile(file, true), file, clock, options);
 }
 
 /** Opens an existing mirror for reading; steps that write fail. Throws `FileError`. The caller closes it. */

@@ -19,7 +19,7 @@ import { openWorkerStoreOver, schedulerLock, workerLockWords, type WorkerStore }
 
 /** Opens the worker's store; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export async function openSharedWorkerStore(store: SharedStore, clock: Clock): Promise<WorkerStore> {
-  const database = await openShared(store, workerKind, clock);
+  const database = await openShared(store, workerKind);
   try {
     await refuseMoved(database);
     return openOver(database, clock);
@@ -39,7 +39,7 @@ async function refuseMoved({ query, name, schema }: SharedDatabase): Promise<voi
 
 /** Opens an existing worker's store; undefined if no worker has run. */
 export async function openSharedWorkerStoreIfMade(store: SharedStore, clock: Clock): Promise<WorkerStore | undefined> {
-  const database = await openSharedIfMade(store, workerKind, clock);
+  const database = await openSharedIfMade(store, workerKind);
   return database && openOver(database, clock);
 }
 
@@ -84,7 +84,7 @@ const keptFor = '7 days';
 
 /** Adds this worker to the others. The caller closes it, which removes the worker again. */
 export async function openMembership(store: SharedStore, worker: string, clock: Clock): Promise<Membership> {
-  const database = await openShared(store, workerKind, clock);
+  const database = await openShared(store, workerKind);
   const { query, schema } = database;
   const { leaseMs = defaultLeaseMs } = store;
   await query(`delete from ${schema}.store_workers where seen < clock_timestamp() - interval '${keptFor}'`);

@@ -57,20 +57,14 @@ const tables: readonly string[] = [
   attempts INTEGER NOT NULL,
   not_before TEXT NOT NULL
 ) STRICT`,
-  `CREATE TABLE worker_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT`,
 ];
 
 export const workerKind: FileKind = {
   name: "worker's file",
   // "awrk"
   applicationId: 0x61_77_72_6b,
-  first: 5,
-  migrations: [tables],
-  outdated: 'Move it away: the worker makes a new one, and no longer knows what it missed.',
-  migrationTable: 'worker_migrations',
+  version: 1,
+  tables,
   lockTable: 'worker_locks',
   places: '--db, ADMIN_MIRROR_DB or store.mirror; it lies beside the mirror',
   shared: () => [],
@@ -82,7 +76,7 @@ const pragmas = ['synchronous = FULL'];
 
 /** Opens the worker's file; creates it if it does not exist. Throws a FileError. The caller closes it. */
 export function openWorkerStore(file: string, clock: Clock = systemClock): WorkerStore {
-  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, clock, pragmas), file, clock));
+  return openWorkerStoreOver(backendOf(openForWriting(workerKind, file, pragmas), file, clock));
 }
 
 /** Opens an existing file for reading. Throws a FileError. The caller closes it. */
@@ -93,7 +87,7 @@ export function openWorkerStoreForReading(file: string, clock: Clock = systemClo
 
 /** The worker's file for a move; created if it does not exist. Throws a FileError. The caller closes it. */
 export function openWorkerBackend(file: string, clock: Clock) {
-  const database = openForWriting(workerKind, file, clock, pragmas);
+  const database = openForWriting(workerKind, file, pragmas);
   const names = database.prepare<[], string>('SELECT name FROM worker_locks').pluck();
   return { ...backendOf(database, file, clock), lockNames: () => names.all() };
 }

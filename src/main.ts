@@ -99,10 +99,11 @@ async function runProcess(
 /** Makes process lists show `admin-mirror` with its arguments, so that people find it to send a signal. Hides passwords in them. */
 function nameProcess(argv: readonly string[], withoutCredentials: (address: string) => string): void {
   const safe = argv.map((each, at) => {
+    // The word after a flag is its value, even if it looks like another flag.
+    if (argv[at - 1] === '--password') return each === '-' ? each : '****';
+    if (each.startsWith('--password=')) return '--password=****';
     if (argv[at - 1] === '--base-url') return withoutCredentials(each);
-    if (each.startsWith('--base-url=')) return `--base-url=${withoutCredentials(each.slice('--base-url='.length))}`;
-    if (argv[at - 1] === '--password' && each !== '-') return '****';
-    return each.startsWith('--password=') ? '--password=****' : each;
+    return each.startsWith('--base-url=') ? `--base-url=${withoutCredentials(each.slice('--base-url='.length))}` : each;
   });
   process.title = ['admin-mirror', ...safe].join(' ');
 }

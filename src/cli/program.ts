@@ -17,9 +17,9 @@ export async function run(
   const program = bareProgram();
   const context = createContext(world, () => program.opts(), argv);
   try {
-    const name = commandIn(argv);
+    const name = commandIn(joined(argv, program));
     await defineCommands(program, context, rows, (row) => row.name === name);
-    await program.parseAsync(argv, { from: 'user' });
+    await program.parseAsync(joined(argv, program), { from: 'user' });
     await context.releases.close();
     context.end();
     return context.exitCode();
@@ -55,18 +55,38 @@ function bareProgram(): Command {
     .option('--no-color', 'print without colours, like NO_COLOR');
 }
 
-/** Returns the name of the command in the arguments, as far as it is known before the command is loaded; '' if there is none. */
-function commandIn(argv: readonly string[]): string {
-  // Must neither print nor act: the real parse does that.
-  const scratch = quiet(bareProgram(), () => {});
-  try {
-    const { operands, unknown } = scratch.parseOptions([...argv]);
-    const [first, second] = [...operands, ...unknown];
-    return (first === 'help' ? second : first) ?? '';
-  } catch {
-    // A flag without its value: the real parse reports it.
-    return '';
+/** Returns the name of the command in `joined` words; '' if there is none. */
+function commandIn(words: readonly string[]): string {
+  const [first, second] = words.filter((word) => !isDashed(word));
+  return (first === 'help' ? second : first) ?? '';
+}
+
+const isDashed = (word: string): boolean => word.length > 1 && word.startsWith('-');
+
+/**
+ * Returns the words with each value in the word of its flag: `--reason --quiet` becomes `--reason=--quiet`. Commander reads a line
+ * several times, first for the flags of the program, and there `--quiet` would be one: it does not know that --reason takes a value.
+ */
+function joined(argv: readonly string[], program: Command): string[] {
+  const words: string[] = [];
+  // Flags that may have no value and have none go last: with what stood between taken out, they would take the next word.
+  const bare: string[] = [];
+  const path = [program];
+  let at = 0;
+  const isValue = (): boolean => at < argv.length && !isDashed(argv[at] ?? '');
+  while (at < argv.length && argv[at] !== '--') {
+    const word = argv[at] ?? '';
+    const option = path.flatMap(({ options }) => options).find(({ long, short }) => long === word || short === word);
+    // Commander reports the missing value.
+    if (option?.required === true && at === argv.length - 1) break;
+    at += 1;
+    if (option !== undefined && (option.required || (option.optional && isValue()))) {
+      do words.push(`${option.long}=${argv[at++]}`);
+      while (option.variadic && isValue());
+    } else (option?.optional === true ? bare : words).push(word);
+    path.push(...(path.at(-1)?.commands.filter((each) => each.name() === word) ?? []));
   }
+  return [...words, ...bare, ...argv.slice(at)];
 }
 
 async function defineCommands(

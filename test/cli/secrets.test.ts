@@ -100,14 +100,18 @@ test('the password of an account is never shown, whether it is accepted or refus
 });
 
 describe('the list of processes', () => {
-  test.skipIf(!existsSync('/proc/self/cmdline'))('does not show a password that was given as a flag', async () => {
+  test.skipIf(!existsSync('/proc/self/cmdline')).for([
+    [['--password', password], '--password ****'],
+    [[`--password=${password}`], '--password=****'],
+    [['--password', `--base-url=${password}`], '--password ****'],
+  ] as const)('does not show a password that was given as a flag: %j', async ([flags, shown]) => {
     // The child waits for a response: the server accepts the connection and says nothing.
     const { createServer } = await import('node:net');
     const server = createServer();
     const taken = new Promise((resolve) => server.once('connection', resolve));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };
-    const child = startCli(['users', 'update', '7', '--password', password], {
+    const child = startCli(['users', 'update', '7', ...flags], {
       folder: temporaryFolder(),
       environment: { ADMIN_MIRROR_BASE_URL: `http://127.0.0.1:${port}`, ADMIN_MIRROR_API_KEY: key },
     });
@@ -116,7 +120,7 @@ describe('the list of processes', () => {
     const name = readFileSync(`/proc/${child.pid}/comm`, 'utf8');
     child.kill('SIGKILL');
     server.close();
-    expect(line).toContain('admin-mirror users update 7 --password ****');
+    expect(line).toContain(`admin-mirror users update 7 ${shown}`);
     // The name that killall and pgrep match.
     expect(name).toMatch(/^admin-mirror/);
     expect(toldIn(line)).toEqual([]);

@@ -111,7 +111,7 @@ function responseOf(
     headers: scrubbedHeaders(headers, redact),
     digest,
     get body() {
-      return (text ??= scrub(utf8.decode(content), method, rest.status));
+      return (text ??= scrub(utf8.decode(content), method));
     },
     cleanBytes: () => (isClean(content) ? content : undefined),
     discard: () => {

@@ -1,14 +1,6 @@
 /** Removes keys and passwords from messages, and from responses before anything else reads them. */
 import { isUtf8 } from 'node:buffer';
-import {
-  formsOf,
-  hiderOf,
-  mayHoldPasswordField,
-  passwordsGiven,
-  withoutPasswordFields,
-  withoutPasswords,
-  withPlainLetters,
-} from '../model/secret.ts';
+import { formsOf, hiderOf, mayHoldPasswordField, passwordsGiven, withoutPasswords } from '../model/secret.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { pieceBytes } from '../model/memory.ts';
 import type { HttpHeaders } from './http.ts';
@@ -33,18 +25,14 @@ const shortestKeyInBodies = 12;
 
 /**
  * Returns functions that remove secrets from responses as they come in, so that no later code can pass them on: the key, and
- * in reads the values of password fields. The JSON stays otherwise the same, byte for byte unless letters are written as
- * escapes. A page of a thousand records takes a millisecond. `scrubbedOf` does more for the response to a write.
+ * in reads the values of password fields. The JSON stays otherwise the same, byte for byte. A page of a thousand records takes a millisecond. `scrubbedOf` does more for the response to a write.
  */
 export function bodyScrubber(key: string) {
   const hide = key.length < shortestKeyInBodies ? (text: string) => text : hiderOf([key]);
   // The content is cut after `memberEnd`: a key that contains it could be split over two pieces.
   const isInOnePiece = !formsOf(key).some((form) => form.includes(memberEnd));
   return {
-    scrub: (body: string, method: HttpMethod, status: number): string => {
-      const clean = hide(withPlainLetters(body));
-      return method === 'GET' ? withoutPasswordFields(clean, status < 300) : clean;
-    },
+    scrub: (body: string, method: HttpMethod): string => (method === 'GET' ? withoutPasswords(hide(body)) : hide(body)),
     /** Whether the bytes are UTF-8 without a byte order mark in which `scrub` would change nothing. May be false in doubt. */
     isClean: (content: Buffer): boolean => {
       if (!isInOnePiece || !isUtf8(content) || content[0] === byteOrderMark[0]) return false;
@@ -73,7 +61,7 @@ function* piecesOf(content: Buffer): Generator<string, undefined> {
 export function scrubbedOf(body: string, secrets: readonly string[]): string {
   // A password in a field may be repeated elsewhere in the body.
   const hide = hiderOf([...secrets, ...passwordsGiven(body)]);
-  return withoutPasswords(hide(withPlainLetters(body)));
+  return withoutPasswords(hide(body));
 }
 
 /** Redacts the values of the headers. */

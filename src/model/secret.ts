@@ -61,11 +61,10 @@ const shortest = 4;
 /** The encoded form of a shorter word appears in unrelated texts. */
 const shortestEncoded = 8;
 
-/** Returns the forms in which a word appears in text: plain, in a URL, in JSON, in HTML, in base64 and in hexadecimal. */
+/** Returns the forms in which a word appears in text: plain, in a URL, in JSON and in base64. */
 export function formsOf(word: string): string[] {
-  const html = word.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-  const plain = [word, encodeURIComponent(word.toWellFormed()), JSON.stringify(word).slice(1, -1), html];
-  const encoded = word.length < shortestEncoded ? [] : [...inBase64(word), Buffer.from(word).toString('hex')];
+  const plain = [word, encodeURIComponent(word.toWellFormed()), JSON.stringify(word).slice(1, -1)];
+  const encoded = word.length < shortestEncoded ? [] : inBase64(word);
   // JSON may have a backslash before each slash.
   const forms = [...plain, ...encoded].flatMap((form) => [form, form.replaceAll('/', '\\/')]);
   // The longest first: a shorter one may be a part of it.
@@ -98,70 +97,9 @@ export function hiderOf(words: readonly string[]): Hide {
 }
 
 function patternOf(words: readonly string[], flags: string): RegExp | undefined {
-  const forms = words.flatMap((word) => [escapedForm(word), ...formsOf(word).map(escapedPattern)]);
-  return forms.length === 0 ? undefined : new RegExp(forms.filter((form) => form !== '').join('|'), flags);
+  const forms = words.flatMap(formsOf).map(escapedPattern);
+  return forms.length === 0 ? undefined : new RegExp(forms.join('|'), flags);
 }
-
-/** Matches the word with any of its signs escaped, each in its own way. No server has a reason to escape letters and digits. */
-function escapedForm(word: string): string {
-  return Array.from(word, (sign) => (/^[A-Za-z\d]$/.test(sign) ? sign : `(?:${escapesOf(sign).join('|')})`)).join('');
-}
-
-/** The patterns of a sign: plain, in JSON, in a URL, and as an entity of HTML, whose `&` may be escaped as well. */
-function escapesOf(sign: string): string[] {
-  const code = sign.codePointAt(0) ?? 0;
-  const names = [`#0*${code}`, `#[xX]0*${inHex(code.toString(16))}`, ...(entityNames[sign] ?? [])];
-  const bytes = Array.from(Buffer.from(sign.toWellFormed()), (byte) => `%${inHex(byte.toString(16).padStart(2, '0'))}`);
-  const units = Array.from({ length: sign.length }, (_, at) => sign.charCodeAt(at).toString(16).padStart(4, '0'));
-  const plain = escapedPattern(sign);
-  return [
-    `(?:&|&amp;|\\\\u0026)(?:${names.join('|')});`,
-    units.map((unit) => `\\\\u${inHex(unit)}`).join(''),
-    bytes.join(''),
-    '"\'/\\'.includes(sign) ? `\\\\?${plain}` : plain,
-  ];
-}
-
-/** `2f` → `2[fF]`. */
-function inHex(digits: string): string {
-  return digits.replaceAll(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
-}
-
-/** The names of signs in HTML. */
-const entityNames: Readonly<Record<string, readonly string[]>> = {
-  '!': ['excl'],
-  '"': ['quot', 'QUOT'],
-  '#': ['num'],
-  $: ['dollar'],
-  '%': ['percnt'],
-  '&': ['amp', 'AMP'],
-  "'": ['apos'],
-  '(': ['lpar'],
-  ')': ['rpar'],
-  '*': ['ast', 'midast'],
-  '+': ['plus'],
-  ',': ['comma'],
-  '-': ['hyphen', 'dash'],
-  '.': ['period'],
-  '/': ['sol'],
-  ':': ['colon'],
-  ';': ['semi'],
-  '<': ['lt', 'LT'],
-  '=': ['equals'],
-  '>': ['gt', 'GT'],
-  '?': ['quest'],
-  '@': ['commat'],
-  '[': ['lsqb', 'lbrack'],
-  '\\': ['bsol'],
-  ']': ['rsqb', 'rbrack'],
-  '^': ['Hat'],
-  _: ['lowbar', 'UnderBar'],
-  '`': ['grave', 'DiacriticalGrave'],
-  '{': ['lcub', 'lbrace'],
-  '|': ['verbar', 'vert', 'VerticalLine'],
-  '}': ['rcub', 'rbrace'],
-  '~': ['tilde'],
-};
 
 /** Names of password fields: `password`, `newPassword`, `password_hash`; not `password_changed_at`. */
 const passwordName =
@@ -173,33 +111,12 @@ export function namesPassword(name: string): boolean {
   return passwordName.test(words.replaceAll(/[^a-z\d]+/g, '')) || /(?:^|[^a-z\d])pass$/.test(words.trim());
 }
 
-/** JSON may write any letter as `\\u0061`. No server has a reason to, and names and keys must be recognised. */
-const escapedLetter = /(?<!\\)((?:\\\\)*)\\u00(3\d|4[1-9a-f]|5[0-9a]|5f|6[1-9a-f]|7[0-9a])/gi;
-
-function mayHoldEscapedLetter(json: string): boolean {
-  const before = String.raw`\u00`;
-  for (let at = json.indexOf(before); at !== -1; at = json.indexOf(before, at + 1)) {
-    const code = json[at + before.length] ?? '';
-    if (code >= '3' && code <= '7') return true;
-  }
-  return false;
-}
-
-/** Returns the same JSON with its letters and digits unescaped. */
-export function withPlainLetters(json: string): string {
-  if (!mayHoldEscapedLetter(json)) return json;
-  return json.replaceAll(
-    escapedLetter,
-    (_, before: string, code: string) => before + String.fromCharCode(parseInt(code, 16)),
-  );
-}
-
 /** A field whose name may be that of a password, up to its value: in JSON, or in JSON inside a JSON string. */
 const likelyField = /(?:pass[^a-z\d"]{0,2}(?:w|phrase)|pwd|(?<![a-z\d])pass)[^"\\]{0,24}(\\*)"\s*:\s*/gi;
 
-/** Returns whether a field may have a password's name, also after its letters are unescaped. */
+/** Returns whether a field may have a password's name. */
 export function mayHoldPasswordField(json: string): boolean {
-  return mayHoldEscapedLetter(json) || json.search(likelyField) !== -1;
+  return json.search(likelyField) !== -1;
 }
 
 interface Found {
@@ -209,8 +126,8 @@ interface Found {
   readonly hidden: string;
 }
 
-/** Yields the values of password fields: strings and numbers, and in a record every string in a list or object. */
-function* passwordFields(text: string, isRecord: boolean): Generator<Found> {
+/** Yields the values of password fields: strings and numbers. */
+function* passwordFields(text: string): Generator<Found> {
   for (const match of text.matchAll(likelyField)) {
     const [whole, strokes = ''] = match;
     const upToName = text.slice(Math.max(0, match.index - 64), match.index + whole.lastIndexOf(`${strokes}"`));
@@ -219,16 +136,13 @@ function* passwordFields(text: string, isRecord: boolean): Generator<Found> {
     const quote = `${strokes}"`;
     if (text.startsWith(quote, start)) {
       const value = valueAt(text, start + quote.length, strokes);
-      // A value with spaces is a message about a password: `"password": "The password is too short."`.
-      if (value === '' || (!isRecord && /\s/.test(value))) continue;
+      if (value === '') continue;
       yield { start: start + quote.length, end: start + quote.length + value.length, value, hidden: mask };
       continue;
     }
     const number = stickyMatch(/-?\d[\d.eE+-]{3,}/y, text, start);
     if (number !== undefined) {
       yield { start, end: start + number.length, value: number, hidden: `${quote}${mask}${quote}` };
-    } else if (isRecord && strokes === '' && /[[{]/.test(text[start] ?? '')) {
-      yield* textsWithin(text, start);
     }
   }
 }
@@ -245,57 +159,21 @@ function valueAt(text: string, start: number, strokes: string): string {
   return text.slice(start);
 }
 
-/** Yields every string in the list or object that begins there, except names. */
-function* textsWithin(text: string, from: number): Generator<Found> {
-  const next = /["[\]{}]/g;
-  next.lastIndex = from;
-  let depth = 0;
-  for (let match = next.exec(text); match !== null; match = next.exec(text)) {
-    const start = next.lastIndex;
-    if (match[0] === '[' || match[0] === '{') depth += 1;
-    if (match[0] === ']' || match[0] === '}') depth -= 1;
-    if (depth === 0) return;
-    if (match[0] !== '"') continue;
-    const value = valueAt(text, start, '');
-    next.lastIndex = start + value.length + 1;
-    const isName = stickyMatch(/\s*:/y, text, next.lastIndex) !== undefined;
-    if (value !== '' && !isName) yield { start, end: start + value.length, value, hidden: mask };
-  }
-}
-
 function stickyMatch(pattern: RegExp, text: string, at: number): string | undefined {
   pattern.lastIndex = at;
   return pattern.exec(text)?.[0];
 }
 
-/** `Your password is <b>k3Xw9q</b>`. */
-const inWords =
-  /(\bpass(?:word|phrase)\b(?:\s+(?:is|was|set|to|now))*\s*(?:[:=]\s*)?(?:<\w{1,6}>)?["'“‘]?)([^\s"'”’<>,;]{6,})/gi;
-
-/**
- * Returns the text without the passwords that it names: in fields of JSON, and in sentences if the word after the name looks
- * generated.
- */
+/** Returns the text without the values of password fields in its JSON, which may be cut off. */
 export function withoutPasswords(text: string): string {
-  return withoutPasswordFields(text).replace(inWords, (whole: string, before: string, word: string) =>
-    looksGenerated(word) && !word.startsWith(mask) ? `${before}${mask}` : whole,
-  );
-}
-
-/**
- * The same for fields alone.
- * @param isRecord the text is data: a password may have spaces, and sentences are not messages
- */
-export function withoutPasswordFields(text: string, isRecord = false): string {
-  const plain = withPlainLetters(text);
   let [clean, from] = ['', 0];
-  for (const { start, end, hidden } of passwordFields(plain, isRecord)) {
+  for (const { start, end, hidden } of passwordFields(text)) {
     // It lies within the one before.
     if (start < from) continue;
-    clean += plain.slice(from, start) + hidden;
+    clean += text.slice(from, start) + hidden;
     from = end;
   }
-  return from === 0 ? plain : clean + plain.slice(from);
+  return from === 0 ? text : clean + text.slice(from);
 }
 
 /** A shorter value may be a word such as `none`, or a number. */
@@ -303,7 +181,7 @@ const shortestReported = 6;
 
 /** Returns the values of password fields in JSON, which may be cut off. */
 export function passwordsGiven(json: string): string[] {
-  return [...passwordFields(withPlainLetters(json), false)].flatMap(({ value }) => {
+  return [...passwordFields(json)].flatMap(({ value }) => {
     if (value.length < shortestReported) return [];
     try {
       return [String(JSON.parse(`"${value}"`))];
@@ -311,13 +189,6 @@ export function passwordsGiven(json: string): string[] {
       return [value];
     }
   });
-}
-
-/** A generated word mixes kinds of characters; a word in a sentence has one kind and perhaps a capital at its beginning. */
-function looksGenerated(word: string): boolean {
-  const inner = word.slice(1).replace(/[.!?)]+$/, '');
-  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^\w\s.:/-]/].filter((kind) => kind.test(inner)).length;
-  return kinds >= 2;
 }
 
 /** Returns the values of all password fields of a body, at any depth. */

@@ -39,9 +39,7 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
     trace: [`Authorization: ${authorization}`, body, JSON.stringify({ body })],
   };
   if (request.method === 'GET') {
-    const json = JSON.stringify(readAnswer(request.url ?? '', authorization));
-    // No server has a reason to escape letters like this, but any server may.
-    response.end(json.replaceAll('escapedpassword', String.raw`escaped_p\u0061ssword`));
+    response.end(JSON.stringify(readAnswer(request.url ?? '', authorization)));
     return;
   }
   switch (manner) {
@@ -60,7 +58,7 @@ function answer(request: IncomingMessage, response: ServerResponse, body: string
     case 'fails with a web page':
       response.statusCode = 502;
       response.setHeader('content-type', 'text/html');
-      response.end(`<html>${authorization} Your password is <b>${password}</b> ${body}</html>`);
+      response.end(`<html>${authorization} Your password is <b>${given.password ?? ''}</b> ${body}</html>`);
       return;
     case 'cuts the answer':
       response.writeHead(200, { 'content-length': '100000' });
@@ -82,17 +80,15 @@ function readAnswer(path: string, authorization: string): unknown {
     password_changed_at: '2026-01-06T10:00:00.000000Z',
     seen_with: authorization,
     seen_encoded: Buffer.from(`id: ${authorization}`).toString('base64'),
-    seen_in_hex: Buffer.from(authorization).toString('hex'),
     seen_loudly: authorization.toUpperCase(),
     meta: {
       plain_password: generatedPassword,
       passwd: storedPassword,
       pwd: storedPassword,
       passphrase: generatedPassword,
-      PassWord: [{ old: storedPassword }],
+      PassWord: storedPassword,
     },
     note: JSON.stringify({ escaped: { passwd: storedPassword } }),
-    escapedpassword: generatedPassword,
   };
   if (path.includes('/users/')) return { data: user };
   const filtered = path.includes('filter');

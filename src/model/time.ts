@@ -16,6 +16,23 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => Date.now() };
 
+/**
+ * Returns a clock that counts only the time that passes by the other one, so it never runs backward if that is set back.
+ * It also goes on from a later time that its caller has learnt of.
+ */
+export function steadyClock(clock: Clock): { now(atLeast?: number): number } {
+  let read = clock.now();
+  let steady = read;
+  return {
+    now: (atLeast = steady) => {
+      const now = clock.now();
+      steady = Math.max(now, atLeast, steady + Math.max(0, now - read));
+      read = now;
+      return steady;
+    },
+  };
+}
+
 export const secondMs = 1_000;
 export const minuteMs = 60 * secondMs;
 export const hourMs = 60 * minuteMs;

@@ -16,7 +16,7 @@ import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner 
 import { accountOf, type Connection, type JournalTables } from '../journal/tables.ts';
 import { type Account, type AccountState, type Actor, hasRole, type Role, roles as allRoles } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { type Clock, dayMs, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { type Clock, dayMs, later, minuteMs, secondMs, type Timestamp, timestampOf } from '../model/time.ts';
 import { sessionsOf } from './sign-in.ts';
 import { nameTaken, refuseUnbound, unknownAccount } from './rules.ts';
 
@@ -96,10 +96,8 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
       refuseUnbound(accountOf(changed));
       // A person who was locked out can sign in with the new password.
       if (fields.password !== undefined) await forgetTries(connection, name);
-      // Enabling the account again does not bring its sessions back.
-      if (fields.state === 'disabled') {
-        await connection.deleteFrom('people_sessions').where('account', '=', name).execute();
-      }
+      // Whoever is signed in may be the reason for the change. They sign in again, if they still can.
+      await connection.deleteFrom('people_sessions').where('account', '=', name).execute();
       return storeChange(connection, changed, kind, data, acting(), clock);
     });
   }
@@ -111,12 +109,12 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
     /** Sorted by name. */
     accounts: async () => {
       const records = await accountRecords(db);
-      const tries = await db.selectFrom('people_tries').select(['name', 'blockedUntil']).execute();
-      const blocked = new Map(tries.map((each) => [each.name, each.blockedUntil]));
-      return records.map(({ account }): ListedAccount => {
-        const until = blocked.get(account.name) ?? null;
-        return { ...account, blockedUntil: until !== null && until > now() ? until : null };
-      });
+      const tries = await db.selectFrom('people_tries').selectAll().execute();
+      const blocked = new Map(tries.map((each) => [each.name, blockedUntil(each, clock.now())]));
+      return records.map(({ account }): ListedAccount => ({
+        ...account,
+        blockedUntil: blocked.get(account.name) ?? null,
+      }));
     },
     account: async (name: string) => (await accountRecords(db, name))[0]?.account,
 
@@ -185,8 +183,8 @@ function peopleOf(open: OpenPeople, actor: Actor | null) {
     beginSignIn: (name: string) =>
       inTransaction(async (connection) => {
         const [found] = name === unknownName ? [] : await accountRecords(connection, name);
-        const isBlocked = await countTry(connection, found?.row.name ?? unknownName, clock.now());
-        return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !isBlocked };
+        const waits = await countTry(connection, found?.row.name ?? unknownName, clock.now());
+        return { password: found?.row.password ?? null, open: found?.account.state === 'active' && !waits };
       }),
     /**
      * Call it if the password was right. Returns undefined if the account was changed since the try began.
@@ -236,18 +234,28 @@ async function addStep(connection: Connection, row: AccountRow, kind: string, da
 async function countTry(connection: Connection, name: string, now: number): Promise<boolean> {
   const before = await connection.selectFrom('people_tries').selectAll().where('name', '=', name).executeTakeFirst();
   const isRecent = before !== undefined && before.lastAt >= timestampOf(now - dayMs);
-  const blockedUntil = before?.blockedUntil ?? null;
-  const isBlocked = blockedUntil !== null && blockedUntil > timestampOf(now);
-  const failed = (isRecent ? before.failed : 0) + (isBlocked ? 0 : 1);
-  const waitMs = failed < freeTries ? 0 : Math.min(longestWaitMs, firstWaitMs * 2 ** (failed - freeTries));
+  const until = blockedUntil(before, now);
+  const failed = (isRecent ? before.failed : 0) + (until === null ? 1 : 0);
+  const waitMs = waitAfter(failed);
   const next = waitMs === 0 ? null : timestampOf(now + waitMs);
-  const values = { failed, blockedUntil: isBlocked ? blockedUntil : next, lastAt: timestampOf(now) };
+  const values = { failed, blockedUntil: until ?? next, lastAt: timestampOf(now) };
   await connection
     .insertInto('people_tries')
     .values({ name, ...values })
     .onConflict((conflict) => conflict.column('name').doUpdateSet(values))
     .execute();
-  return isBlocked;
+  return until !== null;
+}
+
+function waitAfter(failed: number): number {
+  return failed < freeTries ? 0 : Math.min(longestWaitMs, firstWaitMs * 2 ** (failed - freeTries));
+}
+
+/** Returns the end of the wait; null if there is none, or the clock was set back to before it began, since it would hardly end. */
+function blockedUntil(tries: JournalTables['people_tries'] | undefined, now: number): Timestamp | null {
+  const until = tries?.blockedUntil ?? null;
+  if (tries === undefined || until === null || until <= timestampOf(now)) return null;
+  return later(until, -waitAfter(tries.failed)) > timestampOf(now) ? null : until;
 }
 
 async function forgetTries(connection: Connection, name: string): Promise<void> {

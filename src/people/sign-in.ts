@@ -5,13 +5,13 @@
  * docs/architecture.md.
  */
 import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
 import { transactionRunner } from '../journal/database.ts';
-import type { JournalTables } from '../journal/tables.ts';
+import type { Connection, JournalTables } from '../journal/tables.ts';
 import type { Account, Actor, SignInMethod } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
-import { hourMs, minuteMs, type Timestamp, timestampOf } from '../model/time.ts';
+import { hourMs, minuteMs, parseInstant, steadyClock, type Timestamp, timestampOf } from '../model/time.ts';
 import type { NewAccount, OpenPeople, People } from './people.ts';
 import { nameTaken, normalName, normalPassword, passwordProblem, refuseUnbound, unknownAccount } from './rules.ts';
 
@@ -179,37 +179,45 @@ export type Sessions = ReturnType<typeof sessionsOf>;
 /** The sessions in the database of the accounts. */
 export function sessionsOf(open: OpenPeople) {
   const { db, backend } = open;
-  const { clock } = backend;
+  const clock = steadyClock(backend.clock);
   const inTransaction = transactionRunner(open);
-  const live = () => {
-    const now = clock.now();
-    return db
+  /** Never before the newest step: if the clock is set back, a session that has ended does not begin to live again. */
+  const nowIn = async (connection: Connection): Promise<number> => {
+    const steps = connection.selectFrom('journal_steps').select('at').orderBy('step', 'desc').limit(1);
+    return clock.now(parseInstant((await steps.executeTakeFirst())?.at));
+  };
+  const live = (now: number) =>
+    db
       .selectFrom('people_sessions')
       .selectAll()
       .where('endsAt', '>', timestampOf(now))
       .where('seenAt', '>', timestampOf(now - sessionLimits.idleMs));
-  };
   return {
-    /** Begins a session. Returns the token for the browser. */
+    /**
+     * Begins a session of the account as it is when the person has proved who they are. Returns the token for the browser.
+     * Throws a SignInRefused if the account was changed since: the proof may have been its former password.
+     */
     begin: (
       account: Account,
       { method, address }: { readonly method: SignInMethod; readonly address: string },
       actor: Actor,
     ) => {
       const token = randomBytes(tokenBytes).toString('base64url');
-      const now = clock.now();
-      const at = timestampOf(now);
-      const row = {
-        token: sha256(token),
-        id: randomBytes(6).toString('hex'),
-        account: account.name,
-        method,
-        address,
-        createdAt: at,
-        seenAt: at,
-        endsAt: timestampOf(now + sessionLimits.absoluteMs),
-      };
       return inTransaction(async (connection) => {
+        const [found] = await accountRecords(connection, account.name);
+        if (!isDeepStrictEqual(found?.account, account)) throw new SignInRefused();
+        const now = await nowIn(connection);
+        const at = timestampOf(now);
+        const row = {
+          token: sha256(token),
+          id: randomBytes(6).toString('hex'),
+          account: account.name,
+          method,
+          address,
+          createdAt: at,
+          seenAt: at,
+          endsAt: timestampOf(now + sessionLimits.absoluteMs),
+        };
         await connection.deleteFrom('people_sessions').where('endsAt', '<=', at).execute();
         await connection.insertInto('people_sessions').values(row).execute();
         const data = { account: account.name, method, session: row.id };
@@ -217,15 +225,13 @@ export function sessionsOf(open: OpenPeople) {
         return token;
       });
     },
-    /** Returns the account and session; null if it has ended, or the account was disabled or changed its password since. */
+    /** Returns the account and session; null if it has ended. */
     find: async (token: string) => {
-      const row = await live().where('token', '=', sha256(token)).executeTakeFirst();
+      const now = await nowIn(db);
+      const row = await live(now).where('token', '=', sha256(token)).executeTakeFirst();
       if (row === undefined) return null;
       const [{ account } = {}] = await accountRecords(db, row.account);
       if (account?.state !== 'active') return null;
-      // People who change a password because somebody else knows it want that person out.
-      if (account.passwordAt !== null && account.passwordAt > row.createdAt) return null;
-      const now = clock.now();
       if (row.seenAt < timestampOf(now - sessionLimits.seenMs)) {
         await inTransaction((connection) =>
           connection
@@ -239,7 +245,8 @@ export function sessionsOf(open: OpenPeople) {
     },
     /** The sessions that have not ended, of one account or all, newest first. */
     list: async (account?: string) => {
-      const rows = account === undefined ? live() : live().where('account', '=', account);
+      const all = live(await nowIn(db));
+      const rows = account === undefined ? all : all.where('account', '=', account);
       return (await rows.orderBy('createdAt', 'desc').execute()).map(sessionOf);
     },
     /** Ends the session with this id, or all of the account but one. Returns how many. */
@@ -250,7 +257,7 @@ export function sessionsOf(open: OpenPeople) {
         const but = 'id' in which || which.except === undefined ? some : some.where('id', '<>', which.except);
         const ended = await but.returning(['id', 'account']).execute();
         for (const { id, account } of ended) {
-          const at = timestampOf(clock.now());
+          const at = timestampOf(await nowIn(connection));
           const data = { account, session: id };
           await appendSteps(connection, [{ at, actor, batch: null, row: null, kind: 'signed-out', data, note: null }]);
         }

@@ -7,7 +7,7 @@ import { messageOf, UnreachableError, UsageError } from '../model/errors.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
 import type { Secret } from '../model/secret.ts';
-import { type Clock, minuteMs, secondMs } from '../model/time.ts';
+import { type Clock, minuteMs, secondMs, steadyClock } from '../model/time.ts';
 import { networkOf, passwordIn } from '../settings/server.ts';
 import type { Settings } from '../settings/settings.ts';
 
@@ -50,7 +50,8 @@ interface OidcPorts {
 }
 
 /** Opens the provider of the settings; null if none is set. Sends no request yet. Throws a UsageError. */
-export function openOidc({ settings, clock, redact, keepSecret }: OidcPorts, releases: Releases) {
+export function openOidc({ settings, clock: wallClock, redact, keepSecret }: OidcPorts, releases: Releases) {
+  const clock = steadyClock(wallClock);
   const { issuer, clientId, claim } = settings.serve.oidc;
   if (issuer === undefined) return null;
   const server = new URL(issuer);

@@ -28,6 +28,7 @@ import {
   type Upload,
   type Visit,
 } from './route.ts';
+import { RequestCounts } from './request-counts.ts';
 import { routes as allRoutes } from './routes.ts';
 
 /** Where the console listens, and the address that browsers use. */
@@ -135,7 +136,7 @@ async function protect(app: FastifyInstance, address: ConsoleAddress): Promise<v
   // No page sends JSON or plain text.
   app.removeAllContentTypeParsers();
   await app.register(multipart, { limits: { fileSize: limits.fileBytes, files: 1, fields: 20, fieldSize: 4_096 } });
-  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs });
+  await app.register(rateLimit, { max: limits.requestsPerMinute, timeWindow: minuteMs, store: RequestCounts });
   await app.register(helmet, {
     contentSecurityPolicy: {
       useDefaults: false,

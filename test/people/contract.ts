@@ -1,7 +1,7 @@
 /** What every store of accounts does, in any database. */
 import { describe, expect, test } from 'vitest';
 import type { Journal } from '../../src/journal/port.ts';
-import { dayMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
+import { dayMs, hourMs, minuteMs, secondMs, timestampOf } from '../../src/model/time.ts';
 import type { People } from '../../src/people/people.ts';
 import { newAccount, operator } from '../support/people.ts';
 
@@ -130,6 +130,65 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
     });
   });
 
+  describe('a session', () => {
+    const from = { method: 'password', address: '127.0.0.1' } as const;
+    const everyChange: readonly [string, (people: People) => Promise<unknown>][] = [
+      ['a new password', (people) => people.setPassword('anna', 'hash2')],
+      ['another role', (people) => people.changeRoles('anna', { add: ['reader'], remove: [] })],
+      ['a role less', (people) => people.changeRoles('anna', { add: [], remove: ['maker'] })],
+      ['another system account', (people) => people.setOsUsers('anna', ['anna'])],
+      ['being disabled', (people) => people.setState('anna', 'disabled')],
+    ];
+
+    test.each(everyChange)('ends with %s, also if the clock was set back', async (_, change) => {
+      const { people, again, clock } = await opened();
+      const anna = await people.add(newAccount('anna', { password: 'hash' }));
+      const token = await people.sessions.begin(anna, from, operator);
+      clock.set(clock.now() - dayMs);
+      expect((await people.sessions.find(token))?.account.name).toBe('anna');
+      await change(await again());
+      expect(await people.sessions.find(token)).toBeNull();
+      expect(await people.sessions.list()).toEqual([]);
+    });
+
+    test('does not begin if the account was changed since the person proved who they are', async () => {
+      const { people, clock } = await opened();
+      const anna = await people.add(newAccount('anna', { password: 'hash' }));
+      clock.set(clock.now() - dayMs);
+      await people.setPassword('anna', 'hash2');
+      await expect(people.sessions.begin(anna, from, operator)).rejects.toThrow(/the account may not sign in now/);
+    });
+
+    test('ends an hour after its last request and after twelve hours, also if the clock was set back', async () => {
+      const { people, clock } = await opened();
+      const anna = await people.add(newAccount('anna'));
+      clock.set(clock.now() + 365 * dayMs);
+      const first = await people.sessions.begin(anna, from, operator);
+      clock.set(clock.now() - 365 * dayMs);
+      expect(await people.sessions.find(first)).not.toBeNull();
+      clock.set(clock.now() + hourMs);
+      expect(await people.sessions.find(first)).toBeNull();
+      const second = await people.sessions.begin(anna, from, operator);
+      for (let halfHours = 0; halfHours < 23; halfHours += 1) {
+        clock.set(clock.now() + hourMs / 2);
+        expect(await people.sessions.find(second)).not.toBeNull();
+      }
+      clock.set(clock.now() + hourMs / 2);
+      expect(await people.sessions.find(second)).toBeNull();
+    });
+
+    test('that has ended does not live again when the clock is set back', async () => {
+      const { people, again, clock } = await opened();
+      const anna = await people.add(newAccount('anna'));
+      const token = await people.sessions.begin(anna, from, operator);
+      const start = clock.now();
+      clock.set(start + dayMs);
+      await people.add(newAccount('bert'));
+      clock.set(start);
+      for (const each of [people, await again()]) expect(await each.sessions.find(token)).toBeNull();
+    });
+  });
+
   describe('the chain', () => {
     test('has a step for each change, with its actor, and no password hash', async () => {
       const { people, journal } = await opened();
@@ -215,6 +274,21 @@ export function peopleContract(open: (clock: SettableClock) => Promise<Opened>):
       clock.set(clock.now() + dayMs + 1);
       await tryTimes(people, 1);
       expect((await people.accounts())[0]?.blockedUntil).toBeNull();
+    });
+
+    test('waits no longer than it must if the clock is set back', async () => {
+      const { people, clock } = await opened();
+      await people.add(newAccount('anna', { password: 'hash' }));
+      await tryTimes(people, 5);
+      const start = clock.now() - 365 * dayMs;
+      clock.set(start);
+      expect((await people.accounts())[0]?.blockedUntil).toBeNull();
+      // The earlier tries still count.
+      expect((await people.beginSignIn('anna')).open).toBe(true);
+      expect((await people.accounts())[0]?.blockedUntil).toBe(timestampOf(start + 60 * secondMs));
+      expect((await people.beginSignIn('anna')).open).toBe(false);
+      clock.set(start + 60 * secondMs);
+      expect((await people.beginSignIn('anna')).open).toBe(true);
     });
 
     test('with an unknown name reveals nothing and blocks nobody', async () => {

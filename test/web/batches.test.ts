@@ -9,7 +9,7 @@ import type { Manifest } from '../../src/bulk/results.ts';
 import { openJournal } from '../../src/journal/open.ts';
 import { keyFiles, openCheckingKey } from '../../src/journal/signing-key.ts';
 import { Releases } from '../../src/model/releases.ts';
-import { minuteMs } from '../../src/model/time.ts';
+import { type Clock, minuteMs, systemClock } from '../../src/model/time.ts';
 import { hashPassword } from '../../src/people/sign-in.ts';
 import type { Behaviour } from '../../src/sandbox/sandbox.ts';
 import { newUser } from '../support/bulk.ts';
@@ -23,6 +23,7 @@ interface Try {
   readonly behaviour?: Partial<Behaviour>;
   readonly config?: string;
   readonly environment?: Record<string, string>;
+  readonly clock?: Clock;
 }
 
 type Console = Awaited<ReturnType<typeof startConsole>>;
@@ -402,7 +403,8 @@ describe('a rehearsal of a sheet', () => {
 
 describe('a comparison of the journal with the server', () => {
   test('shows what differs, and adopts rows that the journal lacks, as the account that asked', async () => {
-    const world = await office();
+    // The command that the console starts goes by this clock, too.
+    const world = await office({ clock: systemClock });
     const { clerk, sandbox, browser } = world;
     const [a, b] = usersOf(world, 2);
     expect(await read(await clerk.get('/batches/compare'))).toContain('about 1 request.');

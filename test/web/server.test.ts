@@ -5,8 +5,9 @@ import { type AddressInfo, connect } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import SqliteDatabase from 'better-sqlite3';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { roles } from '../../src/model/actor.ts';
+import { dayMs, minuteMs } from '../../src/model/time.ts';
 import { limits } from '../../src/web/server.ts';
 import { finished, startCli } from '../support/cli.ts';
 import { startConsole } from '../support/console.ts';
@@ -116,6 +117,24 @@ describe('the limits', () => {
     expect(statuses).toEqual([...Array.from({ length: limits.signInsPerMinute }, () => 413), 429]);
   });
 
+  test('end after their time, even if the clock is set back by a year', async () => {
+    vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { browser } = await startConsole();
+    const { post } = await browser('nobody', null);
+    const tryOften = async () => {
+      const statuses: number[] = [];
+      for (let count = 0; count <= limits.signInsPerMinute; count += 1) {
+        statuses.push((await post('/sign-in', { name: 'x'.repeat(limits.formBytes) })).status);
+      }
+      return statuses.at(-1);
+    };
+    expect(await tryOften()).toBe(429);
+    vi.setSystemTime(Date.now() - 365 * dayMs);
+    vi.advanceTimersByTime(minuteMs);
+    expect((await post('/sign-in', { name: 'x'.repeat(limits.formBytes) })).status).toBe(413);
+  });
+
   test('count the address that the proxy saw, and ignore forwarded addresses before it', async () => {
     const behindProxy = new URL('https://office.example.com/mirror/');
     const { browser } = await startConsole({ address: { behindProxy } });
@@ -172,9 +191,9 @@ describe('the audit', () => {
   });
 
   test('shows the newest steps, and says that there are older ones', async () => {
-    const { browser, settings } = await startConsole();
+    const { browser, settings, clock } = await startConsole();
     const anna = await browser('anna', [...roles]);
-    const journal = await openJournal(settings.store.journal, operator);
+    const journal = await openJournal(settings.store.journal, operator, clock);
     for (let user = 1; user <= 500; user += 1) await journal.viewed(user, 'record');
     await journal.close();
     const shown = await (await anna.get('/audit')).text();

@@ -14,9 +14,10 @@ import { ownerAlone, placeDurableFile, requireSpace, statOf } from '../store/fil
 import { mirrorKind, readMirror } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 import { build, Runner } from '../store/kysely-sqlite.ts';
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
-import { promisify } from 'node:util';
 
 /** SQLite's checks of a copy. The quick one takes half as long as the copying, the other as long. */
 const checks: Readonly<Record<Exclude<Thoroughness, 'opened'>, string>> = {
@@ -293,26 +294,37 @@ async function copyInProcess(
   signal: AbortSignal,
   onProgress: () => void,
 ): Promise<void> {
-  const script = 'const [, from, to] = process.argv; require("node:fs").copyFileSync(from, to);';
   const timer = setInterval(onProgress, progressEveryMs);
   try {
     closeSync(openSync(target, 'wx', ownerAlone));
-    await promisify(execFile)(process.execPath, ['-e', script, source, target], { signal, killSignal: 'SIGKILL' });
+    const child = spawn(process.execPath, ['-e', copyScript], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      signal,
+      killSignal: 'SIGKILL',
+    });
+    // If it has ended before it read this, its exit code says enough.
+    child.stdin.on('error', () => {}).end(JSON.stringify({ source, target }));
+    const [failure, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+    if (failure !== '') throw Object.assign(new Error(), JSON.parse(failure));
+    if (code !== 0) throw new Error(`the process that copied the file ended with ${String(code)}`);
     chmodSync(target, ownerAlone);
   } catch (error) {
     signal.throwIfAborted();
-    throw systemError(error);
+    throw error;
   } finally {
     clearInterval(timer);
   }
 }
 
-/** Turns what the process printed into the system's error (such as `ENOSPC`), as if it had happened here. */
-function systemError(error: unknown): unknown {
-  const [message, code] =
-    (error instanceof Error && 'stderr' in error && /\b(E[A-Z]{2,}): ([^\n]*)/.exec(String(error.stderr))) || [];
-  return message === undefined ? error : Object.assign(new Error(message), { code, syscall: 'copyfile' });
-}
+/** Gets the names of the files on its standard input: as arguments, they could be taken for options. Reports an error of the system. */
+const copyScript = `
+const { copyFileSync, readFileSync } = require('node:fs');
+try {
+  const { source, target } = JSON.parse(readFileSync(0, 'utf8'));
+  copyFileSync(source, target);
+} catch ({ message, code, syscall }) {
+  process.stdout.write(JSON.stringify({ message, code, syscall }));
+}`;
 
 const logOf = (file: string): string => `${file}-wal`;
 

@@ -141,7 +141,7 @@ export function openOidc({ settings, clock: wallClock, redact, keepSecret }: Oid
         });
       }
       const config = await configuration();
-      const claims = await claimsOf(config, callback, began).catch((error: unknown) => {
+      const claims = await claimsOf(config, callback, began, claim).catch((error: unknown) => {
         throw new SignInFailed(`${server.host} did not sign you in: ${redact(reasonOf(error))}`, {
           advice: 'Begin again.',
           cause: error,
@@ -181,8 +181,16 @@ export function openOidc({ settings, clock: wallClock, redact, keepSecret }: Oid
   };
 }
 
-/** Returns the claims of the token, and of the provider's userinfo endpoint if there is one. */
-async function claimsOf(config: client.Configuration, callback: URL, { state, nonce, verifier, again }: Pending) {
+/**
+ * Returns the claims of the token if it has the one that names the account, else those of the provider's userinfo endpoint. Never
+ * some of each: what one says about an address is not true of the address of the other.
+ */
+async function claimsOf(
+  config: client.Configuration,
+  callback: URL,
+  { state, nonce, verifier, again }: Pending,
+  claim: string,
+): Promise<Readonly<Record<string, unknown>>> {
   const tokens = await client.authorizationCodeGrant(config, callback, {
     expectedState: state,
     expectedNonce: nonce,
@@ -193,8 +201,8 @@ async function claimsOf(config: client.Configuration, callback: URL, { state, no
   });
   const claims = tokens.claims();
   if (claims === undefined) throw new Error('it sent no token');
-  if (config.serverMetadata().userinfo_endpoint === undefined) return { ...claims };
-  return { ...(await client.fetchUserInfo(config, tokens.access_token, claims.sub)), ...claims };
+  if (claim in claims || config.serverMetadata().userinfo_endpoint === undefined) return claims;
+  return client.fetchUserInfo(config, tokens.access_token, claims.sub);
 }
 
 /** Returns the reason in the words of the library or the provider, which may be any text. */

@@ -226,7 +226,7 @@ function repliesOf(address: ConsoleAddress, ports: ConsolePorts, routes: readonl
       query: new URLSearchParams(rest.join('?')),
       form: request.body instanceof URLSearchParams ? request.body : new URLSearchParams(),
       caller,
-      origin: address.behindProxy?.origin ?? `${address.tls === null ? 'http' : 'https'}://${request.headers.host}`,
+      origin: originOf(request, address),
       ticket: request.cookies[ticketCookie] ?? null,
       address: request.ip,
       refusal: null,
@@ -440,6 +440,15 @@ function isSecure({ tls, behindProxy }: ConsoleAddress): boolean {
 
 /** Throws a UsageError if passwords would cross a network unencrypted. */
 function checkAddress(address: ConsoleAddress): void {
+  const { behindProxy } = address;
+  if (behindProxy !== null && behindProxy.protocol !== 'https:' && !isLoopback(behindProxy.hostname)) {
+    throw new UsageError(
+      `the address of the proxy, ${behindProxy.href}, is not https: passwords would cross the network unencrypted`,
+      {
+        advice: 'Set up TLS in the proxy, and give its address with --behind-proxy https://….',
+      },
+    );
+  }
   if (isLoopback(address.host) || isSecure(address)) return;
   throw new UsageError(`serve.listen is ${address.host}, where other machines can connect, without TLS`, {
     advice:
@@ -468,10 +477,13 @@ function strangerProblem(request: FastifyRequest, address: ConsoleAddress): stri
   if (host === null || !isOurName(host.hostname, address)) return 'this console is not known by that name';
   if (request.method === 'GET' || request.method === 'HEAD') return null;
   const site = request.headers['sec-fetch-site'];
-  const origin = URL.parse(request.headers.origin ?? '');
-  const isOurs =
-    site === undefined ? origin?.host === (address.behindProxy?.host ?? host.host) : site === 'same-origin';
+  const isOurs = site === undefined ? request.headers.origin === originOf(request, address) : site === 'same-origin';
   return isOurs ? null : 'this console accepts forms only from its own pages';
+}
+
+/** Scheme, host and port under which the browser knows the console, in the form of the header Origin. */
+function originOf({ headers }: FastifyRequest, { behindProxy, tls }: ConsoleAddress): string {
+  return behindProxy?.origin ?? URL.parse(`${tls === null ? 'http' : 'https'}://${headers.host}`)?.origin ?? '';
 }
 
 function isOurName(name: string, { host, behindProxy, tls }: ConsoleAddress): boolean {

@@ -21,7 +21,7 @@ declare module 'oidc-provider' {
     constructor(
       issuer: string,
       configuration: {
-        readonly findAccount: (context: Context, id: string) => { accountId: string; claims(): object };
+        readonly findAccount: (context: Context, id: string) => { accountId: string; claims(use: string): object };
         readonly loadExistingGrant: (context: Context) => Promise<Grant>;
         readonly interactions: { url(context: Context, interaction: { readonly uid: string }): string };
         readonly [other: string]: unknown;

@@ -146,6 +146,23 @@ describe('signing in by OpenID Connect', () => {
     expect(await response.text()).toContain('has not verified your email address');
   });
 
+  test('takes an address, and whether it is verified, from one source', async () => {
+    const { visitor: eve, provider } = await signInWorld();
+    // The address of the ID token is not the one that the userinfo endpoint calls verified.
+    for (const isVerified of [undefined, false]) {
+      const inToken = {
+        email: 'anna@example.com',
+        ...(isVerified === undefined ? {} : { email_verified: isVerified }),
+      };
+      provider.signsIn('eve@example.com', true, inToken);
+      const response = await eve.get(await eve.throughProvider());
+      expect({ status: response.status, session: eve.cookieOf(session) }).toEqual({ status: 401, session: undefined });
+      expect(await response.text()).toContain('has not verified your email address');
+    }
+    provider.signsIn('eve@example.com', false, { email: 'anna@example.com', email_verified: true });
+    expect((await eve.get(await eve.throughProvider())).status).toBe(200);
+  });
+
   test('reports that the provider is down, and still offers the password', async () => {
     const { visitor: anna, provider } = await signInWorld();
     await provider.goDown();

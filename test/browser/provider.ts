@@ -6,9 +6,15 @@ import { onTestFinished } from 'vitest';
 
 export const clientSecret = 'a secret of the provider and the console';
 
-interface Person {
+interface Claims {
+  readonly email?: string;
+  readonly email_verified?: boolean;
+}
+
+interface Person extends Claims {
   readonly email: string;
-  readonly email_verified: boolean;
+  /** What the ID token says, as opposed to the userinfo endpoint. */
+  readonly inToken: Claims;
 }
 
 /**
@@ -16,7 +22,7 @@ interface Person {
  * browser.
  */
 export async function startProvider(callback: () => string) {
-  let person: Person = { email: 'anna@example.com', email_verified: true };
+  let person: Person = { email: 'anna@example.com', email_verified: true, inToken: {} };
   const logins: string[] = [];
   const server = createServer();
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
@@ -29,12 +35,16 @@ export async function startProvider(callback: () => string) {
     provider ??= new Provider(issuer, {
       clients: [{ ...client, redirect_uris: [callback()] }],
       claims: { email: ['email', 'email_verified'], profile: ['preferred_username'] },
+      conformIdTokenClaims: false,
       cookies: { keys: ['only for a test'] },
       features: { devInteractions: { enabled: false }, rpInitiatedLogout: { enabled: true } },
       interactions: { url: (_context, { uid }) => `/interaction/${uid}` },
       findAccount: (_context, id) => ({
         accountId: id,
-        claims: () => ({ sub: id, email: id, email_verified: person.email_verified }),
+        claims: (use) =>
+          use === 'id_token'
+            ? { sub: id, ...person.inToken }
+            : { sub: id, email: id, email_verified: person.email_verified },
       }),
       // Users consent to share their data.
       loadExistingGrant: async (context) => {
@@ -64,8 +74,8 @@ export async function startProvider(callback: () => string) {
     issuer,
     /** The names that had to sign in, in order. */
     logins,
-    signsIn: (email: string, isVerified = true) => {
-      person = { email, email_verified: isVerified };
+    signsIn: (email: string, isVerified = true, inToken: Claims = {}) => {
+      person = { email, email_verified: isVerified, inToken };
     },
     goDown: () =>
       new Promise<void>((done) => {

@@ -65,6 +65,7 @@ describe('every route', () => {
       if (method === 'GET') continue;
       const strange = [
         { origin: 'https://evil.example' },
+        { origin: url.replace('http:', 'https:') },
         { 'sec-fetch-site': 'cross-site' },
         { 'sec-fetch-site': 'none' },
       ];

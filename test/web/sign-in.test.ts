@@ -220,7 +220,13 @@ describe('the console', () => {
     expect(policy).not.toMatch(/unsafe|\*|https?:/);
   });
 
-  test('does not listen for other machines without TLS', async () => {
+  test('does not listen for other machines without TLS, nor behind a proxy without it', async () => {
     await expect(startConsole({ address: { host: '0.0.0.0' } })).rejects.toThrow('without TLS');
+    const behindProxy = new URL('http://office.example.com/mirror');
+    for (const host of ['127.0.0.1', '0.0.0.0']) {
+      await expect(startConsole({ address: { host, behindProxy } })).rejects.toThrow('is not https');
+    }
+    const { url } = await startConsole({ address: { behindProxy: new URL('http://localhost:8080/') } });
+    expect(url).toContain('127.0.0.1');
   });
 });

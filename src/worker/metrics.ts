@@ -1,8 +1,8 @@
 /** The worker's metrics for Prometheus; docs/worker.md lists them. Counters start with the worker; gauges are set at each request. */
-import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import { parseInstant, secondMs } from '../model/time.ts';
 import type { RunReport } from '../store/mirror-types.ts';
 import type { Delivery } from './alerts.ts';
+import { Family, type ShownFamily } from './metric-families.ts';
 import type { Facts, Freshness } from './problems.ts';
 import type { JournalHealth, Check, MirrorHealth } from './store/health.ts';
 import type { Alert, JobRun } from './store/port.ts';
@@ -18,15 +18,18 @@ const prefix = 'admin_mirror_';
 
 export type Metrics = ReturnType<typeof openMetrics>;
 
-/** @param profile the label of each metric if the process has several workers; the metrics of the process are left out then */
+/** @param profile the label of each metric if the process has several workers */
 export function openMetrics(version: string, profile?: string) {
-  const registry = new Registry();
-  if (profile === undefined) collectDefaultMetrics({ register: registry });
-  else registry.setDefaultLabels({ profile });
-  const gauge = <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-    new Gauge({ name: prefix + name, help, labelNames, registers: [registry] });
+  const families: ShownFamily[] = [];
+  const common = profile === undefined ? {} : { profile };
+  const family = <L extends string>(kind: Family['kind'], name: string, help: string, labelNames: readonly L[]) => {
+    const made = new Family({ name: prefix + name, kind, help }, common, labelNames);
+    families.push(made);
+    return made;
+  };
+  const gauge: MakeGauge = (name, help, labelNames = []) => family('gauge', name, help, labelNames);
   const counter = <L extends string>(name: string, help: string, labelNames: readonly L[]) =>
-    new Counter({ name: prefix + name, help, labelNames, registers: [registry] });
+    family('counter', name, help, labelNames);
 
   gauge('build_info', 'The version that runs; always 1.', ['version']).set({ version }, 1);
   const runs = counter('job_runs_total', 'Runs of jobs that ended or were skipped, by outcome.', ['job', 'outcome']);
@@ -49,19 +52,19 @@ export function openMetrics(version: string, profile?: string) {
   const readable = gauge('file_readable', '1 if the file could be read just now or does not exist, else 0.', ['file']);
 
   function onRunEnd(run: JobRun): void {
-    runs.inc({ job: run.job, outcome: run.outcome ?? 'unknown' });
+    runs.add({ job: run.job, outcome: run.outcome ?? 'unknown' });
     const report = syncReportOf(run);
     if (report === undefined) return;
-    retries.inc(report.retries);
+    retries.add({}, report.retries);
     let responded = 0;
     for (const [status, count] of Object.entries(report.answers)) {
-      requests.inc({ status }, count);
+      requests.add({ status }, count);
       responded += count;
     }
-    requests.inc({ status: 'none' }, Math.max(0, report.requests - responded));
+    requests.add({ status: 'none' }, Math.max(0, report.requests - responded));
     for (const [resource, { received, inserted, updated, deleted, unchanged }] of Object.entries(report.resources)) {
       for (const [change, count] of Object.entries({ received, inserted, updated, deleted, unchanged })) {
-        records.inc({ resource, change }, count);
+        records.add({ resource, change }, count);
       }
     }
   }
@@ -69,9 +72,9 @@ export function openMetrics(version: string, profile?: string) {
   return {
     onEvent: (event: WorkerEvent) => {
       if (event.kind === 'run_ended') onRunEnd(event.run);
-      else if (event.kind === 'not_run') runs.inc({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
+      else if (event.kind === 'not_run') runs.add({ job: event.job, outcome: event.outcome }, 1 + event.skippedBefore);
     },
-    onDelivery: ({ channel, result }: Delivery) => deliveries.inc({ channel, result }),
+    onDelivery: ({ channel, result }: Delivery) => deliveries.add({ channel, result }),
     /** Sets all gauges from the snapshot. */
     set: ({ view, mirror, journal, freshness, alerts }: Snapshot) => {
       readable.set({ file: 'worker' }, Number(view !== undefined));
@@ -80,24 +83,14 @@ export function openMetrics(version: string, profile?: string) {
       ofJobs(view);
       ofMirror(mirror, freshness);
       ofJournal(journal);
-      alertsOpen.reset();
-      for (const { kind } of alerts) alertsOpen.inc({ kind });
-      return registry;
+      alertsOpen.clear();
+      for (const { kind } of alerts) alertsOpen.add({ kind });
+      return families;
     },
   };
 }
 
-/** Returns a function that renders the metrics of all workers of this process, and of the process itself. */
-export function openMetricsOfAll(): (each: readonly Registry[]) => Promise<string> {
-  const ofProcess = new Registry();
-  collectDefaultMetrics({ register: ofProcess });
-  return async (each) => {
-    const found = await Promise.all([ofProcess, ...each].map((registry) => registry.getMetricsAsJSON()));
-    return AggregatorRegistry.aggregate(found).metrics();
-  };
-}
-
-type MakeGauge = <L extends string = never>(name: string, help: string, labelNames?: readonly L[]) => Gauge<L>;
+type MakeGauge = <L extends string = never>(name: string, help: string, labelNames?: readonly L[]) => Family<L>;
 
 function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
   const startedAt = gauge('worker_start_time_seconds', 'When the worker was started.');
@@ -109,9 +102,9 @@ function jobGauges(gauge: MakeGauge): (view: WorkerView | undefined) => void {
   const lateness = gauge('job_last_lateness_seconds', 'How much later than its time its last run began.', ['job']);
   const all = [running, next, lastEnd, lastComplete, duration, lateness];
   return (view) => {
-    for (const each of all) each.reset();
+    for (const each of all) each.clear();
     if (view === undefined) return;
-    startedAt.set(view.startedAt / secondMs);
+    startedAt.set({}, view.startedAt / secondMs);
     for (const { job, nextAt, running: run, latest } of view.jobs) {
       const label = { job: job.name };
       running.set(label, Number(run !== null));
@@ -142,9 +135,9 @@ function mirrorGauges(gauge: MakeGauge): (mirror: Check<MirrorHealth>, freshness
   );
   const all = [stale, live, total, windows, heldBack];
   return (mirror, freshness) => {
-    for (const each of all) each.reset();
-    fresh.set(Number(freshness.is_fresh));
-    limit.set(freshness.max_staleness_seconds);
+    for (const each of all) each.clear();
+    fresh.set({}, Number(freshness.is_fresh));
+    limit.set({}, freshness.max_staleness_seconds);
     for (const [resource, each] of Object.entries(freshness.resources)) stale.set({ resource }, each.staleness_seconds);
     for (const each of 'found' in mirror ? mirror.found.resources : []) {
       const { resource } = each;
@@ -162,8 +155,8 @@ function journalGauges(gauge: MakeGauge): (journal: Check<JournalHealth>) => voi
   const batches = gauge('batches', 'Batches by state.', ['state']);
   const rows = gauge('batch_rows_open', 'Rows whose outcome is open, by state.', ['state']);
   return (journal) => {
-    batches.reset();
-    rows.reset();
+    batches.clear();
+    rows.clear();
     if ('problem' in journal) return;
     const { batches: counts, open } = 'found' in journal ? journal.found : emptyJournal;
     for (const [state, count] of Object.entries(counts)) batches.set({ state }, count);

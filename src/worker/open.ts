@@ -1,5 +1,4 @@
 /** Opens the worker of the settings, the watch over it, and the server of its health. */
-import { Registry } from 'prom-client';
 import type { Log } from '../model/log.ts';
 import { isLoopback } from '../model/address.ts';
 import type { Releases } from '../model/releases.ts';
@@ -7,7 +6,7 @@ import { version } from '../model/program.ts';
 import { networkOf } from '../settings/server.ts';
 import type { Settings, Surroundings } from '../settings/settings.ts';
 import { jsonResponse, openHealthServer, type Pages } from './health-server.ts';
-import { openMetricsOfAll } from './metrics.ts';
+import { metricsText, metricsType } from './metric-families.ts';
 import { openHealthOf, openWorkerStore } from './open-store.ts';
 import { sleepByClock, sleepFor } from './sleep.ts';
 import { Watch, type WatchPorts, type WatchSettings } from './watch.ts';
@@ -88,10 +87,9 @@ export async function openHealthOfAll(
     const status = isGood ? 'good' : 'bad';
     return jsonResponse(isGood, { status, profiles });
   };
-  const text = openMetricsOfAll();
   const metrics = async () => {
     const each = await Promise.all(Array.from(watches.values(), (watch) => watch.metrics()));
-    return { status: 200, type: Registry.PROMETHEUS_CONTENT_TYPE, body: await text(each) } as const;
+    return { status: 200, type: metricsType, body: metricsText(each.flat()) } as const;
   };
   await serveHealth(
     settings,

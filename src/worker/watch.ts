@@ -1,12 +1,12 @@
 /** Watches the worker while it works: provides its health pages, sends alerts about problems, and pings. */
 import { hostname } from 'node:os';
-import type { Registry } from 'prom-client';
 import { OperatorError, stackOf } from '../model/errors.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { type Clock, secondMs } from '../model/time.ts';
 import { Alerts, type Delivery, type Sender } from './alerts.ts';
 import { type ChannelPorts, type ChannelSettings, channelsOf, ping } from './channels.ts';
 import { jsonResponse, type Pages } from './health-server.ts';
+import { metricsText, metricsType, type ShownFamily } from './metric-families.ts';
 import { type Metrics, openMetrics } from './metrics.ts';
 import { type Freshness, freshnessOf, problemsOf } from './problems.ts';
 import type { Sleep } from './sleep.ts';
@@ -102,12 +102,11 @@ export class Watch {
       return jsonResponse(problem === null, { status: problem === null ? 'ready' : 'not ready', problem });
     },
     '/metrics': async () => {
-      const registry = await this.metrics();
-      return { status: 200, type: registry.contentType, body: await registry.metrics() };
+      return { status: 200, type: metricsType, body: metricsText(await this.metrics()) };
     },
   };
 
-  async metrics(): Promise<Registry> {
+  async metrics(): Promise<readonly ShownFamily[]> {
     const { mirror, journal } = await this.#files();
     const [view, freshness] = [await this.#view(), await this.#freshness()];
     return this.#metrics.set({ mirror, journal, view, freshness, alerts: this.#alerts.open() });

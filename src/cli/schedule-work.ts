@@ -245,7 +245,11 @@ const retryMs = minuteMs;
  */
 export async function workForAll(context: CliContext, atOnce: number): Promise<void> {
   let readings = byProfile(context.allSettings());
-  if ([...readings.values()].every(({ rest }) => rest.jobs.length === 0)) throw noJobs();
+  if ([...readings.values()].every(({ rest }) => rest.jobs.length === 0)) {
+    // A job with a problem is left out there.
+    for (const reading of readings.values()) settingsFrom(reading);
+    throw noJobs();
+  }
   const { rest } = context.reading();
   const log = await openLog({ ...context, settings: () => ({ ...rest, profile: undefined }) });
   const inTurn = turnsOf(atOnce);

@@ -75,8 +75,16 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-export function ownTimeZone(): string {
-  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
+/** Returns the zone that the variable TZ names, or else that of the machine; undefined if there is no such zone. */
+export function ownTimeZone(variable: string | undefined): string | undefined {
+  if (variable === '') return 'UTC';
+  // If Intl does not know the machine's zone, this is undefined, or Etc/Unknown, which Intl refuses.
+  const { timeZone: own } = new Intl.DateTimeFormat().resolvedOptions() as { readonly timeZone?: string };
+  const zone = variable?.replace(/^:/, '') ?? own ?? '';
+  if (!/^[a-z]/i.test(zone) || !isTimeZone(zone)) return undefined;
+  // Other programs of the machine take a name in another case as UTC.
+  const { timeZone: known } = formatOf(zone).resolvedOptions();
+  return zone !== known && zone.toLowerCase() === known.toLowerCase() ? undefined : zone;
 }
 
 /** Returns the names of all time zones, to suggest one for a misspelt name. */

@@ -167,11 +167,11 @@ const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
   timeout: { accepts: isTextThat((text) => (parseDuration(text) ?? 0) > 0), expected: 'a duration such as 30m or 2h' },
 };
 
-/** Reads the jobs and leaves out those with a problem. */
-export function readJobs(written: readonly WrittenJob[], profile?: string) {
+/** Reads the jobs and leaves out those with a problem. @param zone the variable TZ, for jobs without a timezone */
+export function readJobs(written: readonly WrittenJob[], profile?: string, zone?: string) {
   const problems: UsageError[] = [];
   const read = written.flatMap((each, index) => {
-    const job = readJob(each, `job ${index + 1}`, problems);
+    const job = readJob(each, `job ${index + 1}`, zone, problems);
     return job === undefined ? [] : [{ job, origin: each.origin }];
   });
   // If a job could not be read, others may rightly name it.
@@ -182,7 +182,12 @@ export function readJobs(written: readonly WrittenJob[], profile?: string) {
   };
 }
 
-function readJob({ origin, entries }: WrittenJob, place: string, problems: UsageError[]): Job | undefined {
+function readJob(
+  { origin, entries }: WrittenJob,
+  place: string,
+  zone: string | undefined,
+  problems: UsageError[],
+): Job | undefined {
   const before = problems.length;
   const given = entries.get('name')?.value;
   const title = typeof given === 'string' ? `job "${given}"` : place;
@@ -210,6 +215,8 @@ function readJob({ origin, entries }: WrittenJob, place: string, problems: Usage
       new UsageError(`${origin}: ${title} has no ${key}`, { advice: `Add ${key}: ${common[key]?.expected}.` }),
     );
   }
+  values['timezone'] ??= ownTimeZone(zone);
+  if (values['timezone'] === undefined && !entries.has('timezone')) problems.push(noTimeZone(origin, title, zone));
   const cron = values['cron'];
   const wrong = typeof cron === 'string' ? cronProblem(cron) : undefined;
   if (wrong !== undefined) {
@@ -226,10 +233,20 @@ function isKind(value: unknown): value is JobKind {
 
 function wrongValue(at: string, title: string, key: string, value: unknown, expected: string): UsageError {
   const known = key === 'timezone' ? timeZoneNames() : key === 'run' ? jobKinds : [];
-  const isNear = typeof value === 'string' && nearestNames(value, known).length > 0;
-  const hint = isNear ? ` ${suggestion(value, known)}` : '';
   return new UsageError(`${at}: ${title}: ${key} is ${valueText(value)}: expected ${expected}`, {
-    advice: `Correct it there.${hint}`,
+    advice: `Correct it there.${nearHint(value, known)}`,
+  });
+}
+
+function nearHint(value: unknown, known: readonly string[]): string {
+  return typeof value === 'string' && nearestNames(value, known).length > 0 ? ` ${suggestion(value, known)}` : '';
+}
+
+function noTimeZone(origin: string, title: string, zone: string | undefined): UsageError {
+  const why =
+    zone === undefined ? 'that of this machine has no name' : `TZ is ${valueText(zone)}, which is no time zone`;
+  return new UsageError(`${origin}: ${title} has no timezone, and ${why}`, {
+    advice: `Give the job a timezone, such as Europe/Berlin or UTC, or correct TZ.${nearHint(zone, timeZoneNames())}`,
   });
 }
 
@@ -256,7 +273,7 @@ interface JobValues {
   readonly name: string;
   readonly run: JobKind;
   readonly cron: string;
-  readonly timezone?: string;
+  readonly timezone: string;
   readonly jitter?: string;
   readonly after?: string | readonly string[];
   readonly require?: 'complete';
@@ -275,7 +292,7 @@ function jobOf(values: JobValues, { command, options }: JobRule): Job {
     run: values.run,
     commandLine: Object.freeze([...command, ...flags]),
     cron: values.cron,
-    timezone: values.timezone ?? ownTimeZone(),
+    timezone: values.timezone,
     jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,
     after: Object.freeze([...new Set([values.after ?? []].flat())]),
     requireComplete: values.require === 'complete',

@@ -200,7 +200,7 @@ function readingFor(
   }
   const known = profile instanceof UsageError ? undefined : profile;
   const written = jobsWritten(file, known);
-  const jobs = readJobs(written, known?.name);
+  const jobs = readJobs(written, known?.name, sources.environment['TZ']);
   const approval = readApproval([...(file?.approval ?? []), ...(known?.approval ?? [])]);
   const { values, refused } = readValues(given);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');

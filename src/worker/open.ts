@@ -79,7 +79,7 @@ export async function openHealthOfAll(
     const found = await Promise.all(
       Array.from(watches, async ([profile, { pages }]) => [profile, await pages[path]?.()] as const),
     );
-    for (const [profile, problem] of path === '/readyz' ? troubles : []) {
+    for (const [profile, problem] of troubles) {
       if (!watches.has(profile)) found.push([profile, jsonResponse(false, { status: 'not ready', problem })]);
     }
     const isGood = found.every(([, each]) => each?.status === 200);

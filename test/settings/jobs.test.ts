@@ -28,7 +28,7 @@ describe('a job', () => {
         run: 'sync',
         commandLine: ['sync'],
         cron: '15 2 * * *',
-        timezone: ownTimeZone(),
+        timezone: ownTimeZone(undefined),
         jitterMs: 0,
         after: [],
         requireComplete: false,

@@ -145,7 +145,7 @@ describe('several workers', () => {
     expect(ended.map(({ job, outcome }) => `${job} ${outcome}`)).toEqual(['sync killed', 'sync killed']);
   });
 
-  test('are not ready and say why if they cannot start on their turn', async () => {
+  test('are neither healthy nor ready, and say why, if they cannot start on their turn', async () => {
     const { there, database } = await world('*/2 * * * * *');
     const first = startWorker(there());
     await first.saying('publish is complete');
@@ -156,6 +156,6 @@ describe('several workers', () => {
     await first.code;
     await database.query('update mirror.mirror_publication set version = version + 1');
     await second.saying('and this program makes version');
-    expect(await Promise.all(['healthz', 'readyz'].map((page) => statusOf(second, page)))).toEqual([200, 503]);
+    expect(await Promise.all(['healthz', 'readyz'].map((page) => statusOf(second, page)))).toEqual([503, 503]);
   });
 });

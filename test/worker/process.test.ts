@@ -221,16 +221,13 @@ describe('a worker for every server of the config file', () => {
       await worker.saying('"profile":"wrong"');
       await Promise.all(['east', 'west'].map((name) => worker.saying(ended(name))));
       const health = await fetch(`${url}/readyz`);
+      const wrong = { status: 'not ready', problem: expect.stringContaining('concurrency') as string };
       expect([health.status, await health.json()]).toMatchObject([
         503,
-        {
-          profiles: {
-            east: { status: 'ready' },
-            west: { status: 'ready' },
-            wrong: { status: 'not ready', problem: expect.stringContaining('concurrency') as string },
-          },
-        },
+        { profiles: { east: { status: 'ready' }, west: { status: 'ready' }, wrong } },
       ]);
+      const alive = await fetch(`${url}/healthz`);
+      expect([alive.status, await alive.json()]).toMatchObject([503, { profiles: { wrong } }]);
       const metrics = await (await fetch(`${url}/metrics`)).text();
       for (const name of ['east', 'west']) {
         expect(metrics).toMatch(
@@ -246,6 +243,27 @@ describe('a worker for every server of the config file', () => {
       for (const [at, { from }] of inOrder.entries()) expect(from >= (inOrder[at - 1]?.to ?? '')).toBe(true);
     },
   );
+
+  test('is not healthy if TZ names no time zone and a server has jobs without one', async () => {
+    const sandbox = await startSandbox({ users: 4 });
+    const place = placeWith('');
+    writeFileSync(`${place.folder}/key`, sandbox.key, { mode: 0o600 });
+    place.environment['TZ'] = 'Foo/Bar';
+    const own = '    jobs: [{name: list, run: sync, cron: "@yearly"}]\n';
+    const west = `  west:\n    api: {base_url: "${sandbox.url}", key_file: key}\n${own}`;
+    place.configure(`jobs:\n${job('sync', 'run: sync, cron: "@yearly"')}${profiles(sandbox, ['east'])}${west}`);
+    const worker = startWorker(place, '--all');
+    const { url } = JSON.parse(await worker.saying('health and metrics are at')) as { url: string };
+    await worker.saying('"profile":"west","advice":"Give the job a timezone');
+    await worker.saying('"profile":"east","jobs":["sync"]');
+    const problem = expect.stringContaining('TZ is "Foo/Bar"') as string;
+    for (const path of ['healthz', 'readyz']) {
+      const health = await fetch(`${url}/${path}`);
+      expect([health.status, await health.json()]).toMatchObject([503, { profiles: { west: { problem } } }]);
+    }
+    worker.child.kill('SIGTERM');
+    expect(await worker.code).toBe(0);
+  });
 
   test('keeps its store if the config file names another one', { tags: ['full'] }, async () => {
     const jobs = `jobs:\n${job('list', `run: sync, cron: "@yearly"`)}`;

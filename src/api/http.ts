@@ -20,12 +20,13 @@ import {
 } from './transport.ts';
 import type { HttpMethod } from '../model/operations.ts';
 import { releaseBytes } from '../model/memory.ts';
+import { withoutEndSlashes } from '../model/text.ts';
 import { secondMs } from '../model/time.ts';
 
 /** Returns the origin and the path of the base address, without a slash at its end, and both together for messages. */
 function addressOf(baseUrl: string) {
   const { origin, pathname } = new URL(baseUrl);
-  const prefix = pathname.replace(/\/+$/, '');
+  const prefix = withoutEndSlashes(pathname);
   return { origin, prefix, text: `${origin}${prefix}` };
 }
 

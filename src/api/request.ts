@@ -58,7 +58,7 @@ export function nameOf(context: RequestContext, request: HttpRequest): string {
 
 /** Hides the values of filters in a path, except numbers: they may be the email or the name of a person. */
 function loggablePath(path: string): string {
-  return path.replaceAll(/((?:filter|search)[^=&]*)=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
+  return path.replaceAll(/((?:filter|search)[^=&]{0,100})=(?!-?\d{1,19}(?:&|$))[^&]*/gi, '$1=…');
 }
 
 /** Returns the path without its query and ids: the unit of what a key may read. */

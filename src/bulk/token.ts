@@ -25,7 +25,7 @@ export function withToken(text: string | null, token: string): string {
 
 /** The word of the text that could be taken for a token, or for part of one; undefined if there is none. */
 export function tokenLike(text: string): string | undefined {
-  return /\S*am:[a-z2-7]\S*/i.exec(text)?.[0];
+  return text.split(/\s+/).find((word) => /am:[a-z2-7]/i.test(word));
 }
 
 export const tokenLength = ' am:'.length + tokenLetters;

@@ -12,6 +12,7 @@ import { OperatorError, UsageError } from '../model/errors.ts';
 import { signingKey } from './bulk/receipt.ts';
 import { explainFileError, makeFolder, readRegularFile } from '../model/files.ts';
 import { resourceNames } from '../model/resources.ts';
+import { withoutEndSlashes } from '../model/text.ts';
 import { withServer } from '../settings/config-edit.ts';
 import { type FileValue, parseConfigFile } from '../settings/config-file.ts';
 import { profileName } from '../settings/kinds.ts';
@@ -198,7 +199,7 @@ async function allowReplacing(
   flags: InitFlags,
   questions: Questions | undefined,
 ): Promise<void> {
-  if (other === undefined || other.replace(/\/+$/, '') === baseUrl || flags.replace === true) return;
+  if (other === undefined || withoutEndSlashes(other) === baseUrl || flags.replace === true) return;
   const where = profile === undefined ? config : `the profile ${profile} of ${config}`;
   if (questions !== undefined) {
     if (await questions.yes(`${where} names the server ${other}. Replace it with ${baseUrl}?`, false)) return;

@@ -190,8 +190,9 @@ function usageError(error: CommanderError, path: string): UsageError {
       : `Run \`admin-mirror help ${path}\` to see its arguments and flags.`;
   if (error.code === 'commander.help') return new UsageError('no command was given', { advice: help });
   const refused =
-    /^option '(?:-\w, )?(?<flag>--[\w-]+).*?' argument '(?<given>.*)' is invalid\. (?<why>.*)$/s.exec(first) ??
-    /^command-argument value '(?<given>.*)' is invalid for argument '(?<name>.*)'\. (?<why>.*)$/s.exec(first);
+    /^option '(?:-\w, )?(?<flag>--[\w-]+)(?![\w-])[^']*' argument '(?<given>.*)' is invalid\. (?<why>.*)$/s.exec(
+      first,
+    ) ?? /^command-argument value '(?<given>.*)' is invalid for argument '(?<name>[^']*)'\. (?<why>.*)$/s.exec(first);
   if (refused?.groups !== undefined) {
     const { flag, name, given = '', why = '' } = refused.groups;
     const choices = /^Allowed choices are (.*)\.$/.exec(why)?.[1];

@@ -98,7 +98,7 @@ function listOf(context: CliContext, { reports, replaced }: Reports): string[] {
 
 /** Returns `from=30d`, `user=` for an optional parameter without a value, `user=…` for a required one. */
 function parameterText({ name, default: standing }: ReportParameter): string {
-  return `${name}=${standing === undefined ? '…' : (standing?.replaceAll(/\s+ago$/g, '') ?? '')}`;
+  return `${name}=${standing === undefined ? '…' : (standing?.replace(/\sago$/, '').trimEnd() ?? '')}`;
 }
 
 function linesOf(context: CliContext, report: Report): string[] {

@@ -211,7 +211,9 @@ export function withoutCredentials(address: string): string {
 
 /** Returns the address of a database for messages, without its password. The user may be seen. */
 export function withoutPassword(address: string): string {
-  return address.replace(/:(?!\/\/).*@/s, `:${mask}@`).replaceAll(/(pass\w*=)[^&]*/gi, `$1${mask}`);
+  const [start, end] = [address.search(/:(?!\/\/)/), address.lastIndexOf('@')];
+  const plain = start === -1 || end < start ? address : `${address.slice(0, start)}:${mask}${address.slice(end)}`;
+  return plain.replaceAll(/(pass\w{0,30}=)[^&]*/gi, `$1${mask}`);
 }
 
 /** The secrets that a process has learned. */

@@ -50,6 +50,29 @@ export function forTerminal(text: string): string {
   return pieces.map((piece, at) => (at % 2 === 0 ? harmless(piece) : `\u001B[${piece}m`)).join('');
 }
 
+// Spaces of all kinds, and characters without width: zero-width spaces and joiners, direction marks, the soft hyphen.
+const blank = /[\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/;
+
+/** Returns where the text begins and ends without what nobody sees at its ends: spaces, and characters without width. */
+export function trimmedRange(text: string): readonly [from: number, to: number] {
+  let [from, to] = [0, text.length];
+  // By hand: an expression that ends with `+$` begins again at each of the spaces inside a text.
+  while (from < to && blank.test(text.charAt(from))) from += 1;
+  while (to > from && blank.test(text.charAt(to - 1))) to -= 1;
+  return [from, to];
+}
+
+/** The text without spaces and characters without width at its ends. */
+export function trimmed(text: string): string {
+  return text.slice(...trimmedRange(text));
+}
+
+export function withoutEndSlashes(text: string): string {
+  let end = text.length;
+  while (text.charAt(end - 1) === '/') end -= 1;
+  return text.slice(0, end);
+}
+
 /** Returns a regular expression that matches exactly this text. The oldest supported Node has no `RegExp.escape`. */
 export function escapedPattern(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`);
@@ -71,7 +94,7 @@ export function wordsIn(text: string): string[] {
 
 /** `1,234,567`. `Intl` would do the same but takes 12 ms to load its tables. */
 export function grouped(count: number | bigint): string {
-  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+  return String(count).replaceAll(/\B(?=(?:\d{3}){1,20}$)/g, ',');
 }
 
 /**

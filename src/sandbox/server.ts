@@ -140,7 +140,7 @@ function sendRefusal(state: SandboxState, request: FastifyRequest, reply: Fastif
 }
 
 function authenticate(state: SandboxState, request: FastifyRequest): void {
-  const given = /^Bearer\s+(.+)$/i.exec(request.headers.authorization ?? '')?.[1];
+  const given = /^Bearer\s+(\S.*)$/i.exec(request.headers.authorization ?? '')?.[1];
   if (given !== state.key) throw unauthenticated();
 }
 

@@ -5,6 +5,7 @@ import { UsageError } from '../model/errors.ts';
 import { type Money, parseMoney } from '../model/money.ts';
 import { isResourceName, resourceNames, resourceOf, type ResourceName } from '../model/resources.ts';
 import { withoutCredentials, Secret, SecretAddress } from '../model/secret.ts';
+import { withoutEndSlashes } from '../model/text.ts';
 import { durationText, parseDuration } from '../model/time.ts';
 import { allSettings, type SettingKey, settingOf, type settingTable } from './table.ts';
 
@@ -119,7 +120,7 @@ const readers = {
     const isPlain =
       url !== undefined && [url.username, url.password, url.search, url.hash].every((part) => part === '');
     if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return refused;
-    return `${url.origin}${url.pathname}`.replace(/\/+$/, '');
+    return withoutEndSlashes(`${url.origin}${url.pathname}`);
   }),
   secret: text((given) => new Secret(given.trim())),
   text: text((given) => (given === '' || given.length > 200 ? refused : given)),

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { nearestNames, UsageError } from '../model/errors.ts';
 import { notUtf8, fileReason, readTrustedFile } from '../model/files.ts';
+import { withoutEndSlashes } from '../model/text.ts';
 import { type FileProfile, type FileValue } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
 import {
@@ -75,7 +76,8 @@ export function takeProfile(
   for (const { key, value, origin } of values) if (!given.has(key)) given.set(key, { value, origin });
   const itsOwn = given.get('api.base_url');
   if (flag !== undefined) {
-    const same = itsOwn === undefined || trimmed(itsOwn.value) === trimmed(flag.value);
+    const same =
+      itsOwn === undefined || withoutEndSlashes(String(itsOwn.value)) === withoutEndSlashes(String(flag.value));
     if (same) given.set('api.base_url', flag);
     else {
       const message = `--base-url is another server than that of the profile ${name} (${itsOwn.origin})`;
@@ -97,10 +99,6 @@ export function takeProfile(
     given.set(key, { value: forProfile(value, name), origin: `${from}, profile ${name}` });
   }
   return problems;
-}
-
-function trimmed(address: unknown): string {
-  return String(address).replace(/\/+$/, '');
 }
 
 /** Returns a function for the path outside of the profiles; null if there is none. */

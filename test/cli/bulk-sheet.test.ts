@@ -252,6 +252,25 @@ describe('Results', () => {
   });
 });
 
+describe('a cell that is made to keep the machine busy', () => {
+  const header = 'user_id,type,amount,description\n';
+  const blanks = ' '.repeat(80_000);
+  test.each([
+    ['in a row', `${header}7,add,5,é${blanks}é\n`],
+    ['in the header', `user_id,type,amount,é${blanks}é\n7,add,5,x\n`],
+  ])('is refused for its length before anything else looks at it: %s', async (_, text) => {
+    const { plan } = await world();
+    const { code, stderr } = await plan(text);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/has more than 32767 characters/)]);
+  });
+
+  test('is a problem of its row if it is within the limit', async () => {
+    const { plan } = await world();
+    const { code, stdout } = await plan(`${header}7,add,5,${'a'.repeat(32_000)}\n`);
+    expect([code, stdout]).toEqual([2, expect.stringMatching(/it has 32000 characters/)]);
+  });
+});
+
 test('An OpenDocument sheet is refused with advice, whatever its name', async () => {
   const { folder, run } = await world();
   const head = Buffer.from(

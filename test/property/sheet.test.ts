@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { balance } from '../../src/bulk/actions/balance.ts';
 import { type ReadRows, readRows } from '../../src/bulk/read-rows.ts';
 import { readSheet, type Sheet } from '../../src/bulk/sheet/sheet.ts';
-import { trimmed } from '../../src/bulk/sheet/rows.ts';
+import { trimmed } from '../../src/model/text.ts';
 import { row, text, workbookOf } from '../fixtures/sheets/make/workbook.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { isFull } from '../support/part.ts';

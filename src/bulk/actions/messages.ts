@@ -137,10 +137,10 @@ async function newestEmails(
   }
 }
 
-const comment = /\s*<!-- am:[a-z2-7]* -->\s*$/;
+const comment = /<!-- am:[a-z2-7]* -->$/;
 
 function saysTheSame(record: ApiRecord, { subject, content }: EmailParameters): boolean {
-  const kept = textOf(record['content'])?.replace(comment, '').trim();
+  const kept = textOf(record['content'])?.trimEnd().replace(comment, '').trim();
   return textOf(record['subject'])?.trim() === subject && kept === content.trim();
 }
 

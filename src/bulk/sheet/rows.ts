@@ -2,8 +2,8 @@
 import { Buffer, isUtf8 } from 'node:buffer';
 import { TextDecoder } from 'node:util';
 import { releaseBytes } from '../../model/memory.ts';
-import { counted } from '../../model/text.ts';
-import { type Budget, refusal } from './limits.ts';
+import { counted, trimmed, trimmedRange } from '../../model/text.ts';
+import { type Budget, limits, refusal } from './limits.ts';
 import type { CellKind, Sheet, SheetCell, SheetProblem, SheetRow } from './sheet.ts';
 
 /** What the reader of a format returns. `readSheet` adds name, size and hash of the file. */
@@ -130,32 +130,23 @@ export function decodeText(file: string, bytes: Buffer): string {
   return text;
 }
 
-// Spaces of all kinds, and characters without width: zero-width spaces and joiners, direction marks, the soft hyphen.
-const blank = String.raw`\s\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
-const ends = new RegExp(`^[${blank}]+|[${blank}]+$`, 'gu');
 /** What spreadsheet programs write if a formula failed. LibreOffice numbers some of its errors. */
 const errorValue =
   /^(?:#(?:N\/A|DIV\/0!|REF!|VALUE!|NAME\?|NUM!|NULL!|SPILL!|CALC!|FIELD!|BLOCKED!|CONNECT!|GETTING_DATA)|Err:\d{3})$/;
-const edge = /^[!-~]$/;
 
 export const emptyCell: SheetCell = { text: '', raw: '', kind: 'empty' };
-
-/** The text without spaces and characters without width at its ends. */
-export function trimmed(text: string): string {
-  // Fast path: there are millions of texts, and nearly all begin and end with a plain character.
-  if (edge.test(text.charAt(0)) && edge.test(text.charAt(text.length - 1))) return text;
-  return text.replace(ends, '');
-}
 
 /** Whether characters other than plain spaces were trimmed: nobody sees these in a spreadsheet program. */
 function hadUnseen({ text, raw, kind }: SheetCell): boolean {
   if (text === '' || raw.length === text.length || (kind !== 'text' && kind !== 'error')) return false;
-  const start = raw.indexOf(text);
-  return /[^ \t\r\n]/.test(raw.slice(0, start) + raw.slice(start + text.length));
+  const [from, to] = trimmedRange(raw);
+  return /[^ \t\r\n]/.test(raw.slice(0, from) + raw.slice(to));
 }
 
 /** The cell of a text. An error that a spreadsheet program wrote as text is still an error. */
 export function textCell(raw: string): SheetCell {
+  // Refused for its length when its row is added, so nothing else needs to look at it.
+  if (raw.length > limits.cellCharacters) return { text: raw, raw, kind: 'text' };
   const text = trimmed(raw);
   if (text === '') return raw === '' ? emptyCell : { text, raw, kind: 'empty' };
   const isError = (text.startsWith('#') || text.startsWith('Err:')) && errorValue.test(text);

@@ -6,7 +6,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate } from 'node:timers/promises';
 import { CsvError, parse, type Parser } from 'csv-parse';
-import { counted } from '../../model/text.ts';
+import { counted, trimmed } from '../../model/text.ts';
 import type { UsageError } from '../../model/errors.ts';
 import { Budget, limits, refusal } from './limits.ts';
 import {
@@ -19,7 +19,6 @@ import {
   SheetRows,
   shown,
   textCell,
-  trimmed,
 } from './rows.ts';
 import type { SheetCell, SheetFormat } from './sheet.ts';
 
@@ -52,6 +51,7 @@ class Records {
     this.row += 1;
     const cells = record.map((each) => textCell(each));
     if (this.rows === undefined) {
+      for (const { raw } of cells) this.#budget.spendText(raw, row);
       this.columns = headersOf(cells);
       // Now, not after the last row: there may be 50 million empty lines.
       if (this.columns.length === 0) throw noHeader(this.#file);
@@ -255,7 +255,7 @@ export async function readJsonl(file: string, bytes: Buffer, signal: AbortSignal
   return rows.finish({ delimiter: null, sheet: null, notes: [] });
 }
 
-const token = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+const token = /"[^"\\]*(?:\\.[^"\\]*)*"?|[{}[\],:]|[^\s{}[\],:"]+/g;
 
 interface Member {
   readonly name: string;

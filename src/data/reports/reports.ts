@@ -199,7 +199,7 @@ function needsOf({ value }: Entry): ReportNeed[] | string {
 
 function assumptionOf(value: string, parameters: readonly ReportParameter[]): { words: string } | string {
   const names = parameters.map(({ name }) => name);
-  const unknown = [...value.matchAll(/\{([^}]*)\}/g)].find(([, name = '']) => !names.includes(name));
+  const unknown = [...value.matchAll(/\{([^{}]*)\}/g)].find(([, name = '']) => !names.includes(name));
   return unknown === undefined ? { words: value } : `{${unknown[1] ?? ''}} is not a parameter`;
 }
 

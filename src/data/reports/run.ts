@@ -53,7 +53,7 @@ function momentOf(text: string, now: number): number | undefined {
     case 'yesterday':
       return now - (now % dayMs) - dayMs;
     default:
-      return parseMoment(text.replace(/\s+ago$/, ''), now);
+      return parseMoment(text.replace(/\sago$/, ''), now);
   }
 }
 

@@ -22,7 +22,7 @@ export interface CellSource {
   readonly uncalculated: boolean;
 }
 
-const number = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?$/i;
+const number = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?$/i;
 const longestNumber = 40;
 
 /** A contradiction in a cell. The message follows the place of the cell. */
@@ -107,7 +107,7 @@ function kindOfFormat(code: string): NumberKind {
   // seconds in brackets are codes.
   const codes = code
     .replace(/"[^"]*"|[\\_*]./gs, '')
-    .replace(/\[(?!h+\]|m+\]|s+\])[^\]]*\]/gi, '')
+    .replace(/\[(?!h+\]|m+\]|s+\])[^[\]]*\]/gi, '')
     .replace(/general/gi, '');
   if (codes.includes('%')) return 'percent';
   return /[ymdhsg]/i.test(codes) ? 'date' : 'number';

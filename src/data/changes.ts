@@ -150,7 +150,7 @@ function valueOf(cell: Cell, embedded: boolean): ReportedValue {
 }
 
 /** Parses `_extra`. Its numbers keep all digits that the server sent. */
-function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
+export function extrasOf(cell: Cell): ReadonlyMap<string, ReportedValue> {
   if (typeof cell !== 'string') return new Map();
   const exact = (_key: string, value: unknown, context?: { readonly source?: string }): unknown =>
     typeof value === 'number' && context?.source !== undefined ? JSON.rawJSON(context.source) : value;

@@ -1,7 +1,9 @@
 /** The list of fields that are about nobody. Everything else is personal, including new fields of a server. */
 import type { ResultColumn, Cell, RecordChange, Row, Rows } from '../store/reading-types.ts';
 import type { ReadingStore, Snapshot } from '../store/reading.ts';
-import { type ResourceName, resourceOf } from '../model/resources.ts';
+import { isResourceName, type ResourceName, resourceOf } from '../model/resources.ts';
+import { servedColumns } from '../store/schema.ts';
+import { extrasOf } from './changes.ts';
 
 /** What a field's value must look like to be kept; any text is a `label`. */
 export type Shape = 'id' | 'number' | 'time' | 'word' | 'label';
@@ -105,6 +107,22 @@ function masked(shape: Shape | undefined, cell: Cell): Cell {
   return shape === 'word' ? maskedText : null;
 }
 
+/** Masks each value of `_extra`, which stays JSON for those who read it: the names of its fields are about nobody. */
+function maskedExtra(relation: string, cell: Cell): Cell {
+  if (cell === null) return null;
+  const fields = [...extrasOf(cell)].map(([name, { cell: value, json }]) => {
+    const shown = masked(shapeOf(relation, name), value);
+    return `${JSON.stringify(name)}:${shown === value ? json : JSON.stringify(shown)}`;
+  });
+  return `{${fields.join(',')}}`;
+}
+
+function fieldMasker(relation: string, field: string): (cell: Cell) => Cell {
+  if (field === '_extra' && isResourceName(relation)) return (cell) => maskedExtra(relation, cell);
+  const shape = shapeOf(relation, field);
+  return (cell) => masked(shape, cell);
+}
+
 const dayOrTime = /^\d{4}(?:-\d\d(?:-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?)?)?$/;
 
 /** Masks a computed value, which may come from any field: only numbers, days and times are shown. */
@@ -114,14 +132,9 @@ function maskedComputed(cell: Cell): Cell {
 }
 
 function maskerOf({ name, table, origin }: ResultColumn, relation: string | undefined): (cell: Cell) => Cell {
-  if (table !== null && origin !== null) {
-    const shape = shapeOf(table, origin);
-    return (cell) => masked(shape, cell);
-  }
+  if (table !== null && origin !== null) return fieldMasker(table, origin);
   // The columns of these views are computed, but each shows a field of the related record.
-  if (relation?.endsWith('_flat') !== true) return maskedComputed;
-  const shape = shapeOf(relation, name);
-  return (cell) => masked(shape, cell);
+  return relation?.endsWith('_flat') === true ? fieldMasker(relation, name) : maskedComputed;
 }
 
 /** For a compound statement, SQLite reports only the columns of one part. */
@@ -139,8 +152,8 @@ function maskedRows({ columns, batches }: Rows, relation?: string, isComputed = 
 }
 
 function* maskedChanges<C extends RecordChange>(resource: ResourceName, changes: Iterable<C>): Generator<C> {
-  const shapes = [...resourceOf(resource).fields.map(({ name }) => shapeOf(resource, name)), undefined];
-  const rowOf = (row: Row | null): Row | null => row?.map((cell, at) => masked(shapes[at], cell)) ?? null;
+  const maskers = servedColumns(resourceOf(resource)).map((name) => fieldMasker(resource, name));
+  const rowOf = (row: Row | null): Row | null => row?.map((cell, at) => maskers[at]?.(cell) ?? null) ?? null;
   for (const change of changes) yield { ...change, before: rowOf(change.before), after: rowOf(change.after) };
 }
 

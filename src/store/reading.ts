@@ -114,6 +114,8 @@ function snapshotIn(database: Database, file: string, known: readonly Relation[]
     /** The certificate of exactly this state; null if there is none. */
     certified: () => guard(() => certifiedIn(database)),
     historyReach: (resource: ResourceName): HistoryReach => guard(() => historyReach(database, resource)),
+    /** Whether syncs still read the related records, and the keys that they were seen to have; undefined if nothing is recorded. */
+    relationRead: (table: string) => guard(() => relationRead(database, table)),
     changes: (resource: ResourceName, span: ChangeSpan) => guarded(changesIn(database, resource, span), guard),
     numberedTables: () => guard(() => numberedTables(database)),
     lastSeq: () => guard(() => lastSeq(database)),
@@ -338,6 +340,20 @@ function freshnessOf(database: Database): ReadonlyMap<ResourceName, Timestamp | 
     )
     .all();
   return new Map(rows.map(({ resource, fresh_as_of }) => [resource, fresh_as_of]));
+}
+
+function relationRead(
+  database: Database,
+  table: string,
+): { readonly included: boolean; readonly keys: readonly string[] } | undefined {
+  const row = database
+    .prepare<[string], { included: number; keys: string }>(
+      'SELECT included, keys FROM mirror_relations WHERE table_name = ?',
+    )
+    .get(table);
+  if (row === undefined) return undefined;
+  const keys = (JSON.parse(row.keys) as (string | null)[]).filter((key) => key !== null);
+  return { included: row.included === 1, keys };
 }
 
 type Guard = <T>(run: () => T, known?: readonly Relation[]) => T;

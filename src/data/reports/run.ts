@@ -158,7 +158,8 @@ function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string
   const warnings: string[] = [];
   for (const { table, relation, keys } of report.needs) {
     if (relation === null) continue;
-    const { included, keys: seen } = relationState(snapshot, table);
+    // A blank mirror has the tables, but nothing is recorded about them.
+    const { included, keys: seen } = snapshot.relationRead(table) ?? { included: true, keys: [] };
     if (!included) {
       warnings.push(`${table} is no longer updated: resources.${relation.resource}.include does not name it`);
     }
@@ -172,22 +173,6 @@ function needWarnings(report: Pick<Report, 'needs'>, snapshot: Snapshot): string
     warnings.push(`no record in ${table} has ${names}: what the report computes from it is empty or 0`);
   }
   return warnings;
-}
-
-/** Returns whether the related records are still read, and the keys seen so far. */
-function relationState(
-  snapshot: Snapshot,
-  table: string,
-): { readonly included: boolean; readonly keys: readonly string[] } {
-  const rows = snapshot.query('SELECT included, keys FROM mirror_relations WHERE table_name = :table', { table });
-  for (const [[included, keys] = []] of rows.batches(() => 1)) {
-    return {
-      included: included === 1n,
-      keys: (JSON.parse(String(keys)) as (string | null)[]).filter((key) => key !== null),
-    };
-  }
-  // A blank mirror has the tables, but nothing is recorded about them.
-  return { included: true, keys: [] };
 }
 
 /** Only outer keys are on record. An inner one is searched for, up to its first occurrence. */

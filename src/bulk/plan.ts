@@ -16,6 +16,7 @@ import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDig
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { drained, mapRows, type Rows } from './sheet/rows.ts';
+import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
 
 export interface PlanPorts extends PreparePorts {
@@ -116,7 +117,7 @@ export async function preparePlan(
       rows: plan.rows.length,
       net: plan.net,
       columns: read.columns,
-      problems: read.problems.length > 0 ? read.problems : plan.problems,
+      problems: [...read.problems, ...apartFrom(read.problems, plan.problems)],
       warnings,
       server,
       undoOf: source.undoOf,
@@ -170,8 +171,13 @@ function notSentAlready({ columns, rows }: ReadRows): Rows<ReadRow> {
 function spoilt({ rows, problems }: ReadRows): Rows<ReadRow> {
   const [first] = problems;
   const problem = `the file was not read: ${first?.problem ?? ''}`;
-  // Reported once for the file, and not again for each row.
   return mapRows(rows, (row) => ({ ...row, key: null, problems: [{ row: row.row, column: null, problem }] }));
+}
+
+/** Each invalid row is named; one that a problem of the file names is not named again. */
+function apartFrom(ofFile: readonly SheetProblem[], ofRows: readonly SheetProblem[]): SheetProblem[] {
+  const named = new Set(ofFile.map(({ row }) => row));
+  return ofRows.filter(({ row }) => !named.has(row));
 }
 
 function* intentsOf(rows: Iterable<PlannedRow>): Iterable<NewIntent> {

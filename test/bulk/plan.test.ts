@@ -229,7 +229,7 @@ describe('a plan', () => {
         ['user', 'type', 'amount'],
       ),
     );
-    expect(problems.map(({ row }) => row)).toEqual([1, 1]);
+    expect(problems.map(({ row }) => row)).toEqual([1, 1, 2, 3]);
     expect(await journal.counts(batch)).toEqual({ invalid: 2 });
   });
 

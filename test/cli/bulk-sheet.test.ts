@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
+import type { ReviewRow } from '../../src/bulk/review.ts';
 import { newUser } from '../support/bulk.ts';
 import { enter, type Exchange } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
@@ -29,7 +30,10 @@ async function world() {
     writeFileSync(join(folder, 'sheet.csv'), text);
     const terminal = answers === undefined ? {} : { terminal: 100, answers };
     const done = await run(['plan', action, 'sheet.csv', '--json', ...flags], terminal);
-    const report = done.stdout === '' ? undefined : (JSON.parse(done.stdout) as BatchReport);
+    const report =
+      done.stdout === ''
+        ? undefined
+        : (JSON.parse(done.stdout) as BatchReport & { readonly plan?: readonly ReviewRow[] });
     return { ...done, report, problems: report?.problems ?? [], warnings: report?.warnings ?? [] };
   };
   const users = Array.from({ length: 3 }, () => newUser(sandbox, 100));
@@ -40,19 +44,40 @@ async function world() {
 describe('Amounts with decimal commas', () => {
   const fifty = (user: number): string => `user_id;type;amount\n${`${user};add;7,50\n`.repeat(50)}`;
 
-  test('are one problem per file if nobody can be asked, and it names the flag', async () => {
-    const { plan, user } = await world();
+  test('are a problem of the whole file if nobody can be asked, and it names the flag', async () => {
+    const { plan, run, user } = await world();
     const { code, report, problems } = await plan(fifty(user));
     expect(code).toBe(2);
     expect(report?.counts).toMatchObject({ planned: 0, invalid: 50 });
+    const problem =
+      '50 amounts are written with separators, and nothing says what they are: give --decimal comma to have "7,50" read as 7.50; or write plain numbers, as 1234.56';
+    const others = Array.from({ length: 49 }, (_, at) => at + 3);
     expect(problems).toEqual([
-      {
-        row: 2,
-        column: 'amount',
-        problem:
-          '50 amounts are written with separators, and nothing says what they are: give --decimal comma to have "7,50" read as 7.50; or write plain numbers, as 1234.56',
-      },
+      { row: 2, column: 'amount', problem },
+      ...others.map((row) => ({ row, column: null, problem: `the file was not read: ${problem}` })),
     ]);
+    const { stdout } = await run(['plan', 'balance', 'sheet.csv']);
+    expect(stdout.match(/^invalid .*$/gm)).toEqual([
+      `invalid   row 2, amount: ${problem}`,
+      `invalid   49 rows: the file was not read: ${problem} (rows 3, 4, 5, 6, 7, …)`,
+    ]);
+  });
+
+  test.each([
+    ['user_id,type,amount', ['add,"1,234.56"', 'add,"1,234.56"', 'add,"2,000.10"']],
+    ['user_id,type,amount', ['add,"1,234.56"', 'add,5', 'add,6']],
+    ['user_id,typ,amount', ['add,"1,234.56"', 'add,5', 'add,6']],
+    ['user_id,type,amount', ['add,"1,234.56"', 'add,"1.234,56"', 'add,6']],
+    ['user_id,type,amount', ['add,5', 'ad,6', 'add,1e3']],
+    ['user_id,type,amount,_state', ['add,5,', 'add,6,applied', 'add,7,planned']],
+  ])('%s %j: the rows that count as invalid are those that the problems name', async (header, rows) => {
+    const { plan, users } = await world();
+    const text = rows.map((row, at) => `${users[at]},${row}\n`).join('');
+    const { report, problems } = await plan(`${header}\n${text}`);
+    const named = new Set(problems.map(({ row }) => row).filter((row) => row > 1));
+    expect(named.size).toBe(report?.counts.invalid);
+    const invalid = report?.plan?.filter(({ state }) => state === 'invalid').map(({ row }) => row);
+    expect(named).toEqual(new Set(invalid));
   });
 
   test('are read with --decimal comma', async () => {
@@ -151,7 +176,7 @@ test.each([
   const { plan, user } = await world();
   const { code, report } = await plan(`${header}\n${user},add,5,x\n`, [], undefined, action);
   expect(code).toBe(2);
-  expect(report?.problems).toMatchObject([{ row: 1, problem: expect.stringContaining(words) as string }]);
+  expect(report?.problems[0]).toMatchObject({ row: 1, problem: expect.stringContaining(words) as string });
   expect(report?.counts).toMatchObject({ planned: 0, invalid: 1 });
 });
 

@@ -138,14 +138,25 @@ export function nextWords({ batch, action, state, counts, approval }: BatchRepor
 /** If more rows have the same note, they share one line. */
 const maxAlike = 5;
 
+/** Tells which texts so many rows have that they share a line, and returns these lines. */
+function alike(label: string, found: readonly { readonly row: number; readonly text: string }[]) {
+  const byText = Map.groupBy(found, ({ text }) => text);
+  const isCommon = (text: string): boolean => (byText.get(text)?.length ?? 0) > maxAlike;
+  const common = [...byText].flatMap(([text, rows]) => {
+    if (!isCommon(text)) return [];
+    const named = rows.slice(0, maxAlike).map(({ row }) => row);
+    return [`${label}   ${counted(rows.length, 'row')}: ${text} (rows ${named.join(', ')}, …)`];
+  });
+  return { isCommon, common };
+}
+
 /** Returns lines for what deserves a look before the plan is approved, and an empty line; none if nothing does. */
 export function lookLines(context: CliContext, noted: readonly ReviewRow[]): string[] {
   const label = paint(context, 'yellow', 'look at');
-  const rowsOf = Map.groupBy(
-    noted.flatMap(({ row, notes }) => notes.map((note) => ({ row, note }))),
-    ({ note }) => note,
+  const { isCommon, common } = alike(
+    label,
+    noted.flatMap(({ row, notes }) => notes.map((text) => ({ row, text }))),
   );
-  const isCommon = (note: string): boolean => (rowsOf.get(note)?.length ?? 0) > maxAlike;
   const alone = noted.flatMap((each) => {
     const notes = each.notes.filter((note) => !isCommon(note));
     if (notes.length === 0) return [];
@@ -153,11 +164,6 @@ export function lookLines(context: CliContext, noted: readonly ReviewRow[]): str
     const who = user === null ? '' : `, user ${user}${username === null ? '' : ` ${username}`}`;
     const change = before === null && after === null ? '' : `, ${before ?? '?'} → ${after ?? '?'}`;
     return [`${label}   row ${row}${who}${change}: ${notes.join('; ')}`];
-  });
-  const common = [...rowsOf].flatMap(([note, rows]) => {
-    if (!isCommon(note)) return [];
-    const named = rows.slice(0, maxAlike).map(({ row }) => row);
-    return [`${label}   ${counted(rows.length, 'row')}: ${note} (rows ${named.join(', ')}, …)`];
   });
   const lines = [...cut(alone), ...cut(common)];
   return lines.length === 0 ? [] : [...lines, ''];
@@ -167,12 +173,18 @@ export function problemLines(
   context: CliContext,
   { problems, warnings }: Pick<BatchReport, 'problems' | 'warnings'>,
 ): string[] {
-  const wrong = problems.map(
-    ({ row, column, problem }) =>
-      `${paint(context, 'red', 'invalid')}   row ${row}${column === null ? '' : `, ${column}`}: ${problem}`,
+  const label = paint(context, 'red', 'invalid');
+  // The same in a column is a list of cells to correct.
+  const { isCommon, common } = alike(
+    label,
+    problems.flatMap(({ row, column, problem: text }) => (column === null ? [{ row, text }] : [])),
   );
+  const wrong = problems.flatMap(({ row, column, problem }) => {
+    if (column !== null) return [`${label}   row ${row}, ${column}: ${problem}`];
+    return isCommon(problem) ? [] : [`${label}   row ${row}: ${problem}`];
+  });
   const odd = warnings.map((text) => `${paint(context, 'yellow', 'warning')}   ${text}`);
-  return [...cut(wrong), ...cut(odd)];
+  return [...cut(wrong), ...cut(common), ...cut(odd)];
 }
 
 function cut(lines: readonly string[]): string[] {

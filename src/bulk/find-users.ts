@@ -5,18 +5,21 @@
  */
 import { recordId, type ServedRecord } from '../model/records.ts';
 import { relationTable, resourceOf } from '../model/resources.ts';
+import { mayHaveKeySql, nameKey } from '../model/identity.ts';
 import type { Action, KnownUser } from './action.ts';
 import {
+  ambiguous,
   eachLive,
   everyUser,
   type Found,
-  isAmbiguous,
+  ignoresCase,
   knownUser,
   type LiveOptions,
   pagesOfList,
-  userById,
   userByKey,
+  type WantedKey,
 } from './live-users.ts';
+import { shown } from './sheet/rows.ts';
 import type { ReadRows } from './read-rows.ts';
 import { type KeyColumn, keyColumns, keyText, type UserKey } from './row-reader.ts';
 import type { Timestamp } from '../model/time.ts';
@@ -59,66 +62,131 @@ export interface FoundUsers {
   readonly unconfirmed: number;
 }
 
+/** The keys of rows by `keyText`: two spellings of one name are one key. */
+export type WantedKeys = Map<string, WantedKey>;
+
+/** A key has at most so many spellings, each of which takes a request, and names at most so many users. */
+const [mostSpellings, mostNamed] = [10, 10];
+
+/** Adds the key of a row. Returns whether another row has it already, in whatever spelling. */
+export function addKey(keys: WantedKeys, key: UserKey): boolean {
+  const text = keyText(key);
+  const there = keys.get(text);
+  const spellings = there?.spellings ?? [];
+  if (!spellings.includes(key.value) && spellings.length < mostSpellings)
+    keys.set(text, { ...(there ?? key), spellings: [...spellings, key.value] });
+  return there !== undefined;
+}
+
 /** @param urgent keys of users whose balance decides whether their row is sent; confirmed first */
 export async function findUsers(
-  keys: ReadonlyMap<string, UserKey>,
+  keys: ReadonlyMap<string, WantedKey>,
   urgent: ReadonlySet<string>,
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const mirrored = inMirror(directory, keys, live.userFields);
+  const { mirrored, known } = inMirror(directory, keys, live.userFields);
   const users = new Users(mirrored);
-  const known = [...mirrored.keys()];
+  const sure = [...mirrored.keys()];
   const strangers = [...keys.keys()].filter((text) => !mirrored.has(text));
   const requestOne = async (text: string): Promise<void> => {
     const key = keys.get(text);
-    if (key !== undefined) users.set(text, await ofKey(key, users.get(text), live));
+    const user = users.get(text);
+    const ids = known.get(text) ?? (typeof user === 'object' ? [user.id] : []);
+    if (key !== undefined) users.set(text, await userByKey(live, key, ids));
+  };
+  const addListed = async (pages: number): Promise<void> => {
+    const listed = await inList(keys, pages, live);
+    for (const [text, [user, ...others]] of listed) {
+      if (user !== undefined && others.length === 0 && !known.has(text)) users.set(text, user);
+      else
+        known.set(text, [...new Set([...(known.get(text) ?? []), ...[user ?? [], others].flat().map(({ id }) => id)])]);
+    }
+    await eachLive(
+      [...keys.keys()].filter((text) => known.has(text) || !listed.has(text)),
+      live,
+      requestOne,
+    );
   };
   if (keys.size > mostConfirmations) {
     const pages = await pagesOfList(live);
     if (pages <= Math.max(strangers.length, mostConfirmations)) {
-      const listed = await inList(keys, pages, live);
-      for (const [text, user] of listed) users.set(text, user);
-      const others = [...keys.keys()].filter((text) => !listed.has(text));
-      await eachLive(others, live, requestOne);
+      await addListed(pages);
       return { users, unconfirmed: 0 };
     }
   }
-  const first = known.filter((text) => urgent.has(text)).slice(0, mostConfirmations);
-  const rest = known.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
+  const first = sure.filter((text) => urgent.has(text)).slice(0, mostConfirmations);
+  const rest = sure.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
   const confirmed = [...first, ...rest];
   await eachLive([...strangers, ...confirmed], live, requestOne);
-  return { users, unconfirmed: known.length - confirmed.length };
+  if (directory === null && (await comparesExactly(keys, users, live))) {
+    const pages = await pagesOfList(live);
+    if (pages <= mostConfirmations) await addListed(pages);
+    else refuseOtherSpellings(keys, users);
+  }
+  return { users, unconfirmed: sure.length - confirmed.length };
+}
+
+/** Whether the server's filter tells upper and lower case apart, so that it may hide a user who has a key in another spelling. */
+async function comparesExactly(
+  keys: ReadonlyMap<string, WantedKey>,
+  users: Users,
+  live: LiveOptions,
+): Promise<boolean> {
+  for (const [text, { column }] of keys) {
+    const user = users.get(text);
+    const name = column === 'user_id' || typeof user !== 'object' ? null : user[column];
+    if (column === 'user_id' || name === null || name.toLowerCase() === name.toUpperCase()) continue;
+    return !(await ignoresCase(live, column, name));
+  }
+  return false;
+}
+
+/** Refuses the users whom the rows spell in another way than the server: without a mirror, others may have that name, too. */
+function refuseOtherSpellings(keys: ReadonlyMap<string, WantedKey>, users: Users): void {
+  for (const [text, { column, spellings }] of keys) {
+    const user = users.get(text);
+    if (column === 'user_id' || typeof user !== 'object') continue;
+    const name = user[column] ?? '';
+    if (spellings.every((each) => each === name)) continue;
+    const where = `the server tells upper and lower case apart, and has ${shown(name)}`;
+    users.set(text, `${where}: write the ${column} like that, or name the user by user_id`);
+  }
 }
 
 /** Finds the users who already have keys of new users. Each key is looked for again before its row is sent. */
 export async function findTaken(
-  keys: ReadonlyMap<string, UserKey>,
+  keys: ReadonlyMap<string, WantedKey>,
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
   if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const mirrored = inMirror(directory, keys, live.userFields);
-  return { users: new Users(mirrored), unconfirmed: keys.size - mirrored.size };
+  const { mirrored, known } = inMirror(directory, keys, live.userFields);
+  const users = new Users(mirrored);
+  for (const [text, ids] of known) users.set(text, ambiguous(keys.get(text) ?? { column: 'email', value: text }, ids));
+  return { users, unconfirmed: keys.size - mirrored.size - known.size };
 }
 
-/** Users of the mirror as JSON, by `keyText`. A key that two of them have is left out, as if unknown: the server decides. */
+/** `mirrored`: users of the mirror as JSON, by `keyText`. `known`: the ids of those who share a key, so that the server must decide. */
 function inMirror(
   directory: UserDirectory | null,
-  keys: ReadonlyMap<string, UserKey>,
+  keys: ReadonlyMap<string, WantedKey>,
   userFields: readonly string[],
-): Map<string, string> {
-  const found = new Map<string, string>();
-  const twice = new Set<string>();
+): { readonly mirrored: Map<string, string>; readonly known: Map<string, number[]> } {
+  const mirrored = new Map<string, string>();
+  const ids = new Map<string, number[]>();
   for (const { column, record } of directory === null ? [] : recordsOf(directory, [...keys.values()], userFields)) {
     const user = knownUser(record, userFields);
     if (user === undefined) continue;
     const text = textOf(user, column);
-    if (found.has(text)) twice.add(text);
-    found.set(text, JSON.stringify(user));
+    const own = ids.get(text);
+    if (own === undefined) ids.set(text, [user.id]);
+    else if (own.length < mostNamed) own.push(user.id);
+    mirrored.set(text, JSON.stringify(user));
   }
-  for (const text of twice) found.delete(text);
-  return found;
+  const known = new Map([...ids].filter(([, several]) => several.length > 1));
+  for (const text of known.keys()) mirrored.delete(text);
+  return { mirrored, known };
 }
 
 function* recordsOf(directory: UserDirectory, keys: readonly UserKey[], fields: readonly string[]) {
@@ -134,38 +202,25 @@ function textOf(user: KnownUser, column: KeyColumn): string {
   return keyText({ column, value: column === 'user_id' ? String(user.id) : (user[column] ?? '') });
 }
 
-/**
- * Requests the user by its key, since two users on the server may have it although the mirror knows one. If the server finds nobody by
- * the key, a user that the mirror knows is requested by id, and counts if it still has the key.
- */
-async function ofKey(key: UserKey, mirrored: Found | undefined, live: LiveOptions): Promise<Found> {
-  const found = await userByKey(live, key);
-  if (typeof found !== 'string' || typeof mirrored !== 'object' || key.column === 'user_id') return found;
-  if (isAmbiguous(found)) return found;
-  const user = await userById(live, mirrored.id);
-  return typeof user !== 'string' && textOf(user, key.column) === keyText(key) ? user : found;
-}
-
-/** Finds users in the whole list. A key that two users have is left out and requested by itself. */
+/** Finds users in the whole list, however many have the same key. */
 async function inList(
   keys: ReadonlyMap<string, UserKey>,
   pages: number,
   live: LiveOptions,
-): Promise<Map<string, KnownUser>> {
+): Promise<Map<string, readonly KnownUser[]>> {
   const columns = new Set([...keys.values()].map(({ column }) => column));
-  const found = new Map<string, KnownUser>();
-  const twice = new Set<string>();
+  const found = new Map<string, KnownUser[]>();
   for await (const users of everyUser(live, pages)) {
     for (const user of users) {
       for (const column of columns) {
         const text = textOf(user, column);
         if (!keys.has(text)) continue;
-        if (found.has(text) && found.get(text)?.id !== user.id) twice.add(text);
-        found.set(text, user);
+        const own = found.get(text);
+        if (own === undefined) found.set(text, [user]);
+        else if (own.length < mostNamed && own.every(({ id }) => id !== user.id)) own.push(user);
       }
     }
   }
-  for (const text of twice) found.delete(text);
   return found;
 }
 
@@ -208,8 +263,8 @@ export function openUserDirectory(file: string) {
     /** Every row was seen on the server at or after this time; null if unknown. */
     freshAsOf: (freshAsOf ?? null) as Timestamp | null,
     /**
-     * The users with one of these values in the column; addresses and names are compared without regard to case. The records have
-     * `id`, `username`, `email`, `balance` and the given fields.
+     * The users with one of these values in the column; addresses and names may be spelled in another way. The records have `id`,
+     * `username`, `email`, `balance` and the given fields.
      */
     *find(
       column: 'id' | 'email' | 'username',
@@ -221,9 +276,16 @@ export function openUserDirectory(file: string) {
       const sql =
         column === 'id'
           ? `SELECT ${columns} FROM users WHERE id IN (SELECT CAST(value AS INTEGER) FROM json_each(?))`
-          : `SELECT ${columns} FROM users WHERE lower(${column}) IN (SELECT value FROM json_each(?))`;
+          : `SELECT ${columns} FROM users WHERE ${mayHaveKeySql(column)}`;
       const statement = database.prepare<[string], ServedRecord>(sql);
-      if (column !== 'id') return yield* statement.iterate(JSON.stringify(values.map((value) => value.toLowerCase())));
+      if (column !== 'id') {
+        const keys = new Set(values.map(nameKey));
+        for (const record of statement.iterate(JSON.stringify([...keys]))) {
+          const name = record[column];
+          if (typeof name === 'string' && keys.has(nameKey(name))) yield record;
+        }
+        return;
+      }
       for (let at = 0; at < values.length; at += batch) {
         yield* statement.all(JSON.stringify(values.slice(at, at + batch)));
       }

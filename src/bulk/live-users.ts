@@ -6,11 +6,12 @@ import { type Page, recordIn } from '../api/envelope.ts';
 import { KeyRefused, NotFound, RefusedInput, ServerFailed } from '../api/errors.ts';
 import { type RequestPage, Reach, readingRecords, readPage } from '../api/narrow.ts';
 import { OperatorError } from '../model/errors.ts';
+import { sameName, spellingsOf } from '../model/identity.ts';
 import { recordId, type ServedRecord } from '../model/records.ts';
 import type { KnownUser } from './action.ts';
 import { textOf } from './actions/user-with.ts';
 import { moneyOf } from '../model/money.ts';
-import { keyText, type UserKey } from './row-reader.ts';
+import type { UserKey } from './row-reader.ts';
 import { shown } from './sheet/rows.ts';
 
 export type LiveClient = Pick<Client, 'getUser' | 'list' | 'auth' | 'address' | 'keyMark' | 'counters'>;
@@ -37,40 +38,71 @@ export async function userById(options: LiveOptions, id: number): Promise<Found>
   }
 }
 
+/** A key with every spelling in which the rows have it. */
+export interface WantedKey extends UserKey {
+  readonly spellings: readonly string[];
+}
+
 const several = 'several users have';
 
 /** Whether the reason is that several users have the key, so that nobody may choose one of them. */
-export function isAmbiguous(reason: string): boolean {
-  return reason.startsWith(several);
+export function isAmbiguous(found: Found | undefined): found is string {
+  return typeof found === 'string' && found.startsWith(several);
 }
 
-/** The one user that the key names. Several users are as bad as none. */
-export async function userByKey(options: LiveOptions, key: UserKey): Promise<Found> {
-  const { column, value } = key;
+export function ambiguous({ column, value }: UserKey, ids: readonly number[]): string {
+  return `${several} the ${column} ${shown(value)}: ${ids.join(', ')}`;
+}
+
+/**
+ * The one user that the key names, in whatever spelling. Several users are as bad as none.
+ * @param known ids of users who had the key when it was last seen: a filter that compares exactly may not show them
+ */
+export async function userByKey(options: LiveOptions, key: WantedKey, known: readonly number[] = []): Promise<Found> {
+  const { column, value, spellings } = key;
   if (column === 'user_id') return userById(options, Number(value));
-  const { client, userFields, signal } = options;
+  const found = new Map<number, KnownUser>();
+  const add = (user: KnownUser): void => {
+    if (sameName(user[column], value)) found.set(user.id, user);
+  };
+  let missing = `no user has the ${column} ${shown(value)}`;
   try {
-    const found = new Map<number, KnownUser>();
-    // A server may distinguish upper and lower case; a person who types an address does not.
-    for (const wanted of new Set([value, value.toLowerCase()])) {
-      const page = await client.list('users', { filters: [{ key: column, value: wanted }], paginate: 15 }, signal);
-      for (const user of page.records.flatMap((record) => knownUser(record, userFields) ?? []))
-        found.set(user.id, user);
+    for (const wanted of spellingsOf(spellings)) {
+      const users = await usersShown(options, column, wanted);
+      users.forEach(add);
+      // A server that ignores the filter shows other users, which proves nothing.
+      if (users.length > 0) missing = `the server does not find users by ${column}; name the user by user_id`;
     }
-    const users = [...found.values()];
-    const same = users.filter((user) => keyText({ column, value: user[column] ?? '' }) === keyText(key));
-    const [user, other] = same;
-    if (other !== undefined) return `${several} the ${column} ${shown(value)}: ${same.map(({ id }) => id).join(', ')}`;
-    if (user !== undefined) return user;
-    // A server that ignores the filter shows other users, which proves nothing.
-    if (users.length > 0) return `the server does not find users by ${column}; name the user by user_id`;
-    return `no user has the ${column} ${shown(value)}`;
   } catch (error) {
-    if (error instanceof RefusedInput || error instanceof ServerFailed) {
-      return `the server does not find users by ${column} (${error.message}); name the user by user_id`;
-    }
-    throw error;
+    if (!(error instanceof RefusedInput || error instanceof ServerFailed)) throw error;
+    missing = `the server does not find users by ${column} (${error.message}); name the user by user_id`;
   }
+  for (const id of known) {
+    const user = found.has(id) ? undefined : await userById(options, id);
+    if (typeof user === 'object') add(user);
+  }
+  const [user, other] = found.values();
+  if (other !== undefined)
+    return ambiguous(
+      key,
+      [...found.keys()].sort((a, b) => a - b),
+    );
+  return user ?? missing;
+}
+
+/** Whether the server's filter finds the user by that name in another case. */
+export async function ignoresCase(options: LiveOptions, column: 'email' | 'username', name: string): Promise<boolean> {
+  const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
+  return (await usersShown(options, column, other)).some((user) => user[column] === name);
+}
+
+async function usersShown(
+  { client, userFields, signal }: LiveOptions,
+  column: 'email' | 'username',
+  wanted: string,
+): Promise<KnownUser[]> {
+  const page = await client.list('users', { filters: [{ key: column, value: wanted }], paginate: 15 }, signal);
+  return page.records.flatMap((record) => knownUser(record, userFields) ?? []);
 }
 
 /** Looks at each item, several side by side. */

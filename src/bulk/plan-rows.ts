@@ -10,6 +10,7 @@ import type { Action, KnownUser, Parameters, Preview } from './action.ts';
 import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
+import { isAmbiguous } from './live-users.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, PackedRows, shown } from './sheet/rows.ts';
@@ -170,9 +171,11 @@ function userOf(row: ReadRow, users: PlannedUsers): KnownUser | string {
   return users.get(keyText(row.key)) ?? 'the user was not looked for';
 }
 
-/** The user who already has one of the new user's keys; null if nobody does. */
-function inTheWay(keys: readonly UserKey[], users: PlannedUsers): KnownUser | null {
-  return keys.map((key) => users.get(keyText(key))).find((each) => typeof each === 'object') ?? null;
+/** The user who already has one of the new user's keys, or a text if several do; null if nobody does. */
+function inTheWay(keys: readonly UserKey[], users: PlannedUsers): KnownUser | string | null {
+  return (
+    keys.map((key) => users.get(keyText(key))).find((each) => typeof each === 'object' || isAmbiguous(each)) ?? null
+  );
 }
 
 /** The subject of the row: while one of its writes is open, no other is sent. @param user null if the row makes a new one */

@@ -10,11 +10,19 @@ import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, terms
 import { type Caps, noCaps } from '../model/money.ts';
 import type { Again } from './approval.ts';
 import { batchCapProblem, capAdvice, rowsCapProblem } from '../model/caps.ts';
-import { findTaken, findUsers, type FoundUsers, type UserDirectory, Users } from './find-users.ts';
+import {
+  addKey,
+  findTaken,
+  findUsers,
+  type FoundUsers,
+  type UserDirectory,
+  Users,
+  type WantedKeys,
+} from './find-users.ts';
 import { keyOwner, type LiveClient } from './live-users.ts';
 import { mostWarnings, notedFields, PlanHash, type PlannedRow, planRows, rowsDigest } from './plan-rows.ts';
 import { type ReadRow, type ReadRows, undoRows } from './read-rows.ts';
-import { keyText, type UserKey } from './row-reader.ts';
+import { keyText } from './row-reader.ts';
 import { drained, mapRows, type Rows } from './sheet/rows.ts';
 import type { SheetProblem } from './sheet/sheet.ts';
 import { newToken } from './token.ts';
@@ -192,13 +200,12 @@ async function usersOf(
 ): Promise<FoundUsers & { readonly shared?: ReadonlySet<string> }> {
   if (read.problems.length > 0) return { users: new Users(), unconfirmed: 0 };
   if (action.target === 'new') return takenKeys(ports, action, read);
-  const keys = new Map<string, UserKey>();
+  const keys: WantedKeys = new Map();
   const [urgent, shared] = [new Set<string>(), new Set<string>()];
   for (const { key, problems, parameters } of read.rows) {
     if (key === null || problems.length > 0) continue;
     const text = keyText(key);
-    if (keys.has(text)) shared.add(text);
-    else keys.set(text, key);
+    if (addKey(keys, key)) shared.add(text);
     // Such a row is not sent if the balance is not the one of the plan, so an outdated mirror would make the plan useless.
     if (parameters['type'] === 'set' || typeof parameters['expected_balance'] === 'string') urgent.add(text);
   }
@@ -207,10 +214,10 @@ async function usersOf(
 }
 
 async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
-  const keys = new Map<string, UserKey>();
+  const keys: WantedKeys = new Map();
   for (const { problems, parameters } of read.rows) {
     if (problems.length > 0) continue;
-    for (const key of action.newKeys?.(parameters) ?? []) keys.set(keyText(key), key);
+    for (const key of action.newKeys?.(parameters) ?? []) addKey(keys, key);
   }
   return findTaken(keys, ports.directory, { ...ports, userFields: action.userFields });
 }

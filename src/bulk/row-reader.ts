@@ -5,6 +5,7 @@
 import type { Big } from 'big.js';
 import { distance } from 'fastest-levenshtein';
 import { isSlip } from '../model/errors.ts';
+import { nameKey } from '../model/identity.ts';
 import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
 import { amountOf, type AmountOptions } from './sheet/amount.ts';
@@ -191,9 +192,9 @@ export interface UserKey {
   readonly value: string;
 }
 
-/** The same text for two keys that name the same user: case does not matter in addresses and names. */
+/** The same text for two keys that name the same user, however they are spelled. */
 export function keyText({ column, value }: UserKey): string {
-  return `${column}:${value.toLowerCase()}`;
+  return `${column}:${column === 'user_id' ? value : nameKey(value)}`;
 }
 
 /** The key in the row's cells. A missing or impossible key is a problem, and gives undefined. */
@@ -216,7 +217,7 @@ export function keyFits(
   if (key === null) return true;
   const [column = ''] = key.split(':', 1);
   const value = column === 'email' ? user.email : user.username;
-  return value === null || `${column}:${value.toLowerCase()}` === key;
+  return value === null || `${column}:${nameKey(value)}` === key;
 }
 
 type Fields = Readonly<Record<string, string | boolean>>;

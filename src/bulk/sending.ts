@@ -2,6 +2,7 @@
 import type { Sleep } from '../api/rate.ts';
 import type { AnswerKind, Batch, Intent, IntentState, Journal } from '../journal/port.ts';
 import type { OperatorError } from '../model/errors.ts';
+import { sameName } from '../model/identity.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { Action, LookingClient, Observation, Target } from './action.ts';
 import { withoutCache } from './actions/user-with.ts';
@@ -90,7 +91,7 @@ export function otherUser(
 }
 
 function differs(planned: string | null, now: string | null): boolean {
-  return planned !== null && now !== null && planned.toLowerCase() !== now.toLowerCase();
+  return planned !== null && now !== null && !sameName(planned, now);
 }
 
 /** What was seen before sending, as stored with the row. `serverAheadMs`: how far the server's clock was ahead, if known. */

@@ -3,6 +3,7 @@
  * person" of docs/architecture.md.
  */
 import { UsageError } from '../model/errors.ts';
+import { mayHaveKeySql, nameKey, sameName } from '../model/identity.ts';
 import { recordId, writtenId } from '../model/records.ts';
 import { type Clock, type Day, type Timestamp, timestampOf } from '../model/time.ts';
 import {
@@ -121,11 +122,20 @@ type Names = Readonly<Record<(typeof nameFields)[number], unknown>>;
 function personSearch(database: Database) {
   const history = historyTableOf('users');
   const old = (field: string): string => `json_extract(record, '$.${field}')`;
-  const ids = (sql: string) => database.prepare<[string, string], number>(sql).pluck();
-  const live = ids('SELECT id FROM users WHERE email = ? COLLATE NOCASE OR username = ? COLLATE NOCASE');
-  const former = ids(
-    `SELECT DISTINCT id FROM ${history} WHERE ${old('email')} = ? COLLATE NOCASE OR ${old('username')} = ? COLLATE NOCASE`,
-  );
+  const named = (table: string, email: string, username: string) => {
+    const sql = `SELECT DISTINCT id, ${email} AS email, ${username} AS username FROM ${table}
+      WHERE ${mayHaveKeySql(email, '@keys')} OR ${mayHaveKeySql(username, '@keys')}`;
+    const statement = database.prepare<{ keys: string }, Names & { readonly id: number }>(sql);
+    return (name: string): number[] => {
+      const rows = statement.all({ keys: JSON.stringify([nameKey(name)]) });
+      const ofName = rows.filter((row) =>
+        [row.email, row.username].some((each) => isText(each) && sameName(each, name)),
+      );
+      return [...new Set(ofName.map(({ id }) => id))];
+    };
+  };
+  const live = named('users', 'email', 'username');
+  const former = named(history, old('email'), old('username'));
   const known = database
     .prepare<{ id: bigint }, number>(
       `SELECT EXISTS (SELECT 1 FROM users WHERE id = @id) OR EXISTS (SELECT 1 FROM ${history} WHERE id = @id)
@@ -140,8 +150,8 @@ function personSearch(database: Database) {
   return {
     /** Returns the ids of users with that email or user name now or, if there are none, in the history. */
     idsOf: (name: string): number[] => {
-      const now = live.all(name, name);
-      return now.length > 0 ? now : former.all(name, name);
+      const now = live(name);
+      return now.length > 0 ? now : former(name);
     },
     /** Whether the mirror has anything about that user. */
     knows: (id: number): boolean => known.get({ id: BigInt(id) }) === 1,

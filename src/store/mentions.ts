@@ -1,4 +1,5 @@
 /** Finds a person in text: names and addresses as whole words, however JSON or a URL spells them. */
+import { nameKey } from '../model/identity.ts';
 import { isRecord } from '../model/records.ts';
 import { escapedPattern } from '../model/text.ts';
 
@@ -26,7 +27,8 @@ export const takenOut = '(taken out: it was about someone who was forgotten)';
 
 /** Returns a function that tells whether a text mentions one of these, in upper or lower case. */
 export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean {
-  const spellings = texts.flatMap((text) => [
+  const forms = texts.flatMap((text) => [text, text.normalize('NFC'), text.normalize('NFD')]);
+  const spellings = forms.flatMap((text) => [
     text,
     JSON.stringify(text).slice(1, -1),
     encodeURIComponent(text.toWellFormed()),
@@ -40,14 +42,9 @@ export function mentionsOf(texts: readonly string[]): (text: unknown) => boolean
 
 /** Returns a function that tells whether a field such as a receiver holds one of these addresses. */
 export function addressesIn(addresses: readonly string[]): (field: unknown) => boolean {
-  const wanted = new Set(addresses.map((address) => address.toLowerCase()));
+  const wanted = new Set(addresses.map(nameKey));
   // A field may be `Name <address>`, or hold several.
-  return (field) =>
-    typeof field === 'string' &&
-    field
-      .toLowerCase()
-      .split(/[\s,;<>"]+/)
-      .some((part) => wanted.has(part));
+  return (field) => typeof field === 'string' && field.split(/[\s,;<>"]+/).some((part) => wanted.has(nameKey(part)));
 }
 
 /** Parses the text as a JSON object; undefined if it is none. */

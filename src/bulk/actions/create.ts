@@ -1,6 +1,7 @@
 /** `create`: makes users. They have no place for a token, so they are looked for by email and user name before and after. */
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
+import { nameKey, sameName, spellingsOf, valueKey } from '../../model/identity.ts';
 import { recordId } from '../../model/records.ts';
 import {
   type Action,
@@ -48,9 +49,9 @@ export const create: Action<CreateParameters, CreateObservation> = {
     { column: 'email', value: email },
     { column: 'username', value: username },
   ],
-  newSubject: ({ email }) => email.toLowerCase(),
+  newSubject: ({ email }) => nameKey(email),
   preview: ({ email, username }, user): Preview => {
-    const column = user?.email?.toLowerCase() === email.toLowerCase() ? 'email' : 'username';
+    const column = sameName(user?.email, email) ? 'email' : 'username';
     const value = column === 'email' ? email : username;
     const problem = { column, problem: `user ${user?.id} has the ${column} ${inQuotes(value)} already` };
     return {
@@ -125,18 +126,18 @@ async function look(
   let reported = true;
   const keys = (['email', 'username'] as const).flatMap((key) =>
     // A server's filter may distinguish upper and lower case although it refuses two emails that differ only in that.
-    [...new Set([parameters[key], parameters[key].toLowerCase()])].map((wanted) => ({ key, wanted })),
+    spellingsOf([parameters[key]]).map((wanted) => ({ key, wanted })),
   );
   for (const { key, wanted } of keys) {
-    const value = wanted.toLowerCase();
+    const value = nameKey(wanted);
     const filters = [{ key, value: wanted }];
     const { records, total } = await client.list('users', { filters, paginate: pageSize }, signal);
     // If others are shown, the server ignores the filter, and the user may be on another page.
-    const fits = records.every((record) => textOf(record[key])?.toLowerCase().includes(value) === true);
+    const fits = records.every((record) => nameKey(textOf(record[key]) ?? '').includes(value));
     reported &&= fits && total <= records.length;
     for (const record of records) {
       const id = recordId(record);
-      if (id !== undefined && textOf(record[key])?.toLowerCase() === value) found.set(id, record);
+      if (id !== undefined && sameName(textOf(record[key]), wanted)) found.set(id, record);
     }
   }
   const same = [...found].flatMap(([id, record]) => (isSame(record, parameters) ? id : []));
@@ -147,9 +148,7 @@ async function look(
 const compared = ['email', 'username', 'first_name', 'last_name'] as const;
 
 function isSame(record: ApiRecord, parameters: CreateParameters): boolean {
-  return compared.every(
-    (name) => textOf(record[name])?.trim().toLowerCase() === String(parameters[name]).trim().toLowerCase(),
-  );
+  return compared.every((name) => valueKey(textOf(record[name]) ?? '') === valueKey(String(parameters[name])));
 }
 
 function judge(

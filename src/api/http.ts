@@ -76,8 +76,8 @@ const decoders: Readonly<Record<string, Decode>> = {
   'x-gzip': promisify(zlib.gunzip),
   br: promisify(zlib.brotliDecompress),
   zstd: promisify(zlib.zstdDecompress),
-  deflate: (bytes, options) => ((bytes[0] ?? 0) % 16 === deflateMethod ? inflate : inflateRaw)(bytes, options),
   identity: (bytes) => Promise.resolve(bytes),
+  deflate: (bytes, options) => ((bytes[0] ?? 0) % 16 === deflateMethod ? inflate : inflateRaw)(bytes, options),
 };
 
 // Also removes a byte order mark.
@@ -90,6 +90,8 @@ async function decodedBody(body: Buffer, headers: HttpHeaders, maxBytes: number)
   // The encoding that was applied last is undone first. An empty body, as of a 204, is not encoded, whatever the header says.
   for (const coding of body.length === 0 ? [] : codings.reverse()) {
     const decode = decoders[coding.trim()];
+    // `utf-8`, `none`, `application/json` and the like, from servers that mistake the header. No compressed body begins like JSON or HTML.
+    if (decode === undefined && /^\s*[[{<]/.test(utf8.decode(plain.subarray(0, 64)))) continue;
     if (decode === undefined) throw new Error(`the response is encoded as ${coding.trim().slice(0, 20)}`);
     plain = await decode(plain, { maxOutputLength: maxBytes });
   }
@@ -304,9 +306,13 @@ function numberOf(headers: HttpHeaders, name: string): number | undefined {
   return text !== undefined && /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
-/** Parses an HTTP date. The pattern is needed because `Date.parse` makes a date of almost anything. */
-function instantOf(text: string | undefined): number | undefined {
-  const ms = text !== undefined && /^[A-Z][a-z]+, .* GMT$/.test(text) ? Date.parse(text) : Number.NaN;
+/** The oldest form of an HTTP date, `Sun Nov  6 08:49:37 1994`, which is in UTC. */
+const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}$/;
+
+/** Parses an HTTP date. The patterns are needed because `Date.parse` makes a date of almost anything. */
+function instantOf(text = ''): number | undefined {
+  const date = asctime.test(text) ? `${text} GMT` : text;
+  const ms = date !== text || /^[A-Z][a-z]+, .* GMT$/.test(text) ? Date.parse(date) : Number.NaN;
   return Number.isNaN(ms) ? undefined : ms;
 }
 
@@ -322,22 +328,23 @@ export function ageOf(headers: HttpHeaders): number | undefined {
 }
 
 /**
- * Returns how long `Retry-After` says to wait from `now`, ms. The header has seconds or an HTTP date; a date is compared with
- * the server's own clock if the response has it. Undefined if there is no such header, or none that makes sense.
+ * Returns how long `Retry-After` says to wait from `now`, ms. The header has seconds, a date, or what some servers write: seconds
+ * since 1970. A time is compared with the server's own clock if the response has it. Undefined if there is no such header,
+ * or none that makes sense.
  */
 export function retryAfterOf(headers: HttpHeaders, now: number): number | undefined {
-  const seconds = numberOf(headers, 'retry-after');
-  if (seconds !== undefined) return seconds * secondMs;
+  const wait = waitIn(headers, 'retry-after', now);
+  if (wait !== undefined) return wait;
   const at = instantOf(headerText(headers, 'retry-after'));
   return at === undefined ? undefined : Math.max(0, at - (serverTimeOf(headers) ?? now));
 }
 
-/** A smaller `X-RateLimit-Reset` is a number of seconds from now; any other is a time since 1970. */
+/** A smaller number means seconds from now; any other is a time since 1970. */
 const smallestEpochSeconds = 1_000_000_000;
 const smallestEpochMs = 1_000_000_000_000;
 
-function resetOf(headers: HttpHeaders, now: number): number | undefined {
-  const value = numberOf(headers, 'x-ratelimit-reset');
+function waitIn(headers: HttpHeaders, name: string, now: number): number | undefined {
+  const value = numberOf(headers, name);
   if (value === undefined) return undefined;
   if (value < smallestEpochSeconds) return value * secondMs;
   const at = value < smallestEpochMs ? value * secondMs : value;
@@ -348,7 +355,7 @@ function resetOf(headers: HttpHeaders, now: number): number | undefined {
 export function rateHeadersOf(headers: HttpHeaders, now: number) {
   const limit = numberOf(headers, 'x-ratelimit-limit');
   const remaining = numberOf(headers, 'x-ratelimit-remaining');
-  const resetInMs = resetOf(headers, now);
+  const resetInMs = waitIn(headers, 'x-ratelimit-reset', now);
   return {
     ...(limit === undefined ? {} : { limit }),
     ...(remaining === undefined ? {} : { remaining }),
@@ -358,7 +365,7 @@ export function rateHeadersOf(headers: HttpHeaders, now: number) {
 
 /** Returns how long a refusal says to wait, ms: until `Retry-After`, else until the end of the rate limit's window. */
 export function requestedWaitOf(headers: HttpHeaders, now: number): number | undefined {
-  return retryAfterOf(headers, now) ?? resetOf(headers, now);
+  return retryAfterOf(headers, now) ?? waitIn(headers, 'x-ratelimit-reset', now);
 }
 
 /** Returns the target of a redirect as the server wrote it. */

@@ -4,6 +4,7 @@
  * and time limits.
  */
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { BlockList, isIP } from 'node:net';
 import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { isLoopback } from '../model/address.ts';
 import { secondMs } from '../model/time.ts';
@@ -18,10 +19,37 @@ export interface Network {
   readonly ca?: string | undefined;
 }
 
-/** Whether the proxy applies to the address: it is https and not this machine. `noProxy` may still exclude it. */
-export function mayBeProxied(address: string, { proxy }: Network): boolean {
+/** Whether the proxy applies to the address: it is https and not this machine. A name in `noProxy` may still exclude it. */
+export function mayBeProxied(address: string, { proxy, noProxy = '' }: Network): boolean {
   const { protocol, hostname } = new URL(address);
-  return proxy !== undefined && protocol === 'https:' && !isLoopback(hostname);
+  return proxy !== undefined && protocol === 'https:' && !isLoopback(hostname) && !isInRange(hostname, noProxy);
+}
+
+/** Whether the host is an IP address in a range of the list, such as `10.0.0.0/8`. undici knows names alone. */
+function isInRange(hostname: string, noProxy: string): boolean {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  if (isIP(host) === 0) return false;
+  return membersOf(noProxy).some((member) => rangeOf(member)?.check(host, isIP(host) === 4 ? 'ipv4' : 'ipv6'));
+}
+
+function membersOf(noProxy: string): string[] {
+  return noProxy.split(/[\s,]+/).filter((member) => member !== '');
+}
+
+function rangeOf(member: string): BlockList | undefined {
+  const [, net = '', bits = ''] = /^([\d.a-f:]+)\/(\d{1,3})$/i.exec(member) ?? [];
+  const family = isIP(net);
+  if (family === 0 || Number(bits) > (family === 4 ? 32 : 128)) return undefined;
+  const range = new BlockList();
+  range.addSubnet(net, Number(bits), family === 4 ? 'ipv4' : 'ipv6');
+  return range;
+}
+
+/** Returns the members of the list that match no host: neither a name, perhaps with `*.` before it, nor a range. */
+export function unreadMembers(noProxy: string): string[] {
+  return membersOf(noProxy).filter((member) =>
+    member.includes('/') ? rangeOf(member) === undefined : /.\*|^\*[^.]/.test(member),
+  );
 }
 
 /** Opens a dispatcher that reaches the address through the network. The caller closes it. */
@@ -31,7 +59,8 @@ export function openDispatcher(
   { connectTimeoutMs, ...options }: Omit<Agent.Options, 'connect' | 'factory'> & { readonly connectTimeoutMs: number },
 ): Dispatcher {
   const secureContext = network.ca === undefined ? undefined : trusting(network.ca);
-  const tls = secureContext === undefined ? {} : { secureContext };
+  // Stated, because NODE_TLS_REJECT_UNAUTHORIZED would count otherwise.
+  const tls = { rejectUnauthorized: true, ...(secureContext !== undefined && { secureContext }) };
   const connect = { timeout: connectTimeoutMs, ...tls };
   if (!mayBeProxied(address, network)) return new Agent({ ...options, connect });
   return new EnvHttpProxyAgent({

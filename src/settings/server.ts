@@ -11,7 +11,20 @@ import type { SharedStore } from '../model/address.ts';
 export function serverOf(settings: Settings) {
   const baseUrl = baseUrlOf(settings);
   const { key, warnings } = keyOf(settings);
-  return { baseUrl, key, warnings };
+  const unsafe = unsafeVariable(settings);
+  return {
+    baseUrl,
+    key,
+    warnings: unsafe === undefined ? warnings : [...warnings, `${unsafe.message}. ${unsafe.advice}`],
+  };
+}
+
+/** Returns the problem of a variable that would have Node accept any certificate: the key would go to whoever is in between. */
+export function unsafeVariable({ network }: Pick<Settings, 'network'>): UsageError | undefined {
+  if (!network.asksNotToVerify) return undefined;
+  return new UsageError('NODE_TLS_REJECT_UNAUTHORIZED=0 is not obeyed: certificates are always verified', {
+    advice: 'Remove it. To trust a certificate of your own, name its file in network.ca_file or ADMIN_MIRROR_CA_FILE.',
+  });
 }
 
 /** Returns a mark of the address and the key: settings with the same mark share one limit of requests. Undefined if nothing can be sent. */

@@ -34,13 +34,13 @@ import {
   commonPath,
   type Given,
   type Place,
-  readDotenv,
   strangers,
   takeProfile,
   takeVariables,
   variableIn,
   type Variables,
 } from './sources.ts';
+import { readDotenv } from './dotenv.ts';
 import { allSettings, isSecret, type Setting, type SettingKey, settingOf } from './table.ts';
 
 /** The settings that other rooms get. Durations are in ms, paths absolute; undefined means not set, or off. */
@@ -359,7 +359,11 @@ function settingsOf(
       /** The key file is a systemd credential, whose permissions are systemd's business. */
       keyIsCredential: api.keyFile !== undefined && isCredential(api.keyFile, environment),
     }),
-    network: section('network'),
+    network: Object.freeze({
+      ...section('network'),
+      /** The environment asks Node not to verify certificates. The program verifies them all the same. */
+      asksNotToVerify: environment['NODE_TLS_REJECT_UNAUTHORIZED'] === '0',
+    }),
     /** Use `sharedStoreOf` for the shared store: it reads the password file. */
     store: section('store'),
     backup: section('backup'),

@@ -1,8 +1,5 @@
 /** Settings from flags and variables, and which of them count for a profile. */
-import { resolve } from 'node:path';
-import { parseEnv } from 'node:util';
 import { nearestNames, UsageError } from '../model/errors.ts';
-import { notUtf8, fileReason, readTrustedFile } from '../model/files.ts';
 import { withoutEndSlashes } from '../model/text.ts';
 import { type FileProfile, type FileValue } from './config-file.ts';
 import { fromText, type SettingKind } from './kinds.ts';
@@ -123,39 +120,4 @@ export function strangers(variables: Variables, origin: string, known: readonly 
       const meant = near.length === 0 ? '' : ` Did you mean ${near.join(' or ')}?`;
       return `${name} (${origin}) is not a setting.${meant}`;
     });
-}
-
-/** Returns a warning for each line of `.env` that is no variable, since it silently sets nothing. It may hold a secret, so it is not shown. */
-function unread(text: string): string[] {
-  // A quoted value may span several lines and look like anything.
-  const inQuotes = /(?<=^[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*)(["'`])[^]*?\1/gm;
-  const lines = text.replaceAll(inQuotes, (value) => value.replaceAll(/[^\n]/g, '')).split('\n');
-  return lines.flatMap((line, index) =>
-    /^\s*(?:#|$|(?:export\s+)?[\w.-]+\s*=)/.test(line)
-      ? []
-      : [`line ${index + 1} of .env is not NAME=value, and was not read.`],
-  );
-}
-
-/** Reads the file `.env` of the folder. There are no variables if it is missing or must not be trusted. */
-export function readDotenv(folder: string) {
-  const none: { variables: Variables; warnings: string[]; problems: UsageError[]; isOpen: boolean } = {
-    variables: {},
-    warnings: [],
-    problems: [],
-    isOpen: false,
-  };
-  const what = 'the file .env in the working folder';
-  try {
-    const file = readTrustedFile(resolve(folder, '.env'), what);
-    const problem = notUtf8(file.bytes, '.env');
-    if (problem !== undefined) return { ...none, problems: [problem] };
-    const text = file.bytes.toString('utf8').replace(/^\uFEFF/, '');
-    return { ...none, variables: parseEnv(text), warnings: unread(text), isOpen: (file.mode & 0o044) !== 0 };
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'EISDIR') return none;
-    const cannot = () => new UsageError(`${what} cannot be read: ${fileReason(error)}`);
-    return { ...none, problems: [error instanceof UsageError ? error : cannot()] };
-  }
 }

@@ -70,10 +70,20 @@ test('raw deflate is decoded; an unknown encoding or a truncated body is a proto
     response.writeHead(200, { 'content-encoding': coding }).end(bytes);
   const server = await startPlainServer(as('deflate', zlib.deflateRawSync('{}')));
   expect((await httpOf(server.url).send(get)).body).toBe('{}');
-  expect(await failureOf(as('secret', Buffer.from('{}')))).toMatchObject({ fault: 'protocol', sent: true });
+  expect(await failureOf(as('secret', Buffer.from('\x1f\x9d')))).toMatchObject({ fault: 'protocol', sent: true });
   const cut = zlib.gzipSync(randomBytes(999)).subarray(0, 400);
   expect(await failureOf(as('gzip', cut))).toMatchObject({ fault: 'protocol' });
 });
+
+test.each(['utf-8', 'none', '', 'application/json', 'UTF8'])(
+  'a body that is not encoded is read, although Content-Encoding says %j',
+  async (coding) => {
+    const server = await startPlainServer((_, response) =>
+      response.writeHead(200, { 'content-encoding': coding }).end('{"a":1}'),
+    );
+    expect((await httpOf(server.url).send(get)).body).toBe('{"a":1}');
+  },
+);
 
 test('the limit on a body applies to its decompressed size', async () => {
   const bomb: Answerer = (_, response) =>

@@ -145,7 +145,7 @@ test('a wait beyond the maximum is reported at once', async () => {
 
 describe('an absurd wait blocks requests for at most an hour', () => {
   test.each([
-    ['a refusal that names it', refused({ 'retry-after': '1000000000000' }), [3_600_000]],
+    ['a refusal that names it', refused({ 'retry-after': '999999999' }), [3_600_000]],
     ['a refusal that names the year 9999', refused({ 'retry-after': 'Fri, 31 Dec 9999 23:59:59 GMT' }), [3_600_000]],
     [
       'a limit that is used up until then',

@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
+import { mayBeProxied } from '../../src/api/transport.ts';
 import { runCli } from '../support/cli.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -94,6 +95,32 @@ describe('behind a proxy with a private CA', () => {
       expect(stdout + stderr).toMatch(expected);
       expect(stdout + stderr).not.toContain('tried');
     }
+  });
+
+  test('addresses in the ranges of NO_PROXY bypass the proxy, and doctor names what is neither name nor range', async () => {
+    const proxied = (host: string, noProxy: string) =>
+      mayBeProxied(`https://${host}/x`, { proxy: 'http://127.0.0.1:1', noProxy });
+    for (const host of ['10.1.2.3', '[fd00::7]']) expect(proxied(host, 'a.example,10.0.0.0/8 fd00::/8')).toBe(false);
+    for (const host of ['11.1.2.3', 'ten.example', '[fe00::7]'])
+      expect(proxied(host, '10.0.0.0/8,fd00::/8')).toBe(true);
+    for (const wrong of ['10.0.0.0/33', '10.0.0.0/255.0.0.0', 'x/8']) expect(proxied('10.1.2.3', wrong)).toBe(true);
+    const { run } = await behindProxy();
+    const { stdout } = await run(['doctor'], { NO_PROXY: '10.0.0.0/255.0.0.0,10.*,*.local,10.0.0.0/8,a.example:443' });
+    expect(stdout).toMatch(/warn +proxy +10\.0\.0\.0\/255\.0\.0\.0, 10\.\* in NO_PROXY is no host and no range/);
+  });
+
+  test('certificates are verified whatever NODE_TLS_REJECT_UNAUTHORIZED says: commands warn, and doctor fails', async () => {
+    const { run } = await behindProxy();
+    const unsafe = { NODE_TLS_REJECT_UNAUTHORIZED: '0', ADMIN_MIRROR_CA_FILE: '' };
+    const synced = await run(['sync'], unsafe);
+    expect(synced.code).toBe(4);
+    expect(synced.stderr).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0 is not obeyed');
+    const verified = await run(['users', 'get', '2'], { ...unsafe, ADMIN_MIRROR_CA_FILE: caFile });
+    expect(verified.code).toBe(0);
+    expect(verified.stderr).toContain('NODE_TLS_REJECT_UNAUTHORIZED=0 is not obeyed');
+    const { code, stdout } = await run(['doctor'], { ...unsafe, ADMIN_MIRROR_CA_FILE: caFile });
+    expect(code).toBe(2);
+    expect(stdout).toMatch(/fail +certificates +NODE_TLS_REJECT_UNAUTHORIZED=0/);
   });
 
   test('NO_PROXY and the local machine bypass the proxy', async () => {

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
 import { resources } from '../../src/model/resources.ts';
 import { type FlagValue, readSettings, settingsFrom } from '../../src/settings/settings.ts';
+import { parseDotenv } from '../../src/settings/dotenv.ts';
 import { settingTable } from '../../src/settings/table.ts';
 import { settingsDocument } from '../support/settings-document.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -357,6 +358,48 @@ describe('mistakes', () => {
     expect(warnings).toEqual([
       'line 3 of .env is not NAME=value, and was not read.',
       'line 8 of .env is not NAME=value, and was not read.',
+    ]);
+  });
+
+  test('a # in a value of .env begins a comment only after a blank', () => {
+    const { rest, shown, warnings, problems } = read({
+      dotenv: readFileSync(new URL('../fixtures/values-with-hash.env', import.meta.url)),
+    });
+    expect(shown('store.mirror')).toBe('data/team#1.db');
+    expect(rest.publish.password?.reveal()).toBe('pa#ss');
+    // An address with a fragment is refused; cut off at the #, it would be another one.
+    expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining('alerts.webhook')]);
+    expect(warnings).toEqual([]);
+  });
+
+  test.each([
+    ['A=#1', '#1'],
+    ['A= #1', ''],
+    ['A=x # a comment', 'x'],
+    ['A="x # no comment" # a comment', 'x # no comment'],
+    [String.raw`A="say \"hi\" \\ \n\t!"`, 'say "hi" \\ \n\t!'],
+    [String.raw`A='C:\new "1"'`, String.raw`C:\new "1"`],
+    ['A="one\r\ntwo"', 'one\ntwo'],
+    ['export A =  x  ', 'x'],
+    ["A=it's", "it's"],
+    ['A="x', '"x'],
+    ['A=1\nA=2', '2'],
+  ])('a line of .env is read as shells do: %j', (dotenv, value) => {
+    expect(parseDotenv(dotenv)).toEqual({ variables: { A: value }, warnings: [] });
+  });
+
+  test('a part of a setting that .env leaves out is reported by its line and name alone', () => {
+    const lines = [
+      'ADMIN_MIRROR_DB=team 1 #2.db',
+      'ADMIN_MIRROR_API_KEY="ab"cd',
+      "ADMIN_MIRROR_JOURNAL='x.db' # a comment",
+      'ADMIN_MIRROR_LOG_FILE="x',
+      'OTHER=x # y',
+    ];
+    expect(parseDotenv(lines.join('\n')).warnings).toEqual([
+      expect.stringMatching(/^line 1 of \.env: a part was left out of ADMIN_MIRROR_DB\. .*quotes\.$/),
+      expect.stringMatching(/^line 2 of \.env: a part was left out of ADMIN_MIRROR_API_KEY\./),
+      expect.stringMatching(/^line 4 of \.env: the quote that begins ADMIN_MIRROR_LOG_FILE has no end\.$/),
     ]);
   });
 

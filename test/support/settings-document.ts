@@ -13,6 +13,8 @@ and \`orders,payments\` in a variable, or \`none\`. In the config file \`api.bas
 example is [config/admin-mirror.example.yaml](../config/admin-mirror.example.yaml). The jobs of the worker stand there, too, and nowhere else:
 [worker.md](worker.md).
 
+In \`.env\`, a \`#\` after a blank begins a comment. Put a value with one in quotes.
+
 The config file may hold several servers as \`profiles\`; \`--profile\` says which one is meant. What stands in a profile
 outranks what stands outside of it. While a profile is in force, the variables of the address, the key, the key file, the
 mirror and the journal count only where they end in its name, as \`ADMIN_MIRROR_API_KEY_STAGING\` does. \`profiles\` holds them,

@@ -11,7 +11,8 @@ import { databaseText } from '../../model/address.ts';
 import { FileError, OperatorError } from '../../model/errors.ts';
 import { explainFileError, freeSpace, hasNoInodes, refuseUnfit } from '../../model/files.ts';
 import type { RelationTable } from '../../model/resources.ts';
-import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf } from '../../settings/server.ts';
+import { certificatesIn, sharedStoreOf, baseUrlOf, keyOf, unsafeVariable } from '../../settings/server.ts';
+import { unreadMembers } from '../../api/transport.ts';
 import { type Settings, type SettingsReading, valueOf } from '../../settings/settings.ts';
 import { checkFileSoundness, type FileKind } from '../../store/file-kind.ts';
 import type { Snapshot } from '../../store/reading.ts';
@@ -187,6 +188,8 @@ export async function checkAccess(reading: SettingsReading, settings: Settings):
     })),
     ...checkProxy(reading, network),
     ...(await checking('certificates', () => {
+      const unsafe = unsafeVariable(settings);
+      if (unsafe !== undefined) throw unsafe;
       if (network.caFile === undefined) return [];
       const count = counted(certificatesIn(network.caFile).length, 'more certificate');
       return [ok('certificates', `${count} to trust (${valueOf(reading, 'network.ca_file').origin})`)];
@@ -197,7 +200,19 @@ export async function checkAccess(reading: SettingsReading, settings: Settings):
 function checkProxy(reading: SettingsReading, { proxy, noProxy }: Settings['network']): Check[] {
   if (proxy === undefined) return [];
   const without = noProxy === undefined ? '' : `, except for ${noProxy}`;
-  return [ok('proxy', `${proxy.host} for https addresses${without} (${valueOf(reading, 'network.proxy').origin})`)];
+  const unread = unreadMembers(noProxy ?? '');
+  return [
+    ok('proxy', `${proxy.host} for https addresses${without} (${valueOf(reading, 'network.proxy').origin})`),
+    ...(unread.length === 0
+      ? []
+      : [
+          warn(
+            'proxy',
+            `${unread.join(', ')} in NO_PROXY is no host and no range`,
+            'Write names, or ranges such as 10.0.0.0/8.',
+          ),
+        ]),
+  ];
 }
 
 /** Returns a failed check for each broken report, and one line about all others. Runs none of them. */

@@ -58,6 +58,8 @@ export type Judgement =
       readonly recordId?: string | null;
       /** Why the user does not match the write; null if everything matches. */
       readonly contradiction?: string | null;
+      /** How the server keeps what was sent in another form; null if it does not. */
+      readonly difference?: string | null;
     }
   /** The write does not show, and everything that shows is explained without it. */
   | { readonly kind: 'absent'; readonly evidence: Evidence; readonly after: string | null; readonly note: string }

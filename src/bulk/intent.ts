@@ -179,6 +179,11 @@ export function appliedBy({ evidence, note, contradiction = null }: Extract<Judg
   return { to: 'applied', evidence, note: `${note}, but ${contradiction}`, discrepancy: 'balance' };
 }
 
+/** What is worth knowing of a row that was applied as it should be. */
+export function differenceOf(judgement: Judgement): string | null {
+  return judgement.kind === 'applied' ? (judgement.difference ?? null) : null;
+}
+
 function overApplied({ evidence, note, reversal }: Extract<Judgement, { kind: 'over_applied' }>): Verdict {
   const words = `over-applied: ${note}. Reversal: ${reversal}`;
   return { to: 'needs_human', evidence, note: words, discrepancy: 'over_applied' };

@@ -19,7 +19,7 @@ import { OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.
 import { dayMs, parseInstant, secondMs, timestampOf } from '../model/time.ts';
 import type { Action, Judgement, Observation, WriteRequest } from './action.ts';
 import { earlierClock } from './claim.ts';
-import { appliedBy, checkStep, laterVerdictOf, stateAfterResponse } from './intent.ts';
+import { appliedBy, checkStep, differenceOf, laterVerdictOf, stateAfterResponse } from './intent.ts';
 import { journalBehind, rememberJournal } from './journal-memory.ts';
 import { lookAt, otherUser, type RowEnd, seenBefore, type SeenAtSending, type Sending, targetOf } from './sending.ts';
 import { overAppliedError, reviewElsewhere, settleRow } from './settle.ts';
@@ -236,7 +236,7 @@ function decideAgain(action: Action, planned: Intent, seen: Observation): Sendin
       discrepancy,
       after: judgement.after,
       recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
-      problem: to === 'applied' && discrepancy === null ? null : note,
+      problem: to === 'applied' && discrepancy === null ? differenceOf(judgement) : note,
     };
     return { kind: 'move', to, fields, note, judgement };
   }

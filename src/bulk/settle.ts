@@ -16,6 +16,7 @@ import { showsAnother, withoutCache } from './actions/user-with.ts';
 import {
   agree,
   checkStep,
+  differenceOf,
   isOpen,
   laterVerdictOf,
   needsSecondLook,
@@ -186,8 +187,11 @@ function fieldsOf(
     ...(judgement.after !== null && { after: judgement.after }),
     discrepancy,
     recordId: judgement.kind === 'applied' ? (judgement.recordId ?? null) : null,
-    // The server's reason for a refusal comes first. A row that was applied has no problem any more.
-    problem: settled ? null : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
+    // The server's reason for a refusal comes first. A row that was applied has no problem any more,
+    // only a difference that somebody may want to know of.
+    problem: settled
+      ? differenceOf(judgement)
+      : [...new Set([problem, note])].filter((text) => text !== null).join('; '),
     // The write happened although nobody approved it here. With claimedAt set, the repeat check finds it.
     ...(claimedAt === null && { claimedAt: timestampOf(clock.now()) }),
   };

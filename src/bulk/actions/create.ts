@@ -1,7 +1,7 @@
 /** `create`: makes users. They have no place for a token, so they are looked for by email and user name before and after. */
 import type { ApiRecord } from '../../api/envelope.ts';
 import type { AnswerKind } from '../../journal/port.ts';
-import { nameKey, sameName, spellingsOf, valueKey } from '../../model/identity.ts';
+import { nameKey, sameName, spellingsOf } from '../../model/identity.ts';
 import { recordId } from '../../model/records.ts';
 import {
   type Action,
@@ -14,7 +14,7 @@ import {
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
 import { shown as inQuotes } from '../sheet/rows.ts';
-import { textOf } from './user-with.ts';
+import { differenceOfForm, textOf } from './user-with.ts';
 
 interface CreateParameters {
   readonly [name: string]: unknown;
@@ -27,8 +27,8 @@ interface CreateObservation extends Observation {
   readonly reported: boolean;
   /** Ids of users with the email or the user name. */
   readonly taken: readonly number[];
-  /** Those of them who match the row in every field that can be read. */
-  readonly same: readonly number[];
+  /** Those of them who match the row in every field that can be read, with what the server keeps in another form. */
+  readonly same: readonly { readonly id: number; readonly difference: string | null }[];
 }
 
 export const create: Action<CreateParameters, CreateObservation> = {
@@ -140,16 +140,17 @@ async function look(
       if (id !== undefined && sameName(textOf(record[key]), wanted)) found.set(id, record);
     }
   }
-  const same = [...found].flatMap(([id, record]) => (isSame(record, parameters) ? id : []));
+  const sent = Object.fromEntries(compared.map((name) => [name, String(parameters[name])]));
+  const same = [...found].flatMap(([id, record]) => {
+    const there = Object.fromEntries(compared.map((name) => [name, textOf(record[name])]));
+    const difference = differenceOfForm(sent, there);
+    return difference === undefined ? [] : [{ id, difference }];
+  });
   // Email and user name are null: a new user has no key that must still match.
   return { found: found.size > 0, email: null, username: null, reported, taken: [...found.keys()], same };
 }
 
 const compared = ['email', 'username', 'first_name', 'last_name'] as const;
-
-function isSame(record: ApiRecord, parameters: CreateParameters): boolean {
-  return compared.every((name) => valueKey(textOf(record[name]) ?? '') === valueKey(String(parameters[name])));
-}
 
 function judge(
   _target: Target<CreateParameters>,
@@ -158,14 +159,29 @@ function judge(
   response: AnswerKind | null,
 ): Judgement {
   const after = null;
-  const made = now.same.filter((id) => !before.taken.includes(id));
+  const made = now.same.filter(({ id }) => !before.taken.includes(id));
   const [first, second] = made;
   if (first !== undefined && second !== undefined) {
-    const note = `made ${made.length} times: users ${made.join(', ')}`;
-    return { kind: 'over_applied', evidence: 'record', after, note, reversal: `admin-mirror users delete ${second}` };
+    const note = `made ${made.length} times: users ${made.map(({ id }) => id).join(', ')}`;
+    return {
+      kind: 'over_applied',
+      evidence: 'record',
+      after,
+      note,
+      reversal: `admin-mirror users delete ${second.id}`,
+    };
   }
-  if (first !== undefined)
-    return { kind: 'applied', evidence: 'record', after, note: `the new user is ${first}`, recordId: String(first) };
+  if (first !== undefined) {
+    const { id, difference } = first;
+    return {
+      kind: 'applied',
+      evidence: 'record',
+      after,
+      note: `the new user is ${id}`,
+      recordId: String(id),
+      difference,
+    };
+  }
   if (!now.reported) {
     const note = 'the server does not find users by email and user name';
     return response === 'accepted'

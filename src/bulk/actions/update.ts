@@ -11,13 +11,18 @@ import {
   type Target,
 } from '../action.ts';
 import { columnsFor, readFields, type RowReader } from '../row-reader.ts';
-import { judgeMissingUser, observationOfUser, readUser, textOf, userGone } from './user-with.ts';
+import {
+  differenceOfForm,
+  judgeMissingUser,
+  observationOfUser,
+  readUser,
+  textOf,
+  userGone,
+  type Values,
+} from './user-with.ts';
 
 const fieldNames = ['first_name', 'last_name', 'username', 'language'] as const;
 type FieldName = (typeof fieldNames)[number];
-
-/** Null if the field is empty or missing. */
-type Values = Readonly<Partial<Record<FieldName, string | null>>>;
 
 interface UpdateParameters {
   readonly [name: string]: unknown;
@@ -55,9 +60,10 @@ export const update: Action<UpdateParameters, UpdateObservation> = {
   shown: ({ found, values }) => (found ? JSON.stringify(values) : null),
   failedPrecondition: ({ parameters: { expected } }, seen, plannedBefore) => {
     if (!seen.found) return userGone;
-    const now = JSON.stringify(seen.values);
-    const wanted = expected === null ? plannedBefore : JSON.stringify(expected);
-    return wanted === null || wanted === now ? null : `the user has ${now}, and had ${wanted} in the plan`;
+    const wanted = expected ?? (plannedBefore === null ? null : (JSON.parse(plannedBefore) as Values));
+    // An earlier row of the sheet may have set the fields, which the server keeps in another form.
+    if (wanted === null || differenceOfForm(wanted, seen.values) !== undefined) return null;
+    return `the user has ${JSON.stringify(seen.values)}, and had ${JSON.stringify(wanted)} in the plan`;
   },
   request: ({ user, parameters }) => ({
     operation: 'users.update',
@@ -132,10 +138,13 @@ function judge(
 ): Judgement {
   if (!now.found) return judgeMissingUser(response);
   const after = JSON.stringify(now.values);
-  if (after === JSON.stringify(changesOf(parameters))) {
-    return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says' };
+  const difference = differenceOfForm(changesOf(parameters), now.values);
+  const isAsBefore = after === JSON.stringify(before.values);
+  // If nothing changed, a difference in form alone may be what the row should have changed: then only the server knows.
+  if (difference === null || (difference !== undefined && (!isAsBefore || response === 'accepted'))) {
+    return { kind: 'applied', evidence: 'record', after, note: 'the fields are as the row says', difference };
   }
-  if (after === JSON.stringify(before.values)) {
+  if (isAsBefore) {
     return { kind: 'absent', evidence: 'record', after, note: 'the fields are as they were before' };
   }
   return { kind: 'unclear', after, note: 'the fields are neither as they were nor as the row says' };

@@ -3,10 +3,12 @@ import { stringifyExactly } from '../../api/exact-json.ts';
 import { recordIn, type ApiRecord } from '../../api/envelope.ts';
 import { NotFound } from '../../api/errors.ts';
 import { IncompleteError, OperatorError } from '../../model/errors.ts';
+import { valueKey } from '../../model/identity.ts';
 import { isRecord, recordId } from '../../model/records.ts';
 import { secondMs } from '../../model/time.ts';
 import type { AnswerKind } from '../../journal/port.ts';
 import type { Judgement, LookingClient, Observation, Target } from '../action.ts';
+import { shown } from '../sheet/rows.ts';
 
 type Relation = 'balance_transactions' | 'notifications';
 
@@ -89,6 +91,26 @@ export function relatedIn(record: ApiRecord | null, relation: Relation): readonl
     .map((each, at) => [(each['id'] ?? null) === null ? at : stringifyExactly(each), each] as const);
   return [...new Map(named).values()];
 }
+
+/**
+ * How the server keeps values in another form than they were sent: other capitals, blanks or normal forms. Null if it has exactly
+ * these, undefined if it has others.
+ */
+export function differenceOfForm(sent: Values, there: Values): string | null | undefined {
+  const others = Object.entries(sent).filter(([name, value]) => there[name] !== value);
+  if (others.some(([name, value]) => valueKey(there[name] ?? '') !== valueKey(value ?? ''))) return undefined;
+  if (others.length === 0) return null;
+  const words = others.map(([name, value]) => {
+    const kept = there[name] ?? '';
+    return kept.normalize('NFC') === value?.normalize('NFC')
+      ? `${name} in another form of Unicode`
+      : `${name} as ${shown(kept)}`;
+  });
+  return `the server has ${words.join(', ')}`;
+}
+
+/** The values of fields; null or missing if empty. */
+export type Values = Readonly<Partial<Record<string, string | null>>>;
 
 export const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 

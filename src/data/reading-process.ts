@@ -71,15 +71,23 @@ function timeIsUp(ms: number): UsageError {
   });
 }
 
+const readingErrors: JobErrors = { late: timeIsUp, lost: lostProcess };
+
 function lostProcess(how: string): IncompleteError {
   return new IncompleteError(`the process that read the mirror ended before its result was complete (${how})`, {
     advice: 'The mirror is unchanged. If the system ended the process, memory was short: select less at once.',
   });
 }
 
+/** The errors for a process that took too long, and for one that ended before its result was whole: by a signal, or with an exit code. */
+export interface JobErrors {
+  readonly late: (ms: number) => Error;
+  readonly lost: (how: string) => Error;
+}
+
 /** A process of ours that runs one job and returns its result as bytes; src/data/job-child.ts is the child's side. */
 export class JobProcess<Task extends object> {
-  readonly #lost: (how: string) => Error;
+  readonly #errors: JobErrors;
   readonly #child: ChildProcessWithoutNullStreams;
   /** Exit code and signal, once the process has ended and all its output and messages have arrived. */
   readonly #closed: Promise<readonly [number | null, NodeJS.Signals | null]>;
@@ -87,11 +95,11 @@ export class JobProcess<Task extends object> {
   /**
    * Starts the process, so that it gets ready while the command does.
    * @param entry the URL of its module
-   * @param lost makes the error for a process that ended before its result was whole
+   * @param flags of Node
    */
-  constructor(entry: string, lost: (how: string) => Error) {
-    this.#lost = lost;
-    const child = spawn(process.execPath, [fileURLToPath(entry)], {
+  constructor(entry: string, errors: JobErrors, flags: readonly string[] = []) {
+    this.#errors = errors;
+    const child = spawn(process.execPath, [...flags, fileURLToPath(entry)], {
       stdio: ['pipe', 'pipe', 'inherit', 'ipc'],
       // Parameters may be bigints, which JSON does not have.
       serialization: 'advanced',
@@ -125,13 +133,13 @@ export class JobProcess<Task extends object> {
       }
       const end = await Promise.race([ended, this.#closed]);
       signal.throwIfAborted();
-      if (limit?.isUp === true) throw timeIsUp(timeoutMs ?? 0);
+      if (limit?.isUp === true) throw this.#errors.late(timeoutMs ?? 0);
       if (end === 'whole') return;
       if ('failure' in end) throw errorOf(end.failure);
       const [code, killedBy] = end;
       // Ctrl+C reaches all processes of a terminal at once, and this one may hear of it last.
       if (killedBy === 'SIGINT' || killedBy === 'SIGTERM') throw new InterruptedError(killedBy);
-      throw this.#lost(killedBy ?? `exit code ${code}`);
+      throw this.#errors.lost(killedBy ?? `exit code ${code}`);
     } finally {
       signal.removeEventListener('abort', stop);
       this.close();
@@ -166,7 +174,7 @@ export class JobProcess<Task extends object> {
 
 export class ReadingProcess extends JobProcess<ReadingTask> {
   constructor() {
-    super(moduleBeside('./reading-child', import.meta.url), lostProcess);
+    super(moduleBeside('./reading-child', import.meta.url), readingErrors);
   }
 
   chunks(file: string, job: ReadingJob, run: ReadingRun): AsyncGenerator<Uint8Array> {

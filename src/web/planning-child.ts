@@ -1,4 +1,4 @@
-/** The process that reads, checks and plans a large sheet for the console. It can change nothing. */
+/** The process that reads, checks and plans a sheet for the console. It can change nothing. */
 import { Buffer } from 'node:buffer';
 import { serveJob } from '../data/job-child.ts';
 import type { Log } from '../model/log.ts';

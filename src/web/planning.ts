@@ -1,11 +1,9 @@
 /**
- * Plans the sheets that people hand in, and the undoing of batches. Whatever takes long is planned in a separate process that can change
- * nothing; the console stores the rows in the name of the account. Section "The console" of docs/architecture.md.
+ * Plans the sheets that people hand in, and the undoing of batches, each in a process of its own that can change nothing; the console
+ * stores the rows in the name of the account. Section "The console" of docs/architecture.md.
  */
 import { Buffer } from 'node:buffer';
-import { stat } from 'node:fs/promises';
-import { extname } from 'node:path';
-import pLimit from 'p-limit';
+import pLimit, { type LimitFunction } from 'p-limit';
 import { actionOf } from '../bulk/actions.ts';
 import type { Again } from '../bulk/approval.ts';
 import { openPlanPorts } from '../bulk/open.ts';
@@ -13,7 +11,7 @@ import { type Plannable, preparePlan, storePlan, undoOf } from '../bulk/plan.ts'
 import { readRows } from '../bulk/read-rows.ts';
 import type { DecimalMark, MarkQuestion } from '../bulk/sheet/amount.ts';
 import { readSheet } from '../bulk/sheet/sheet.ts';
-import { JobProcess } from '../data/reading-process.ts';
+import { type JobErrors, JobProcess } from '../data/reading-process.ts';
 import { openJournal, openJournalForReading } from '../journal/open.ts';
 import type { Batch, NewBatch, NewIntent } from '../journal/port.ts';
 import type { Actor } from '../model/actor.ts';
@@ -22,11 +20,11 @@ import { FileError, IncompleteError, UsageError } from '../model/errors.ts';
 import { moduleBeside } from '../model/program.ts';
 import { moneyText } from '../model/money.ts';
 import { withReleases, Releases } from '../model/releases.ts';
-import { systemClock } from '../model/time.ts';
+import { durationText, minuteMs, systemClock } from '../model/time.ts';
 import { type PassedSettings, passedSettings } from '../settings/passed.ts';
 import type { Surroundings } from '../settings/settings.ts';
 
-type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string; readonly rows: number };
+type PlanJob = SheetJob | { readonly kind: 'undo'; readonly batch: string };
 
 export interface SheetJob {
   readonly kind: 'sheet';
@@ -62,9 +60,12 @@ type PlanPart =
 
 export const planLimits = {
   rows: 100_000,
-  /** Up to these sizes, the console plans in its own process: starting another one would take longer. */
-  hereBytes: 16 * 1024,
-  hereRows: 500,
+  /** Of one plan. Shorter than a browser's connection may be silent (`connectionTimeout`), so that the person sees the error. */
+  timeoutMs: 4 * minuteMs,
+  /** The heap of one plan. The largest sheet needs about a third of it. */
+  heapMb: 512,
+  /** Plans of different accounts at once. */
+  processes: 4,
   /** Rows in one message between the processes. */
   partRows: 200,
 } as const;
@@ -116,32 +117,42 @@ async function plannableOf(
   return { action, rows, source: { file: { name, bytes: read.bytes, hash: read.hash }, undoOf: null, again } };
 }
 
-/** Plans large sheets one after the other, since each one takes a lot of memory. */
+/** Plans one sheet of an account after the other, so that nobody's slow sheets take all turns. */
 export class Planning {
   readonly #surroundings: Surroundings;
-  readonly #oneAtATime = pLimit(1);
+  readonly #limits: { readonly timeoutMs: number; readonly heapMb: number };
+  readonly #byAccount = new Map<string, LimitFunction>();
+  readonly #all = pLimit(planLimits.processes);
 
-  constructor(surroundings: Surroundings) {
+  constructor(
+    surroundings: Surroundings,
+    limits: { readonly timeoutMs: number; readonly heapMb: number } = planLimits,
+  ) {
     this.#surroundings = surroundings;
+    this.#limits = limits;
   }
 
   /** Plans the job and stores the batch as the actor, or returns a question. Throws an OperatorError if it cannot be planned. */
   async plan(job: PlanJob, actor: Actor, signal: AbortSignal): Promise<Batch | { readonly question: PlanQuestion }> {
-    if (await isSmall(job)) return this.#store(planParts({ ...this.#surroundings, signal }, job), actor);
-    return this.#oneAtATime(() => this.#store(this.#planInChild(job, signal), actor));
+    const account = actor.account ?? '';
+    const own = this.#byAccount.get(account) ?? pLimit(1);
+    this.#byAccount.set(account, own);
+    return own(() => this.#all(() => this.#store(this.#planInChild(job, signal), actor)));
   }
 
   /** Yields the parts that the planning process sends. */
   async *#planInChild(job: PlanJob, signal: AbortSignal): AsyncGenerator<PlanPart> {
     signal.throwIfAborted();
     const { settings, clock, log } = this.#surroundings;
-    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), lostProcess);
+    const { timeoutMs, heapMb } = this.#limits;
+    const flags = [`--max-old-space-size=${heapMb}`];
+    const child = new JobProcess<PlanTask>(moduleBeside('./planning-child', import.meta.url), errorsOf(heapMb), flags);
     const task = {
       job,
       settings: passedSettings(settings),
       aheadMs: clock === systemClock ? 0 : clock.now() - Date.now(),
     };
-    yield* partsIn(child.result(task, { signal, log }));
+    yield* partsIn(child.result(task, { signal, log, timeoutMs }));
   }
 
   async #store(parts: AsyncGenerator<PlanPart>, actor: Actor): Promise<Batch | { readonly question: PlanQuestion }> {
@@ -161,17 +172,18 @@ export class Planning {
   }
 }
 
-async function isSmall(job: PlanJob): Promise<boolean> {
-  if (job.kind === 'undo') return job.rows <= planLimits.hereRows;
-  // An .xlsx file is compressed: its real size shows only when it is read.
-  return extname(job.file) !== '.xlsx' && (await stat(job.file)).size <= planLimits.hereBytes;
-}
-
-function lostProcess(how: string): IncompleteError {
-  return new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
-    advice:
-      'Nothing was planned. If the operating system ended it, it was short of memory: split the sheet into smaller files.',
-  });
+function errorsOf(heapMb: number): JobErrors {
+  const advice = 'Nothing was planned. Split the sheet into smaller files.';
+  return {
+    late: (ms) => new UsageError(`checking the sheet took ${durationText(ms)}, which is the limit`, { advice }),
+    lost: (how) =>
+      // How V8 ends a process whose heap is full.
+      how === 'SIGABRT'
+        ? new UsageError(`checking the sheet took ${heapMb} MB of memory, which is the limit`, { advice })
+        : new IncompleteError(`the process that checked the sheet ended before it was done (${how})`, {
+            advice: `${advice} If the operating system ended the process, the machine was short of memory.`,
+          }),
+  };
 }
 
 async function* rowsIn(parts: AsyncIterable<PlanPart>): AsyncGenerator<NewIntent> {

@@ -16,6 +16,9 @@ import { newUser } from '../support/bulk.ts';
 import { csv, made } from '../support/bulk-cli.ts';
 import { startConsole } from '../support/console.ts';
 import { operator, quickCost } from '../support/people.ts';
+import { Planning } from '../../src/web/planning.ts';
+import { silentLog } from '../../src/model/log.ts';
+import { join } from 'node:path';
 
 const password = 'correct horse battery staple';
 
@@ -338,7 +341,7 @@ async function heldPlanner(): Promise<number> {
   }
 }
 
-describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', () => {
+describe.skipIf(process.platform !== 'linux')('a sheet (Linux: /proc)', () => {
   const large = (user = 0): string => csv + `${user},add,0.01,one of many that are alike\n`.repeat(600);
   const uploadsIn = ({ folder }: Console): string[] => readdirSync(`${folder}/data/uploads`);
 
@@ -348,8 +351,6 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
     const [a] = usersOf(world, 1);
     const sending = clerk.upload('/batches', balance, 'many.csv', large(a));
     const planner = await heldPlanner();
-    // A small sheet does not wait for it either.
-    await plan(clerk, `${a},add,1,x\n`);
     expect((await clerk.get('/batches')).status).toBe(200);
     process.kill(planner, 'SIGCONT');
     const text = await read(await clerk.get(await ledTo(await sending)));
@@ -357,6 +358,42 @@ describe.skipIf(process.platform !== 'linux')('a large sheet (Linux: /proc)', ()
     expect(text).toContain('Planned by account carla');
     expect(text).toContain('row 3 does the same as row 2');
     expect([planners(), uploadsIn(world)]).toEqual([[], []]);
+  });
+
+  test('that never ends holds up only the sheets of the account that sent it, however small it is', async () => {
+    const world = await office();
+    const { clerk, browser } = world;
+    const [a] = usersOf(world, 1);
+    const gone = new AbortController();
+    const small = `${csv}${a},add,1,x\n`;
+    const stuck = clerk.upload('/batches', balance, 'hostile.csv', small, gone.signal).catch(String);
+    const planner = await heldPlanner();
+    // The account's next sheets wait in its own line, however many there are.
+    const next = Array.from({ length: 5 }, () => clerk.upload('/batches', balance, 'next.csv', small));
+    const dora = await browser('dora', ['maker']);
+    const place = await ledTo(await dora.upload('/batches', balance, 'many.csv', large(a)));
+    expect(await read(await dora.get(place))).toContain('Planned by account dora');
+    expect(planners()).toEqual([planner]);
+    gone.abort();
+    await stuck;
+    for (const each of await Promise.all(next)) expect(each.status).toBe(303);
+  });
+
+  test.each([
+    [{ timeoutMs: 1, heapMb: 512 }, 'checking the sheet took 1ms, which is the limit'],
+    [{ timeoutMs: minuteMs, heapMb: 10 }, 'checking the sheet took 10 MB of memory, which is the limit'],
+  ])('that takes more than it may is refused, with what to do: %j', async (limits, words) => {
+    const { settings, clock, folder, sandbox } = await office();
+    const file = join(folder, 'hostile.csv');
+    writeFileSync(file, csv + `${newUser(sandbox, 10)},add,0.01,one of many\n`.repeat(100_000));
+    const planning = new Planning({ settings, clock, log: silentLog, signal: AbortSignal.any([]) }, limits);
+    const job = { kind: 'sheet', file, name: 'hostile.csv', action: 'balance', sheet: null, mark: null } as const;
+    const again = { again: { reason: null }, allowForce: false } as const;
+    await expect(planning.plan({ ...job, ...again }, operator, AbortSignal.any([]))).rejects.toMatchObject({
+      message: words,
+      advice: 'Nothing was planned. Split the sheet into smaller files.',
+    });
+    expect(planners()).toEqual([]);
   });
 
   test.each([

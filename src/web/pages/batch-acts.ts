@@ -280,8 +280,8 @@ export function discard(visit: Visit, ports: ConsolePorts): Promise<Reply> {
 
 export function undo(visit: Visit, ports: ConsolePorts): Promise<Reply> {
   const actor = actorOf(visit, ports);
-  return afterwards(visit, ports, async ({ batch, rows }) => {
-    const planned = await ports.planning.plan({ kind: 'undo', batch, rows }, actor, visit.signal);
+  return afterwards(visit, ports, async ({ batch }) => {
+    const planned = await ports.planning.plan({ kind: 'undo', batch }, actor, visit.signal);
     return 'batch' in planned ? planned.batch : undefined;
   });
 }

@@ -11,6 +11,7 @@ import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
 import { isAmbiguous } from './live-users.ts';
+import { Placeholders } from './placeholders.ts';
 import type { ReadRow } from './read-rows.ts';
 import { keyText, type UserKey } from './row-reader.ts';
 import { mapRows, PackedRows, shown } from './sheet/rows.ts';
@@ -46,7 +47,9 @@ export function planRows(
     hash?.add(result);
     planned.add(result);
   }
-  const { claimed, problems, warnings, warned, net } = planner;
+  const { claimed, problems, net } = planner;
+  const empty = planner.placeholders.warnings();
+  const [warnings, warned] = [[...empty, ...planner.warnings], empty.length + planner.warned];
   const sizes = sizeNotes(planner.changes);
   const withSize = (each: PlannedRow): PlannedRow => {
     const more = sizes.get(each.row);
@@ -62,6 +65,7 @@ class Planner {
   /** Only the first ones; `warned` counts all. */
   readonly warnings: string[] = [];
   warned = 0;
+  readonly placeholders = new Placeholders();
   readonly changes: [row: number, change: Money][] = [];
   net = new Big(0);
   readonly #action: Action;
@@ -85,6 +89,7 @@ class Planner {
     const found = action.target === 'new' ? inTheWay(keys, this.#users) : userOf(row, this.#users);
     const user = typeof found === 'string' ? null : found;
     const wrong = [...row.problems];
+    const empty = this.placeholders.add(row);
     const note = (column: string | null, problem: string): void => {
       wrong.push({ row: row.row, column, problem });
     };
@@ -108,7 +113,7 @@ class Planner {
     const about = action.target === 'new' ? null : user;
     const subject = sound === null ? null : subjectOf(action, row.parameters, about);
     const fingerprint = subject === null ? null : fingerprintOf(action, subject, row.parameters);
-    const notes = sound === null ? [] : this.#notesOf(row.row, sound, about, fingerprint);
+    const notes = sound === null ? [] : [...this.#notesOf(row.row, sound, about, fingerprint), ...empty];
     // `shared` does not count rows that cannot be read, so they must not release the user.
     if (row.key !== null && row.problems.length === 0) this.#leave(keyText(row.key), sound);
     return {

@@ -296,6 +296,50 @@ describe('a cell that is made to keep the machine busy', () => {
   });
 });
 
+describe('words that programs write for an empty cell', () => {
+  const after =
+    'Programs write that for an empty cell, and it would be sent as text: empty the cell if nothing is meant';
+  const plan = async (text: string, action: string) => {
+    const { sandbox, plan } = await world();
+    const email_verified_at = '2026-03-11T00:00:00.000000Z';
+    sandbox.control.update('users', 5, { username: 'none', email_verified_at });
+    sandbox.control.update('users', 6, { username: 'u6', email_verified_at });
+    sandbox.control.insert('users', { id: 7 });
+    return plan(text, [], undefined, action);
+  };
+
+  test('are counted for each column before consent, and noted at their rows', async () => {
+    const text = readFileSync(join(import.meta.dirname, '../fixtures/update-nulls.csv'), 'utf8');
+    const { warnings, problems } = await plan(text, 'update');
+    expect(warnings).toEqual([
+      `first_name: 3 cells say "NULL", "nan", "undefined", first in row 2. ${after}`,
+      `last_name: 3 cells say "\\N", "None", "(null)", first in row 2. ${after}`,
+      `language: 2 cells say "NULL", "null", first in row 2. ${after}`,
+    ]);
+    expect(problems.map(({ row, column }) => [row, column])).toEqual([
+      [2, 'language'],
+      [4, 'language'],
+    ]);
+  });
+
+  test('are counted in descriptions and in the names of users, too', async () => {
+    const { code, warnings, report } = await plan(
+      'username,type,amount,description\nNone,add,5,NaN\nu6,add,5,Nancy\n',
+      'balance',
+    );
+    expect([code, warnings]).toEqual([
+      0,
+      [
+        `description: 1 cell says "NaN", first in row 2. ${after}`,
+        `username: 1 cell says "None", first in row 2. ${after}`,
+      ],
+    ]);
+    expect(report).toMatchObject({
+      plan: [{ notes: ['description is the text "NaN"', 'username is the text "None"'] }, { notes: [] }],
+    });
+  });
+});
+
 test('An OpenDocument sheet is refused with advice, whatever its name', async () => {
   const { folder, run } = await world();
   const head = Buffer.from(

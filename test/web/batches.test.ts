@@ -122,6 +122,15 @@ describe('a finance clerk', () => {
     expect([a, b, c].map((user) => Number(balanceOf(world, user ?? 0)))).toEqual([12.5, 17, 11]);
   });
 
+  test('is warned of words that programs write for an empty cell, before anything is sent', async () => {
+    const world = await office();
+    const { clerk } = world;
+    const rows = usersOf(world, 2).map((user) => `${user},add,1,NULL\n`);
+    const text = await read(await clerk.get(await plan(clerk, rows.join(''))));
+    expect(text).toContain('description: 2 cells say "NULL", first in row 2.');
+    expect(text).toContain('To send 2 rows');
+  });
+
   test('is asked about an ambiguous amount, and the sheet is removed afterwards', async () => {
     const world = await office();
     const { clerk, folder } = world;

@@ -21,6 +21,8 @@ const head = `# Commands
 
 In a clone you type \`npx admin-mirror …\`; once the package is installed, \`admin-mirror …\`. Standard output carries the
 result alone. Progress, logs and questions go to standard error. With \`--json\`, the result is one JSON document.
+The word after a flag that takes a value is its value, whatever it begins with: \`--reason --quiet\` gives the reason
+\`--quiet\`. After \`--\`, no word is a flag.
 The commands under "Read and change the server" are the operations of the API: [api.md](api.md).
 
 ## Exit codes

@@ -56,7 +56,7 @@ of its thresholds is exceeded, and always where it names none: \`delete: {}\`. A
 | \`rows\` | the number of rows |
 | \`alone_per_day\` | what one person may send without approval within 24 hours: the gross total of \`balance\`, rows of the other actions |
 | \`approvers\` | how many different people must approve, 1 to ${mostApprovers}; 1 where it is left out |
-| \`good_for\` | how long an approval holds; \`${defaultGoodFor}\` where it is left out |
+| \`good_for\` | how long an approval holds, and how long a submitted batch waits for one; \`${defaultGoodFor}\` where it is left out |
 
 \`\`\`yaml
 bulk:

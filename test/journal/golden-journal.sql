@@ -73,6 +73,8 @@ CREATE INDEX journal_claimed_fingerprint ON journal_intents (fingerprint) WHERE 
 
 CREATE INDEX journal_claimed_at ON journal_intents (claimed_at) WHERE claimed_at IS NOT NULL;
 
+CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied');
+
 CREATE INDEX journal_intents_user ON journal_intents (user) WHERE user IS NOT NULL;
 
 CREATE TRIGGER journal_send_needs_claim BEFORE UPDATE OF state ON journal_intents
@@ -130,11 +132,6 @@ CREATE TABLE journal_locks (
   acquired_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE journal_migrations (
-  version INTEGER PRIMARY KEY,
-  applied_at TEXT NOT NULL
-) STRICT;
-
 CREATE TABLE people_accounts (
   name TEXT PRIMARY KEY,
   roles TEXT NOT NULL,
@@ -166,5 +163,3 @@ CREATE TABLE people_sessions (
   seen_at TEXT NOT NULL,
   ends_at TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX journal_not_made ON journal_intents (batch) WHERE state in ('rejected', 'not_applied');

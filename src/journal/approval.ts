@@ -18,7 +18,7 @@ import {
 import { batchCapProblem, capAdvice } from '../model/caps.ts';
 import { UsageError } from '../model/errors.ts';
 import { changeOf, moneyText } from '../model/money.ts';
-import { dayMs, later, type Timestamp } from '../model/time.ts';
+import { later, type Timestamp } from '../model/time.ts';
 import {
   accountAltered,
   accountRecords,
@@ -52,7 +52,10 @@ export const noRules: JournalRules = { approval: {}, caps: null };
 /** Who acts, when, and under which rules. */
 export interface Acting {
   readonly rules: JournalRules;
+  /** Never before the newest step. */
   readonly now: Timestamp;
+  /** A day before the clock's time: what went out since then counts. */
+  readonly daySince: Timestamp;
   readonly actor: Actor | null;
   readonly stepOf: (at: Timestamp, step: Pick<NewStep, 'batch' | 'kind'> & Partial<NewStep>) => NewStep;
 }
@@ -112,7 +115,7 @@ async function accountsIn(connection: Connection): Promise<Account[]> {
 export async function approvalIn(
   connection: Connection,
   batch: Batch,
-  { rules, now }: Pick<Acting, 'rules' | 'now'>,
+  { rules, now, daySince }: Pick<Acting, 'rules' | 'now' | 'daySince'>,
   sender: Actor | null,
 ): Promise<Approval | null> {
   const { approval } = batch;
@@ -125,7 +128,7 @@ export async function approvalIn(
   const alone =
     policy.alonePerDay === undefined || by === null
       ? '0'
-      : await aloneToday(connection, subject, by, accounts, now, batch.batch);
+      : await aloneToday(connection, subject, by, accounts, daySince, batch.batch);
   const reasons = approvalReasons(policy, subject, totals, alone);
   const needed = reasons.length === 0 ? 0 : policy.approvers;
   const hash = approvedHash(batch, approval, rules.caps);
@@ -341,11 +344,11 @@ export async function recordPolicy(connection: Connection, { rules, now, stepOf 
 export async function checkWrite(
   connection: Connection,
   { operation, body }: NewWrite,
-  { rules, now, actor }: Acting,
+  { rules, daySince, actor }: Acting,
 ): Promise<void> {
   const change = changeByHand(operation, body);
   if (change !== null && rules.caps !== null) {
-    const others = await sentSince(connection, later(now, -dayMs), null);
+    const others = await sentSince(connection, daySince, null);
     const problem = batchCapProblem([change], others, rules.caps);
     if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   }
@@ -355,7 +358,7 @@ export async function checkWrite(
     const alone =
       policy.alonePerDay === undefined || actor === null
         ? '0'
-        : await aloneToday(connection, subject, actor, await accountsIn(connection), now, null);
+        : await aloneToday(connection, subject, actor, await accountsIn(connection), daySince, null);
     const reasons = approvalReasons(policy, subject, totals, alone);
     if (reasons.length === 0) continue;
     throw new UsageError(`this must be approved by another person: ${reasons.join('; ')}; nothing was sent`, {
@@ -375,10 +378,9 @@ async function aloneToday(
   subject: ApprovalSubject,
   person: Actor,
   accounts: readonly Account[],
-  now: Timestamp,
+  since: Timestamp,
   exceptBatch: string | null,
 ): Promise<string> {
-  const since = later(now, -dayMs);
   let totals = noTotals;
   const claims = await connection
     .selectFrom('journal_steps as s')

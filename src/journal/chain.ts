@@ -8,7 +8,7 @@ import { type NotNull, sql, type SqlBool, type UpdateObject } from 'kysely';
 import type { Account, Actor } from '../model/actor.ts';
 import { UsageError } from '../model/errors.ts';
 import { storable } from '../model/text.ts';
-import type { Timestamp } from '../model/time.ts';
+import { type Clock, type Timestamp, timestampOf } from '../model/time.ts';
 import { accountOf, type Connection, type JournalTables } from './tables.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
@@ -50,6 +50,21 @@ export function canonical(value: Json): string {
 }
 
 export const sha256 = (text: string): string => hash('sha256', text, 'hex');
+
+/**
+ * The time of a step, and of what it decides: never before the newest step, or a clock that is set back would make an expired
+ * approval good again. To look back, use the clock itself: a step from a time when the clock was ahead must not make what was paid
+ * look older.
+ */
+export async function timeIn(connection: Connection, clock: Clock): Promise<Timestamp> {
+  return notBeforeNewest(connection, timestampOf(clock.now()));
+}
+
+async function notBeforeNewest(connection: Connection, at: Timestamp): Promise<Timestamp> {
+  const steps = connection.selectFrom('journal_steps').select('at').orderBy('step', 'desc').limit(1);
+  const newest = await steps.executeTakeFirst();
+  return newest !== undefined && newest.at > at ? newest.at : at;
+}
 
 /** Returns what the first step has as its previous hash. It ties the chain to one journal. */
 export function genesisOf(journal: string): string {
@@ -247,7 +262,7 @@ export async function headOf(connection: Connection): Promise<Head | undefined> 
 export async function appendSteps(connection: Connection, steps: readonly NewStep[]): Promise<void> {
   let head = (await headOf(connection)) ?? { step: 0, hash: genesisOf(await identityOf(connection)) };
   for (const each of steps) {
-    const row = stepRow(each, head);
+    const row = stepRow({ ...each, at: await notBeforeNewest(connection, each.at) }, head);
     await connection.insertInto('journal_steps').values(row).execute();
     head = row;
   }

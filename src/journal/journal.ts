@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import type { Actor } from '../model/actor.ts';
 import { LockHeldError, UsageError } from '../model/errors.ts';
 import type { RecordKey } from '../model/records.ts';
-import { type Timestamp, timestampOf } from '../model/time.ts';
+import { dayMs, timestampOf } from '../model/time.ts';
 import type { Person } from '../store/mentions.ts';
 import { ownerWords, type StoreLocks } from '../store/lock.ts';
 import {
@@ -29,7 +29,7 @@ import {
   stateColumns,
   storeBatch,
 } from './batches.ts';
-import { appendSteps, type Head, updateBatch } from './chain.ts';
+import { appendSteps, type Head, timeIn, updateBatch } from './chain.ts';
 import { viewOf } from './claim-view.ts';
 import { type JournalBackend, openDatabase, type OpenJournal, transactionRunner } from './database.ts';
 import { removePerson } from './forget.ts';
@@ -84,15 +84,13 @@ export interface Journal extends ReturnType<typeof journalOf> {}
 function journalOf(open: OpenJournal, actor: Actor | null) {
   const { backend, db, id, rules, owner } = open;
   const { locks, clock } = backend;
-  const now = (): Timestamp => timestampOf(clock.now());
-
   const inTransaction = transactionRunner(open);
 
   /** Runs one durable step in a transaction. Throws if the lock of a batch was lost. */
-  const step = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
+  const step = <T>(work: (connection: Connection, acting: Acting) => Promise<T>): Promise<T> =>
     inTransaction(async (connection) => {
       await locks.guard(connection);
-      return work(connection);
+      return work(connection, await actingIn(connection));
     });
 
   const stepOf: Acting['stepOf'] = (at, step) => {
@@ -100,7 +98,13 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     return { row: null, data: {}, note: null, ...step, at, actor };
   };
 
-  const acting = (): Acting => ({ rules, now: now(), actor, stepOf });
+  const actingIn = async (connection: Connection): Promise<Acting> => ({
+    rules,
+    now: await timeIn(connection, clock),
+    daySince: timestampOf(clock.now() - dayMs),
+    actor,
+    stepOf,
+  });
 
   return {
     ...readsOf(db),
@@ -132,31 +136,31 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     },
     /** Stores the whole plan or nothing, so nothing if reading the rows fails. */
     addBatch: (batch: NewBatch, rows: Iterable<NewIntent> | AsyncIterable<NewIntent>) =>
-      step(async (connection) => {
-        await recordPolicy(connection, acting());
+      step(async (connection, acting) => {
+        await recordPolicy(connection, acting);
         try {
-          await storeBatch(connection, backend, batch, rows, acting());
+          await storeBatch(connection, backend, batch, rows, acting);
         } catch (error) {
           throw backend.isTaken(error) && batch.undoOf !== null ? takenBack(batch.undoOf) : error;
         }
       }),
     /** Records that a person accepts this journal, although elsewhere `instead` is known as the newest step. */
     accept: (reason: string, instead: Head | null) =>
-      step((connection) => acceptJournal(connection, reason, instead, acting())),
+      step((connection, acting) => acceptJournal(connection, reason, instead, acting)),
     /**
      * Stores a batch of rows that were made without this journal, whole or not at all: it is done, and its rows are applied.
      */
     adopt: (batch: NewBatch, rows: readonly AdoptedRow[]) =>
-      step((connection) => adoptBatch(connection, backend, batch, rows, acting())),
+      step((connection, acting) => adoptBatch(connection, backend, batch, rows, acting)),
     setBatchState: (batch: string, state: BatchState) =>
-      step(async (connection) => {
-        const at = now();
-        const digest = await updateBatch(connection, batch, stateColumns(state, at));
-        await appendSteps(connection, [stepOf(at, { batch, kind: state, digest })]);
+      step(async (connection, { now }) => {
+        const digest = await updateBatch(connection, batch, stateColumns(state, now));
+        await appendSteps(connection, [stepOf(now, { batch, kind: state, digest })]);
       }),
 
     /** Skips every row that was not sent, and ends the batch. */
-    discard: (batch: string, reason: string) => step((connection) => discardBatch(connection, batch, reason, acting())),
+    discard: (batch: string, reason: string) =>
+      step((connection, acting) => discardBatch(connection, batch, reason, acting)),
 
     /**
      * One step of one row. Returns false, and changes nothing, if the row would become open while another row of its subject
@@ -164,7 +168,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
      */
     move: async (move: Move) => {
       try {
-        await step((connection) => takeStep(connection, move, acting()));
+        await step((connection, acting) => takeStep(connection, move, acting));
         return true;
       } catch (error) {
         if (backend.isTaken(error)) return false;
@@ -172,7 +176,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       }
     },
     /** After a crash: rows in `sending` become `unknown`, and blocked rows whose subject is free become `planned`. */
-    takeUp: (batch: string) => step((connection) => takeUpRows(connection, batch, acting())),
+    takeUp: (batch: string) => step((connection, acting) => takeUpRows(connection, batch, acting)),
 
     /** What a claim of these rows would decide on. The rows need not be stored yet. */
     claimView: (
@@ -186,13 +190,13 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
      * `sending`. Throws a UsageError if an approval is missing; so does `move` to `sending`.
      */
     claim: (batch: string, terms: ClaimTerms, decide: (view: ClaimView, batch: Batch) => readonly ClaimNote[]) =>
-      step((connection) => claimBatch(connection, backend, batch, terms, decide, acting())),
+      step((connection, acting) => claimBatch(connection, backend, batch, terms, decide, acting)),
     /** Marks the batch because its rows are on the server although nobody sent them from here; null removes the mark. */
     setBehind: (batch: string, why: string | null) =>
-      step(async (connection) => {
+      step(async (connection, { now }) => {
         const digest = await updateBatch(connection, batch, { behind: why });
         const kind = why === null ? 'reconciled' : 'behind';
-        await appendSteps(connection, [stepOf(now(), { batch, kind, note: why, digest })]);
+        await appendSteps(connection, [stepOf(now, { batch, kind, note: why, digest })]);
       }),
 
     /**
@@ -203,38 +207,38 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
       const found = await batchNamed(db, batch);
       if (found === undefined) return null;
       const meant = { ...found, againReason: sending?.reason ?? found.againReason };
-      return approvalIn(db, meant, { rules, now: now() }, sending === undefined ? null : actor);
+      return approvalIn(db, meant, await actingIn(db), sending === undefined ? null : actor);
     },
     /**
      * This and the next two throw a UsageError if the actor may not do it.
      * @param words `again`: null keeps the reason to send again
      */
     submit: (batch: string, words: { readonly note: string | null; readonly again: string | null }) =>
-      step((connection) => submit(connection, batch, words, acting())),
+      step((connection, acting) => submit(connection, batch, words, acting)),
     /** Approves, as the acting account, the content with this hash. The caller must have checked the account's password. */
-    approve: (batch: string, hash: string) => step((connection) => approve(connection, batch, hash, acting())),
+    approve: (batch: string, hash: string) => step((connection, acting) => approve(connection, batch, hash, acting)),
     /** Denies, as the acting account, the batch as it is now. Earlier approvals no longer count. */
-    deny: (batch: string, reason: string) => step((connection) => deny(connection, batch, reason, acting())),
+    deny: (batch: string, reason: string) => step((connection, acting) => deny(connection, batch, reason, acting)),
     /** Returns the request for these rows, which waits if a person must approve it. Null if no policy covers deletions. */
     requestDeletions: (request: DeletionRequest) =>
-      step(async (connection) => {
-        await recordPolicy(connection, acting());
-        return deletionsRequested(connection, backend, request, acting());
+      step(async (connection, acting) => {
+        await recordPolicy(connection, acting);
+        return deletionsRequested(connection, backend, request, acting);
       }),
     /** Uses the approval up, before the first row is removed. Throws a UsageError if it does not hold. */
-    claimDeletions: (batch: string) => step((connection) => claimDeletions(connection, batch, acting())),
+    claimDeletions: (batch: string) => step((connection, acting) => claimDeletions(connection, batch, acting)),
 
     /** Throws what `beginWrite` would, before anybody is asked. */
-    checkWrite: async (write: NewWrite) => checkWrite(db, write, acting()),
+    checkWrite: async (write: NewWrite) => checkWrite(db, write, await actingIn(db)),
     /** Records a write outside any batch, before its first byte. Returns its number. Throws a UsageError if unapproved. */
-    beginWrite: (write: NewWrite) => step((connection) => beginWrite(connection, backend, write, acting())),
-    endWrite: (write: number, end: WriteEnd) => step((connection) => endWrite(connection, write, end, acting())),
+    beginWrite: (write: NewWrite) => step((connection, acting) => beginWrite(connection, backend, write, acting)),
+    endWrite: (write: number, end: WriteEnd) => step((connection, acting) => endWrite(connection, write, end, acting)),
     /** Records that the actor looked at what is stored about the user. */
     viewed: (user: RecordKey, what: 'record' | 'emails' | 'live') =>
-      step(async (connection) => {
+      step(async (connection, { now }) => {
         // Above 2^53 a JSON number would not be exact.
         const data = { user: typeof user === 'bigint' ? String(user) : user, what };
-        await appendSteps(connection, [stepOf(now(), { batch: null, kind: 'viewed', data })]);
+        await appendSteps(connection, [stepOf(now, { batch: null, kind: 'viewed', data })]);
       }),
 
     /** Takes the lock, also from a dead owner. Throws LockHeldError; so does every later step once another process has it. */
@@ -247,7 +251,7 @@ function journalOf(open: OpenJournal, actor: Actor | null) {
     forget: async (person: Person) => {
       const counts = await inTransaction(async (connection) => {
         await checkNotSent(connection, locks, person.id);
-        return removePerson(connection, person, acting());
+        return removePerson(connection, person, await actingIn(connection));
       });
       await db.connection().execute(() => backend.scrub());
       return counts;

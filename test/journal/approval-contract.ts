@@ -230,6 +230,29 @@ export function approvalContract(open: OpenApprovals): void {
       expect((await journal.batch('one'))?.state).toBe('applying');
     });
 
+    test('does not get an expired approval back if the clock is set back, and no step is recorded before another', async () => {
+      const { journal, pass } = await submitted();
+      await approve(journal, 'bert');
+      pass(73 * hourMs);
+      await journal.viewed(7, 'record');
+      pass(-73 * hourMs);
+      expect(await journal.approval('one')).toMatchObject({ state: 'expired', missing: 1 });
+      await expect(claim(journal)).rejects.toThrow(/approval/);
+      await journal.submit('one', words);
+      const times = (await Array.fromAsync(journal.audit({}))).map(({ at }) => at);
+      expect(times).toEqual(times.toSorted());
+    });
+
+    test('sends no row once its approval has expired, even if the clock is set back after the claim', async () => {
+      const { journal, pass } = await submitted();
+      await approve(journal, 'bert');
+      await claim(journal);
+      pass(73 * hourMs);
+      await journal.viewed(7, 'record');
+      pass(-73 * hourMs);
+      await expect(sendRow(journal)).rejects.toThrow(/approval/);
+    });
+
     test('is submitted again once its approval has expired, but not while it is approved or once it is done', async () => {
       const { journal, pass } = await submitted();
       await approve(journal, 'bert');

@@ -119,7 +119,8 @@ export async function findUsers(
   const rest = sure.filter((text) => !urgent.has(text)).slice(0, mostConfirmations - first.length);
   const confirmed = [...first, ...rest];
   await eachLive([...strangers, ...confirmed], live, requestOne);
-  if (directory === null && (await comparesExactly(keys, users, live))) {
+  // A mirror that was never complete may lack a user, as if there were none.
+  if ((directory?.freshAsOf ?? null) === null && (await comparesExactly(keys, users, live))) {
     const pages = await pagesOfList(live);
     if (pages <= mostConfirmations) await addListed(pages);
     else refuseOtherSpellings(keys, users);

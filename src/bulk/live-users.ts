@@ -93,7 +93,12 @@ export async function userByKey(options: LiveOptions, key: WantedKey, known: rea
 /** Whether the server's filter finds the user by that name in another case. */
 export async function ignoresCase(options: LiveOptions, column: 'email' | 'username', name: string): Promise<boolean> {
   const other = name === name.toLowerCase() ? name.toUpperCase() : name.toLowerCase();
-  return (await usersShown(options, column, other)).some((user) => user[column] === name);
+  try {
+    return (await usersShown(options, column, other)).some((user) => user[column] === name);
+  } catch (error) {
+    if (error instanceof RefusedInput || error instanceof ServerFailed) return false;
+    throw error;
+  }
 }
 
 async function usersShown(

@@ -127,6 +127,17 @@ describe('users are found', () => {
   });
 });
 
+test('without a mirror, and with a list too long to read, a name must be spelled as a server has it that compares exactly', async () => {
+  const { sandbox, client, journal } = await world({ users: 205, behaviour: { page_max: 1 } });
+  sandbox.control.update('users', 7, { email: 'anna@example.com' });
+  sandbox.control.update('users', 8, { email: 'Bo@example.com' });
+  const rows = ['ANNA@example.com', 'Bo@example.com'].map((email) => [email, 'add', '1']);
+  const { problems } = await plan(journal, client, sheetOf(rows, ['email', 'type', 'amount']));
+  const problem =
+    'the server tells upper and lower case apart, and has "anna@example.com": write the email like that, or name the user by user_id';
+  expect(problems).toEqual([{ row: 2, column: 'email', problem }]);
+});
+
 describe('a plan', () => {
   test('sends nothing, and is stored', async () => {
     const { sandbox, client, journal } = await world();

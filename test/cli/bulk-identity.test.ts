@@ -1,5 +1,6 @@
 /** Whose email is it? However an address or a name is written, it names one user or nobody. */
 import { describe, expect, test } from 'vitest';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { bulkWorld, type BulkWorld, made } from '../support/bulk-cli.ts';
 import { newUser } from '../support/bulk.ts';
 import { sample } from '../support/part.ts';
@@ -83,6 +84,30 @@ describe('a name that two users share in other spellings names nobody', () => {
     const { code } = await bulk(['run', 'balance', file(header('email') + row('DUP.CASE@example.com')), '--yes']);
     expect([code, sandbox.control.get('users', first)?.['balance']]).toEqual([0, 15]);
   });
+});
+
+test('a server whose search ignores case shows both, without a mirror and without its whole list', async () => {
+  const world = await bulkWorld();
+  const { sandbox, bulk, file, environment } = world;
+  const ids = usersNamed(world, 'email', ['Dup.Case@example.com', 'dup.case@example.com', 'One@example.com']);
+  const users = ids.map((id) => sandbox.control.get('users', id) ?? {});
+  const { url } = await behindProxy(sandbox, ({ path, body }) => {
+    const wanted = new URL(path, 'http://x').searchParams.get('filter[email]')?.toLowerCase();
+    if (wanted === undefined) return {};
+    const data = users.filter(({ email }) => String(email).toLowerCase() === wanted);
+    return { body: JSON.stringify({ ...(JSON.parse(body) as object), data, total: data.length }) };
+  });
+  const rows = ['DUP.CASE@example.com', 'Dup.Case@example.com', 'ONE@example.com'].map(row).join('');
+  const { report } = await bulk(['plan', 'balance', file(header('email') + rows), '--json'], {
+    environment: { ...environment, ADMIN_MIRROR_BASE_URL: url },
+  });
+  const several = expect.stringMatching(/^several users have the email/) as string;
+  expect(report()).toMatchObject({
+    counts: { planned: 1, invalid: 2 },
+    problems: [2, 3].map((at) => ({ row: at, column: 'email', problem: several })),
+  });
+  const lists = sandbox.control.requests().recent.filter(({ url: path }) => /\/users\?(?!.*filter)/.test(path));
+  expect(lists).toEqual([]);
 });
 
 test('one user in two spellings is one user: the second row is noticed as doing the same', async () => {

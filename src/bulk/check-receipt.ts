@@ -32,6 +32,7 @@ import {
   type ReceiptRow,
   sealLine,
 } from './receipt.ts';
+import { unlessAborted } from '../model/time.ts';
 
 /** Throws a FileError if the file cannot be read. @param journal compared with the receipt if the receipt is from it */
 export async function checkReceipt(file: string, key: CheckingKey, journal: Journal | undefined, signal: AbortSignal) {
@@ -60,7 +61,7 @@ async function check(file: string, key: CheckingKey, journal: Journal | undefine
     const shapes = { head: headShape, part: rowShape, ...(format === 'html' && { written: inPage }) };
     const document = readDocument(lines, line, receiptForm, shapes);
     head = document.head as unknown as ReceiptHead;
-    if (journal?.id === head.journal) comparison = await comparisonWith(journal, head);
+    if (journal?.id === head.journal) comparison = await comparisonWith(journal, head, signal);
     else reason ??= 'the journal here is another one';
     const tally = tallyOf();
     for await (const part of document.parts) {
@@ -156,8 +157,9 @@ type Comparison = Awaited<ReturnType<typeof comparisonWith>>;
 
 const maxListed = 20;
 
-async function comparisonWith(journal: Journal, head: ReceiptHead) {
-  const problems = (await journal.verifyChain(head.head?.hash)).problems.map((each) => `the journal: ${each}`);
+async function comparisonWith(journal: Journal, head: ReceiptHead, signal: AbortSignal) {
+  const chain = await unlessAborted(journal.verifyChain(head.head?.hash), signal);
+  const problems = chain.problems.map((each) => `the journal: ${each}`);
   const batch = await journal.batch(head.batch);
   if (batch === undefined) problems.push(`the journal has no batch ${head.batch}`);
   else if (batch.hash !== head.plan_hash) problems.push(`the journal has another plan of the batch: ${batch.hash}`);

@@ -23,6 +23,7 @@ import { shown } from './sheet/rows.ts';
 import type { ReadRows } from './read-rows.ts';
 import { type KeyColumn, keyColumns, keyText, type UserKey } from './row-reader.ts';
 import type { Timestamp } from '../model/time.ts';
+import { inTurns } from '../model/turns.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { quoteName } from '../store/schema.ts';
 
@@ -85,7 +86,7 @@ export async function findUsers(
   directory: UserDirectory | null,
   live: LiveOptions,
 ): Promise<FoundUsers> {
-  const { mirrored, known } = inMirror(directory, keys, live.userFields);
+  const { mirrored, known } = await inMirror(directory, keys, live);
   const users = new Users(mirrored);
   const sure = [...mirrored.keys()];
   const strangers = [...keys.keys()].filter((text) => !mirrored.has(text));
@@ -162,21 +163,22 @@ export async function findTaken(
   live: LiveOptions,
 ): Promise<FoundUsers> {
   if (keys.size <= mostConfirmations) return findUsers(keys, new Set(), directory, live);
-  const { mirrored, known } = inMirror(directory, keys, live.userFields);
+  const { mirrored, known } = await inMirror(directory, keys, live);
   const users = new Users(mirrored);
   for (const [text, ids] of known) users.set(text, ambiguous(keys.get(text) ?? { column: 'email', value: text }, ids));
   return { users, unconfirmed: keys.size - mirrored.size - known.size };
 }
 
 /** `mirrored`: users of the mirror as JSON, by `keyText`. `known`: the ids of those who share a key, so that the server must decide. */
-function inMirror(
+async function inMirror(
   directory: UserDirectory | null,
   keys: ReadonlyMap<string, WantedKey>,
-  userFields: readonly string[],
-): { readonly mirrored: Map<string, string>; readonly known: Map<string, number[]> } {
+  { userFields, signal }: Pick<LiveOptions, 'userFields' | 'signal'>,
+): Promise<{ readonly mirrored: Map<string, string>; readonly known: Map<string, number[]> }> {
   const mirrored = new Map<string, string>();
   const ids = new Map<string, number[]>();
-  for (const { column, record } of directory === null ? [] : recordsOf(directory, [...keys.values()], userFields)) {
+  const records = directory === null ? [] : recordsOf(directory, [...keys.values()], userFields);
+  for await (const { column, record } of inTurns(records, signal)) {
     const user = knownUser(record, userFields);
     if (user === undefined) continue;
     const text = textOf(user, column);

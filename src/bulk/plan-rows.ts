@@ -10,6 +10,7 @@ import type { Action, KnownUser, Parameters, Preview } from './action.ts';
 import type { Users } from './find-users.ts';
 import { type Caps, moneyText } from '../model/money.ts';
 import { rowCapProblem } from '../model/caps.ts';
+import { inTurns } from '../model/turns.ts';
 import { isAmbiguous } from './live-users.ts';
 import { Placeholders } from './placeholders.ts';
 import type { ReadRow } from './read-rows.ts';
@@ -27,22 +28,25 @@ type PlannedUsers = Pick<Users, 'get' | 'set' | 'delete'>;
 /** How many warnings of one kind are listed one by one. */
 export const mostWarnings = 50;
 
-/**
- * @param users changed as the rows would change them; a user that no later row names is deleted
- * @param shared keys that several rows have; undefined if unknown
- * @param hash every row is added to it
- */
-export function planRows(
+interface PlanRun {
+  readonly signal: AbortSignal;
+  /** Keys that several rows have; undefined if unknown. */
+  readonly shared?: ReadonlySet<string> | undefined;
+  /** Every row is added to it. */
+  readonly hash?: PlanHash;
+}
+
+/** @param users changed as the rows would change them; a user that no later row names is deleted */
+export async function planRows(
   action: Action,
   rows: Iterable<ReadRow>,
   users: PlannedUsers,
   caps: Pick<Caps, 'maxRow'>,
-  shared?: ReadonlySet<string>,
-  hash?: PlanHash,
+  { signal, shared, hash }: PlanRun,
 ) {
   const planner = new Planner(action, users, caps, shared);
   const planned = new PackedRows<PlannedRow>();
-  for (const row of rows) {
+  for await (const row of inTurns(rows, signal)) {
     const result = planner.plan(row);
     hash?.add(result);
     planned.add(result);

@@ -4,6 +4,7 @@ import type { Batch, Journal, NewBatch, NewIntent, PlannedServer } from '../jour
 import { counted } from '../model/text.ts';
 import { IncompleteError, UsageError } from '../model/errors.ts';
 import { type Clock, timestampOf } from '../model/time.ts';
+import { inTurns } from '../model/turns.ts';
 import type { Action, LookingClient } from './action.ts';
 import { actionOfBatch } from './actions.ts';
 import { batchOf, checkNotRepeated, earlierClock, repeatLines, type Rules, termsOf } from './claim.ts';
@@ -65,7 +66,8 @@ export async function undoOf(journal: Journal, name: string): Promise<Plannable>
 
 /** Plans the rows and stores the batch. Throws a UsageError, and stores nothing, if the batch must not be sent. */
 export async function planBatch(ports: PlanPorts, wanted: Plannable, name?: string): Promise<Batch> {
-  return storePlan(ports.journal, await preparePlan(ports, wanted, name));
+  const { batch, rows } = await preparePlan(ports, wanted, name);
+  return storePlan(ports.journal, { batch, rows: inTurns(rows, ports.signal) });
 }
 
 /** Stores a prepared plan in the name of the journal's actor. */
@@ -158,7 +160,8 @@ async function plannedRows(
   const rows = again.reason === null ? notSentAlready(read) : read.rows;
   const caps = undoOf === null ? ports.rules.caps : noCaps;
   const readable = read.problems.length === 0 ? rows : spoilt(read);
-  return { plan: planRows(action, drained(readable), users, caps, shared, hash), unconfirmed };
+  const run = { signal: ports.signal, shared, hash };
+  return { plan: await planRows(action, drained(readable), users, caps, run), unconfirmed };
 }
 
 const sentStates = new Set(['applied', 'unknown', 'needs_human', 'acknowledged', 'sending']);
@@ -202,7 +205,7 @@ async function usersOf(
   if (action.target === 'new') return takenKeys(ports, action, read);
   const keys: WantedKeys = new Map();
   const [urgent, shared] = [new Set<string>(), new Set<string>()];
-  for (const { key, problems, parameters } of read.rows) {
+  for await (const { key, problems, parameters } of inTurns(read.rows, ports.signal)) {
     if (key === null || problems.length > 0) continue;
     const text = keyText(key);
     if (addKey(keys, key)) shared.add(text);
@@ -215,7 +218,7 @@ async function usersOf(
 
 async function takenKeys(ports: PreparePorts, action: Action, read: ReadRows): Promise<FoundUsers> {
   const keys: WantedKeys = new Map();
-  for (const { problems, parameters } of read.rows) {
+  for await (const { problems, parameters } of inTurns(read.rows, ports.signal)) {
     if (problems.length > 0) continue;
     for (const key of action.newKeys?.(parameters) ?? []) addKey(keys, key);
   }

@@ -9,7 +9,7 @@ import type { Journal } from '../journal/port.ts';
 import { actorText } from '../model/actor.ts';
 import { counted } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
-import { timestampOf } from '../model/time.ts';
+import { timestampOf, unlessAborted } from '../model/time.ts';
 import { checkReceiptFile } from './bulk/receipt.ts';
 import { lookAtJournal } from './bulk/shared.ts';
 import type { CliContext } from './context.ts';
@@ -103,7 +103,7 @@ Examples:
 }
 
 async function verify(context: CliContext, head: string | undefined): Promise<void> {
-  const report = await (await openJournalOf(context)).verifyChain(head);
+  const report = await unlessAborted((await openJournalOf(context)).verifyChain(head), context.signal);
   if (report.status === 'broken') context.exit(6);
   const { status, steps, problems } = report;
   const isWhole = status === 'whole';

@@ -6,7 +6,7 @@
  */
 import { randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from 'node:crypto';
 import { isDeepStrictEqual, promisify } from 'node:util';
-import { accountRecords, appendSteps, sha256 } from '../journal/chain.ts';
+import { accountRecords, appendSteps, sha256, timeIn } from '../journal/chain.ts';
 import { transactionRunner } from '../journal/database.ts';
 import type { Connection, JournalTables } from '../journal/tables.ts';
 import type { Account, Actor, SignInMethod } from '../model/actor.ts';
@@ -182,10 +182,8 @@ export function sessionsOf(open: OpenPeople) {
   const clock = steadyClock(backend.clock);
   const inTransaction = transactionRunner(open);
   /** Never before the newest step: if the clock is set back, a session that has ended does not begin to live again. */
-  const nowIn = async (connection: Connection): Promise<number> => {
-    const steps = connection.selectFrom('journal_steps').select('at').orderBy('step', 'desc').limit(1);
-    return clock.now(parseInstant((await steps.executeTakeFirst())?.at));
-  };
+  const nowIn = async (connection: Connection): Promise<number> =>
+    clock.now(parseInstant(await timeIn(connection, backend.clock)));
   const live = (now: number) =>
     db
       .selectFrom('people_sessions')

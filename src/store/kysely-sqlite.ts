@@ -21,6 +21,7 @@ import {
   type TransactionSettings,
 } from 'kysely';
 import type { ResourceName } from '../model/resources.ts';
+import { Turns } from '../model/turns.ts';
 import { busyMs } from './file-kind.ts';
 import type { ResourceStatus, RunStatus, WindowState } from './mirror-types.ts';
 
@@ -52,11 +53,16 @@ const retryMs = 5;
 class PatientConnection implements DatabaseConnection {
   readonly #connection: DatabaseConnection;
 
-  constructor(connection: DatabaseConnection) {
+  readonly #turns: Turns;
+
+  constructor(connection: DatabaseConnection, turns: Turns) {
     this.#connection = connection;
+    this.#turns = turns;
   }
 
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
+    // SQLite responds at once, so a loop of statements would never let the event loop have a turn.
+    if (this.#turns.isDue()) await this.#turns.take();
     const until = performance.now() + busyMs;
     for (;;) {
       try {
@@ -75,6 +81,7 @@ class PatientConnection implements DatabaseConnection {
 
 class WritingDriver extends SqliteDriver {
   readonly #database: Database;
+  readonly #turns = new Turns();
 
   constructor(config: ConstructorParameters<typeof SqliteDriver>[0], database: Database) {
     super(config);
@@ -84,7 +91,7 @@ class WritingDriver extends SqliteDriver {
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
-    return new PatientConnection(await super.acquireConnection());
+    return new PatientConnection(await super.acquireConnection(), this.#turns);
   }
 
   /** Locks the file from the beginning of the transaction, so that what it reads stays true until it writes. */

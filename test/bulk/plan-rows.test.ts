@@ -10,6 +10,8 @@ import { keyText, type UserKey } from '../../src/bulk/row-reader.ts';
 import type { Money } from '../../src/model/money.ts';
 import { columns, sheetOf } from '../support/bulk.ts';
 
+const { signal } = new AbortController();
+
 type Cells = readonly (string | number)[];
 
 function user(id: number, money: string | null): [string, KnownUser] {
@@ -24,15 +26,14 @@ const users = new Map<string, KnownUser | string>([
   [keyText({ column: 'user_id', value: '9' }), 'there is no user 9'],
 ]);
 
-function planned(rows: readonly Cells[], headers: readonly string[] = columns, maxRow?: string, hash?: PlanHash) {
+async function planned(rows: readonly Cells[], headers: readonly string[] = columns, maxRow?: string, hash?: PlanHash) {
   const read = readRows(sheetOf(rows, headers), balance, { decimals: 2, mark: null, allowForce: false });
-  const plan = planRows(
+  const plan = await planRows(
     balance,
     read.rows,
     new Map(users),
     { maxRow: maxRow as Money | undefined },
-    new Set(users.keys()),
-    hash,
+    { signal, shared: new Set(users.keys()), ...(hash !== undefined && { hash }) },
   );
   return { ...plan, rows: [...plan.rows] };
 }
@@ -45,8 +46,8 @@ describe('a row', () => {
     [[2, 'add', '0.20'], '0.10', '0.30'],
     [[1, 'add', '5', 'why', '10'], '10.00', '15.00'],
   ];
-  test.each(good)('%j goes from %s to %s', (cells, before, after) => {
-    const { rows, problems } = planned([cells]);
+  test.each(good)('%j goes from %s to %s', async (cells, before, after) => {
+    const { rows, problems } = await planned([cells]);
     expect(problems).toEqual([]);
     expect(rows).toMatchObject([{ row: 2, state: 'planned', plannedBefore: before, plannedAfter: after }]);
   });
@@ -69,14 +70,14 @@ describe('a row', () => {
     [[1, 'add', '1', '', '9.99'], 'expected_balance', /the balance is 10.00, and the row expects 9.99/],
     [[1, 'add', '1', '', 'much'], 'expected_balance', /not an amount/],
   ];
-  test.each(wrong)('%j is invalid for its column %s', (cells, column, problem) => {
-    const { rows, problems } = planned([cells]);
+  test.each(wrong)('%j is invalid for its column %s', async (cells, column, problem) => {
+    const { rows, problems } = await planned([cells]);
     expect(rows).toMatchObject([{ state: 'invalid', fingerprint: null, parameters: null }]);
     expect(problems).toEqual([{ row: 2, column, problem: expect.stringMatching(problem) as string }]);
   });
 
-  test('starts from the balance that the last valid row of the same user left', () => {
-    const { rows, net } = planned([
+  test('starts from the balance that the last valid row of the same user left', async () => {
+    const { rows, net } = await planned([
       [1, 'add', '5'],
       [1, 'add', '1.005'],
       [1, 'remove', '20'],
@@ -92,7 +93,7 @@ describe('a row', () => {
     expect(net).toBe('-7.00');
   });
 
-  test('frees the memory of a user that no later row names', () => {
+  test('frees the memory of a user that no later row names', async () => {
     const read = readRows(
       sheetOf(
         [
@@ -111,7 +112,7 @@ describe('a row', () => {
     );
     const own = new Map(users);
     const [one, two] = ['user_id:1', 'user_id:2'];
-    const { rows } = planRows(balance, read.rows, own, { maxRow: undefined }, new Set([one]));
+    const { rows } = await planRows(balance, read.rows, own, { maxRow: undefined }, { signal, shared: new Set([one]) });
     expect([...rows].map(({ plannedBefore, plannedAfter }) => [plannedBefore, plannedAfter])).toEqual([
       ['10.00', '15.00'],
       ['0.10', '1.10'],
@@ -121,8 +122,8 @@ describe('a row', () => {
     expect(own.has(two)).toBe(false);
   });
 
-  test('gets a warning if it leaves a balance below zero or repeats another row', () => {
-    const { warnings, problems } = planned([
+  test('gets a warning if it leaves a balance below zero or repeats another row', async () => {
+    const { warnings, problems } = await planned([
       [1, 'remove', '11'],
       [2, 'add', '1', 'x'],
       [2, 'add', '1', 'x'],
@@ -137,13 +138,13 @@ describe('a row', () => {
     ]);
   });
 
-  test('is invalid if it changes a balance by more than the cap; a set counts by its change', () => {
+  test('is invalid if it changes a balance by more than the cap; a set counts by its change', async () => {
     const rows: Cells[] = [
       [1, 'add', '5.01'],
       [1, 'set', '14'],
       [2, 'set', '6'],
     ];
-    const { problems } = planned(rows, columns, '5');
+    const { problems } = await planned(rows, columns, '5');
     expect(problems.map(({ row, column }) => [row, column])).toEqual([
       [2, 'amount'],
       [4, 'amount'],
@@ -152,8 +153,8 @@ describe('a row', () => {
 });
 
 describe('the total', () => {
-  test('is the planned change of all balances, exact to the last decimal', () => {
-    const { net } = planned([
+  test('is the planned change of all balances, exact to the last decimal', async () => {
+    const { net } = await planned([
       [1, 'add', '0.10'],
       [1, 'add', '0.20'],
       [2, 'remove', '0.05'],
@@ -179,9 +180,9 @@ describe('the header', () => {
     expect(read.problems.map((each) => each.problem).join('\n')).toMatch(problem);
   });
 
-  test('may have the columns of a result file, which are ignored', () => {
+  test('may have the columns of a result file, which are ignored', async () => {
     const names = ['user_id', 'type', 'amount', '_row', '_state', '_problem'];
-    const { problems, rows } = planned([[1, 'add', '1', 7, 'rejected', 'busy']], names);
+    const { problems, rows } = await planned([[1, 'add', '1', 7, 'rejected', 'busy']], names);
     expect(problems).toEqual([]);
     expect(rows).toMatchObject([{ state: 'planned' }]);
   });
@@ -189,15 +190,15 @@ describe('the header', () => {
 
 describe('the hash of a plan', () => {
   const server = { address: 'http://x', keyMark: 'abcd', owner: '1' };
-  const hashOf = (rows: readonly Cells[], more = {}): string => {
+  const hashOf = async (rows: readonly Cells[], more = {}): Promise<string> => {
     const hash = new PlanHash({ action: 'balance', fileHash: 'f', server, undoOf: null, ...more });
-    planned(rows, columns, undefined, hash);
+    await planned(rows, columns, undefined, hash);
     return hash.end();
   };
   const one: Cells = [1, 'add', '5', 'x'];
 
-  test('is the same for the same plan', () => {
-    expect(hashOf([one])).toBe(hashOf([one]));
+  test('is the same for the same plan', async () => {
+    expect(await hashOf([one])).toBe(await hashOf([one]));
   });
 
   test.each([
@@ -208,21 +209,21 @@ describe('the hash of a plan', () => {
     ['file', [one], { fileHash: 'g' }],
     ['server', [one], { server: { ...server, address: 'http://y' } }],
     ['owner of the key', [one], { server: { ...server, owner: '2' } }],
-  ] as const)('changes with another %s', (_, rows, more) => {
-    expect(hashOf(rows, more)).not.toBe(hashOf([one]));
+  ] as const)('changes with another %s', async (_, rows, more) => {
+    expect(await hashOf(rows, more)).not.toBe(await hashOf([one]));
   });
 
-  test('stands beside a digest of rows that does not depend on their order', () => {
+  test('stands beside a digest of rows that does not depend on their order', async () => {
     const two: Cells = [2, 'add', '5', 'x'];
-    expect(rowsDigest(planned([one, two]).claimed)).toBe(rowsDigest(planned([two, one]).claimed));
-    expect(rowsDigest(planned([one]).claimed)).not.toBe(rowsDigest(planned([one, two]).claimed));
+    expect(rowsDigest((await planned([one, two])).claimed)).toBe(rowsDigest((await planned([two, one])).claimed));
+    expect(rowsDigest((await planned([one])).claimed)).not.toBe(rowsDigest((await planned([one, two])).claimed));
   });
 });
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /** The plan of rows of any action, with users found by these keys. */
-function plannedOf(
+async function plannedOf(
   action: Action,
   headers: readonly string[],
   rows: readonly Cells[],
@@ -230,7 +231,7 @@ function plannedOf(
 ) {
   const read = readRows(sheetOf(rows, headers), action, { decimals: 2, mark: null, allowForce: false });
   const own = new Map(known.map(([key, found]) => [keyText(key), found]));
-  const plan = planRows(action, read.rows, own, { maxRow: undefined });
+  const plan = await planRows(action, read.rows, own, { maxRow: undefined }, { signal });
   return { ...plan, rows: [...plan.rows], users: own };
 }
 
@@ -245,9 +246,9 @@ const notesOfZoe = ['the status of the user is "suspended"', 'the email is not v
 const parametersOf = (amount: string) => ({ type: 'remove', amount, description: null, expected_balance: null });
 
 describe('a plan keeps', () => {
-  test('the user, the parameters, the notes and the fingerprint of each row', () => {
+  test('the user, the parameters, the notes and the fingerprint of each row', async () => {
     const key = { column: 'email', value: 'Zoe@x.example' } as const;
-    const plan = plannedOf(
+    const plan = await plannedOf(
       balance,
       ['email', 'type', 'amount'],
       [
@@ -334,8 +335,8 @@ describe('a plan keeps', () => {
     expect(plan.net).toBe('-324.00');
   });
 
-  test('no key for a row that names its user by id, and no column for a problem of the whole row', () => {
-    const { rows, claimed } = planned([
+  test('no key for a row that names its user by id, and no column for a problem of the whole row', async () => {
+    const { rows, claimed } = await planned([
       [1, 'add', '5'],
       [3, 'add', '5'],
       ['x', 'give', '1'],
@@ -355,11 +356,11 @@ describe('a plan keeps', () => {
     expect(claimed).toHaveLength(1);
   });
 
-  test('the user and a hashed fingerprint for a row that moves no money, but no amounts', () => {
+  test('the user and a hashed fingerprint for a row that moves no money, but no amounts', async () => {
     const headers = ['user_id', 'type', 'icon', 'message', 'url'];
     const words = ['success', 'bx', 'Hello Zoe', ''];
     const key = { column: 'user_id', value: '7' } as const;
-    const { rows, claimed, net, warnings, warned, problems } = plannedOf(
+    const { rows, claimed, net, warnings, warned, problems } = await plannedOf(
       notify,
       headers,
       [
@@ -398,35 +399,41 @@ describe('a plan keeps', () => {
     });
   });
 
-  test('a limited number of warnings, and their count', () => {
+  test('a limited number of warnings, and their count', async () => {
     const rows = Array.from({ length: mostWarnings + 3 }, (): Cells => [2, 'remove', '1']);
-    const { warnings, warned } = planned(rows);
+    const { warnings, warned } = await planned(rows);
     // One for the first row, two for each of the others.
     expect([warnings.length, warned]).toEqual([mostWarnings, 2 * rows.length - 1]);
     expect(warnings.at(-1)).toBe('row 27: the balance of user 2 would be -25.90');
   });
 
-  test('no user for a row that names nobody, or whose user was not looked for', () => {
+  test('no user for a row that names nobody, or whose user was not looked for', async () => {
     const read = readRows(sheetOf([[1, 'add', '5']], columns), balance, { decimals: 2, mark: null, allowForce: false });
     const [row] = [...read.rows];
     if (row === undefined) throw new Error('there is one row');
-    const problemOf = (key: typeof row.key) => {
-      const { problems, rows } = planRows(balance, [{ ...row, key }], new Map(), { maxRow: undefined });
+    const problemOf = async (key: typeof row.key) => {
+      const { problems, rows } = await planRows(
+        balance,
+        [{ ...row, key }],
+        new Map(),
+        { maxRow: undefined },
+        { signal },
+      );
       expect([...rows]).toMatchObject([{ user: null, subject: null, state: 'invalid' }]);
       return problems;
     };
-    expect(problemOf(null)).toEqual([{ row: 2, column: null, problem: 'the row names no user' }]);
-    expect(problemOf(row.key)).toEqual([{ row: 2, column: 'user_id', problem: 'the user was not looked for' }]);
+    expect(await problemOf(null)).toEqual([{ row: 2, column: null, problem: 'the row names no user' }]);
+    expect(await problemOf(row.key)).toEqual([{ row: 2, column: 'user_id', problem: 'the user was not looked for' }]);
   });
 
-  test('for a user that a later row names, the balance after the last valid row', () => {
+  test('for a user that a later row names, the balance after the last valid row', async () => {
     const both = [
       [1, 'add', '5'],
       [1, 'add', '1.005'],
     ] as const;
     const read = readRows(sheetOf(both, columns), balance, { decimals: 2, mark: null, allowForce: false });
     const own = new Map(users);
-    planRows(balance, read.rows, own, { maxRow: undefined }, new Set(['user_id:1']));
+    await planRows(balance, read.rows, own, { maxRow: undefined }, { signal, shared: new Set(['user_id:1']) });
     expect(own.get('user_id:1')).toMatchObject({ balance: '15.00' });
   });
 });
@@ -435,8 +442,8 @@ describe('a row that creates a user', () => {
   const headers = ['first_name', 'last_name', 'username', 'email', 'language'];
   const anna = ['Anna', 'Lind', 'anna', 'Anna@x.example', 'en'];
 
-  test('has no user yet, and is identified by its email address', () => {
-    const { rows, claimed, net, users: after } = plannedOf(create, headers, [anna], []);
+  test('has no user yet, and is identified by its email address', async () => {
+    const { rows, claimed, net, users: after } = await plannedOf(create, headers, [anna], []);
     const [row] = rows;
     expect(row).toMatchObject({ state: 'planned', subject: 'new:anna@x.example', user: null, key: null, notes: [] });
     expect(row).toMatchObject({
@@ -458,9 +465,9 @@ describe('a row that creates a user', () => {
   test.each([
     ['email', 'anna@x.example'],
     ['username', 'ANNA'],
-  ] as const)('is invalid if a user has the %s already, and is not assigned to that user', (column, value) => {
+  ] as const)('is invalid if a user has the %s already, and is not assigned to that user', async (column, value) => {
     const known = { ...zoe, [column]: value };
-    const { rows, problems, claimed } = plannedOf(create, headers, [anna], [[{ column, value }, known]]);
+    const { rows, problems, claimed } = await plannedOf(create, headers, [anna], [[{ column, value }, known]]);
     expect(problems).toEqual([
       { row: 2, column, problem: expect.stringMatching(/^user 7 has the .* already$/) as string },
     ]);
@@ -478,8 +485,8 @@ describe('a row that creates a user', () => {
     expect(claimed).toEqual([]);
   });
 
-  test('is valid if nobody was found by its keys', () => {
-    const { rows } = plannedOf(
+  test('is valid if nobody was found by its keys', async () => {
+    const { rows } = await plannedOf(
       create,
       headers,
       [anna],
@@ -488,8 +495,8 @@ describe('a row that creates a user', () => {
     expect(rows).toMatchObject([{ state: 'planned' }]);
   });
 
-  test('is invalid if an earlier row creates a user with the same email or user name, in any case', () => {
-    const { problems } = plannedOf(
+  test('is invalid if an earlier row creates a user with the same email or user name, in any case', async () => {
+    const { problems } = await plannedOf(
       create,
       headers,
       [
@@ -510,7 +517,7 @@ describe('a row that creates a user', () => {
   });
 });
 
-test('the digest of rows is made of their sorted fingerprints; rows without one do not count', () => {
+test('the digest of rows is made of their sorted fingerprints; rows without one do not count', async () => {
   const rows = ['b', null, 'a', 'b'].map((fingerprint) => ({ fingerprint }));
   expect(rowsDigest(rows)).toBe(sha256('a\nb\nb'));
   expect(rowsDigest([])).toBe(sha256(''));

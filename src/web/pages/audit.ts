@@ -4,7 +4,7 @@ import { actorText } from '../../model/actor.ts';
 import { UsageError } from '../../model/errors.ts';
 import { writtenId } from '../../model/records.ts';
 import { counted } from '../../model/text.ts';
-import { addDays, startOfDay, timestampOf } from '../../model/time.ts';
+import { addDays, startOfDay, timestampOf, unlessAborted } from '../../model/time.ts';
 import { anchor, html, problemTag, stateTag, tableTag, timeTag } from '../html.ts';
 import { type ConsolePorts, dayIn, page, type Reply, type Visit } from '../route.ts';
 
@@ -74,8 +74,8 @@ function userIn(text: string): number {
   throw new UsageError(`"${text}" is not the id of a user`, { advice: 'An id is a whole number above 0.' });
 }
 
-export async function chainPage({ link }: Visit, { journal }: ConsolePorts): Promise<Reply> {
-  const { steps, head, status, problems } = await journal.verifyChain();
+export async function chainPage({ link, signal }: Visit, { journal }: ConsolePorts): Promise<Reply> {
+  const { steps, head, status, problems } = await unlessAborted(journal.verifyChain(), signal);
   const good = html`<p>${stateTag('The chain is whole.', 'good')} ${counted(steps, 'step')} and the tables agree.</p>`;
   const body = html`${status === 'whole' ? good : problems.map((problem) => problemTag(problem))}
     <p>

@@ -10,13 +10,18 @@ import type { Journal, NewWrite, SentWrite, WriteEnd } from '../journal/port.ts'
 
 type WriteJournal = Pick<Journal, 'beginWrite' | 'endWrite' | 'writes' | 'openRow'>;
 
-/** Sends once. @param begun called between the record and the first byte; if it throws, nothing is sent */
+/**
+ * Sends once. Throws an OutcomeUnknownError if the server refused it and made it all the same.
+ * @param begun called between the record and the first byte; if it throws, nothing is sent
+ * @param look reads after a refusal whether the write was made; `unknown` if that cannot be read
+ */
 export async function recordedWrite(
   journal: WriteJournal,
   write: NewWrite,
   begun: () => Promise<void>,
   send: () => Promise<Response>,
   redact: (text: string) => string,
+  look: () => Promise<'made' | 'not_made' | 'unknown'> = () => Promise.resolve('unknown'),
 ): Promise<Response> {
   const number = await journal.beginWrite(write);
   let isBegun = false;
@@ -40,9 +45,17 @@ export async function recordedWrite(
     response = await send();
   } catch (error) {
     const problem = redact(messageOf(error));
-    const state = isBegun ? stateOf(error) : 'nothing_done';
-    await ended({ state, problem }, (error as { readonly response?: Response | undefined }).response);
-    throw error;
+    const { response: refusal } = error as { readonly response?: Response | undefined };
+    let state = isBegun ? stateOf(error) : 'nothing_done';
+    const found = state === 'refused' ? await look() : 'unknown';
+    if (found === 'not_made') state = found;
+    if (found === 'made') state = 'unknown';
+    await ended({ state, problem }, refusal);
+    if (found !== 'made') throw error;
+    throw new OutcomeUnknownError(`${problem}, but the user has changed since: it may have been made all the same`, {
+      advice: 'Look at the user on the server before you send it again.',
+      cause: error,
+    });
   }
   await ended({ state: 'done', problem: null }, response);
   return response;

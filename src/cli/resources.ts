@@ -2,7 +2,8 @@
 import type { Command } from 'commander';
 import type { BalanceChange, Client, EmailMessage, NewUser, Notification } from '../api/client.ts';
 import { recordIn } from '../api/envelope.ts';
-import type { Response } from '../api/errors.ts';
+import { KeyRefused, NotFound, type Response } from '../api/errors.ts';
+import { type Money, moneyOf } from '../model/money.ts';
 import { IncompleteError, OperatorError, suggestion, UsageError } from '../model/errors.ts';
 import { type Operation, type OperationName, operations } from '../model/operations.ts';
 import { recordKey, tooLargeToWrite, writtenId, type RecordKey } from '../model/records.ts';
@@ -114,7 +115,7 @@ async function runOperation(
   checkBody(operation, body);
   await withClient(context, async (client) => {
     const call = { key, id, relations, body, signal: context.signal };
-    const record = operation.method === 'GET' ? undefined : await openRecord(context, operation, call);
+    const record = operation.method === 'GET' ? undefined : await openRecord(context, client, operation, call);
     const doing = `${doingOf(operation, id, body)} at ${client.address}`;
     if (operation.confirm) {
       const typed = operation.name === 'users.delete' ? { typed: String(id) } : {};
@@ -142,24 +143,60 @@ function checkIsRequested({ body }: Response, key: RecordKey): void {
 /** Opens the journal, warns about open or repeated writes, and returns the function that sends and records this one. */
 async function openRecord(
   context: CliContext,
+  client: Client,
   { name, path }: Operation,
-  { id, body }: Call,
+  { id, body, signal }: Call,
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
   const [settings, { releases }] = [context.settings(), context];
   const journal = await openJournal(settings, context.actor(), systemClock, releases);
-  const memory = name === 'users.update-balance' ? openJournalMemory(settings, journal.clock, releases) : null;
+  const movesMoney = name === 'users.update-balance';
+  const memory = movesMoney ? openJournalMemory(settings, journal.clock, releases) : null;
   const ports = { journal, memory, clock: journal.clock };
-  if (name === 'users.update-balance') await checkJournal(ports);
+  if (movesMoney) await checkJournal(ports);
   const user = path.includes('{user}') ? id : null;
   // A fixed mask does not even show how long the password is.
   const maskedBody = JSON.stringify('password' in body ? { ...body, password: '****' } : body);
-  const write = { operation: name, user, body: maskedBody, fingerprint: fingerprintOfWrite(name, user, body) };
+  const readBalance = () => balanceNow(client, id, signal);
+  const balance = movesMoney ? await readBalance() : null;
+  const fingerprint = fingerprintOfWrite(name, user, body);
+  const write = { operation: name, user, body: maskedBody, fingerprint, balance };
   await journal.checkWrite(write);
   // A person may do it twice by hand, but not without knowing.
   const before =
     (await openWrite(journal, write)) ?? (await doneBefore(journal, write.fingerprint, settings.bulk, journal.clock));
   if (before !== null) printWarning(context, before);
-  return (send, redact) => recordedWrite(journal, write, () => rememberJournal(ports, null), send, redact);
+  const begun = async (): Promise<void> => {
+    if (body['type'] === 'set') await checkUnchanged(balance, readBalance);
+    await rememberJournal(ports, null);
+  };
+  const look = async () => {
+    const now = movesMoney && balance !== null ? await readBalance().catch(() => null) : null;
+    return now === null ? 'unknown' : now === balance ? 'not_made' : 'made';
+  };
+  return (send, redact) => recordedWrite(journal, write, begun, send, redact, look);
+}
+
+/** Returns the user's balance; null if the server does not show it. Throws if the key or the user is not known there. */
+async function balanceNow(client: Client, id: number, signal: AbortSignal): Promise<Money | null> {
+  try {
+    // A response from a cache may be older than the last change.
+    const { body, ageMs = 0 } = await client.getUser(id, [], signal);
+    const record = recordIn(body);
+    return record !== undefined && recordKey(record) === id && ageMs === 0 ? moneyOf(record['balance']) : null;
+  } catch (error) {
+    const isCertain = error instanceof NotFound || (error instanceof KeyRefused && error.status === 401);
+    if (isCertain || !(error instanceof OperatorError) || signal.aborted) throw error;
+    return null;
+  }
+}
+
+/** Throws if the balance has changed since it was read: the bounds were held against what it was then. */
+async function checkUnchanged(before: Money | null, readBalance: () => Promise<Money | null>): Promise<void> {
+  const now = before === null ? null : await readBalance();
+  if (now === before) return;
+  throw new UsageError(`the balance was ${before}, and is ${now ?? 'not readable'} now; nothing was sent`, {
+    advice: 'Look at the user, and run the command again.',
+  });
 }
 
 function idOf(text: string): RecordKey {

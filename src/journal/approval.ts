@@ -343,16 +343,22 @@ export async function recordPolicy(connection: Connection, { rules, now, stepOf 
 /** Throws a UsageError if a write by hand exceeds a bound or needs a second person. */
 export async function checkWrite(
   connection: Connection,
-  { operation, body }: NewWrite,
+  write: NewWrite,
   { rules, daySince, actor }: Acting,
 ): Promise<void> {
-  const change = changeByHand(operation, body);
+  const change = changeByHand(write);
   if (change !== null && rules.caps !== null) {
+    const { maxRow, maxTotal, maxDay } = rules.caps;
+    if (changeOf(change) === null && [maxRow, maxTotal, maxDay].some((bound) => bound !== undefined)) {
+      throw new UsageError('nobody can say by how much this changes the balance, which has bounds; nothing was sent', {
+        advice: 'The balance before it could not be read. Say --type add or --type remove, with the difference.',
+      });
+    }
     const others = await sentSince(connection, daySince, null);
     const problem = batchCapProblem([change], others, rules.caps);
     if (problem !== null) throw new UsageError(`${problem}; nothing was sent`, { advice: capAdvice });
   }
-  for (const [subject, totals] of writeTotals(operation, body)) {
+  for (const [subject, totals] of writeTotals(write)) {
     const policy = rules.approval[subject];
     if (policy === undefined) continue;
     const alone =
@@ -409,11 +415,11 @@ async function aloneToday(
   }
   const writes = connection
     .selectFrom('journal_writes')
-    .select(['operation', 'body', 'actor'])
+    .select(['operation', 'body', 'balance', 'actor'])
     .where('at', '>=', since);
-  for (const { operation, body, actor } of await writes.where(mayBeMade).execute()) {
+  for (const { actor, ...write } of await writes.where(mayBeMade).execute()) {
     if (actor !== null && !isOnePerson(person, JSON.parse(actor) as Actor, accounts)) continue;
-    for (const [about, one] of writeTotals(operation, body)) {
+    for (const [about, one] of writeTotals(write)) {
       if (about !== subject) continue;
       totals = { ...totals, rows: totals.rows + 1, gross: moneyText(new Big(totals.gross).plus(one.gross)) };
     }

@@ -17,12 +17,9 @@ export const notMadeStates = ['rejected', 'not_applied'] as const;
 export const canBeClaimed = sql<SqlBool>`state in ('planned', 'blocked')`;
 /** Claimed and not refused or skipped since: the row was sent, or may be sent at any moment. */
 export const countsAsSent = sql<SqlBool>`(claimed_at is not null and state not in ('rejected', 'skipped', 'invalid'))`;
-/**
- * A write by hand that may have been made. Nobody checks it afterwards, so a refusal counts, too, unless there was no response
- * or it shows that there was nothing to do: the key was refused, or there is no such user.
- */
+/** A write by hand that may have been made. So may one that any response refused, until the user was read. */
 export const mayBeMade = sql<SqlBool>`(state in ('sending', 'done', 'unknown')
-  or (http_status is not null and http_status not in (401, 403, 404)))`;
+  or (http_status is not null and state <> 'not_made'))`;
 
 /**
  * Returns the new state of a row that must not go out. If a person wanted it sent again, or the server only said that it had
@@ -101,10 +98,11 @@ export async function sentSince(
   // No condition without a batch: in SQL, comparing with null gives null, and rows still to be claimed would not count.
   const others =
     exceptBatch === null ? rows : rows.where((eb) => eb.not(eb.and([eb('batch', '=', exceptBatch), canBeClaimed])));
-  const writes = connection.selectFrom('journal_writes').select(['operation', 'body']).where('at', '>=', since);
-  const byHand = (await writes.where(mayBeMade).execute()).flatMap(
-    ({ operation, body }) => changeByHand(operation, body) ?? [],
-  );
+  const writes = connection
+    .selectFrom('journal_writes')
+    .select(['operation', 'body', 'balance'])
+    .where('at', '>=', since);
+  const byHand = (await writes.where(mayBeMade).execute()).flatMap((each) => changeByHand(each) ?? []);
   return [...(await others.execute()), ...byHand];
 }
 

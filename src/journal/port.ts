@@ -324,10 +324,15 @@ export interface NewWrite {
   readonly body: string;
   /** The fingerprint of a row that would do the same; null if no row could. */
   readonly fingerprint: string | null;
+  /** The balance of the user just before; null or left out if it is not known or does not matter. */
+  readonly balance?: string | null;
 }
 
-/** `nothing_done`: the server certainly did nothing, for example because it said to come back later. */
-type WriteState = 'sending' | 'done' | 'refused' | 'nothing_done' | 'unknown';
+/**
+ * `refused`: the server said no, and nobody has checked. `not_made`: the server said no, and the user was read afterwards.
+ * `nothing_done`: the server certainly did nothing, for example because it said to come back later.
+ */
+type WriteState = 'sending' | 'done' | 'refused' | 'not_made' | 'nothing_done' | 'unknown';
 
 export interface WriteEnd {
   readonly state: Exclude<WriteState, 'sending'>;
@@ -336,7 +341,7 @@ export interface WriteEnd {
   readonly problem: string | null;
 }
 
-export interface SentWrite extends Omit<NewWrite, 'fingerprint'>, Pick<WriteEnd, 'httpStatus' | 'problem'> {
+export interface SentWrite extends Omit<NewWrite, 'fingerprint' | 'balance'>, Pick<WriteEnd, 'httpStatus' | 'problem'> {
   readonly write: number;
   readonly at: Timestamp;
   readonly state: WriteState;

@@ -45,6 +45,7 @@ export interface JournalTables {
     endedAt: Timestamp | null;
     answer: string | null;
     fingerprint: string | null;
+    balance: string | null;
     /** JSON; null for a write from before actors were recorded. */
     actor: string | null;
     salt: string;

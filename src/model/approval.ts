@@ -4,7 +4,7 @@
  */
 import { Big } from 'big.js';
 import { counted } from './text.ts';
-import { decimalOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
+import { changeOf, type Money, moneyOf, moneyText, type PlannedChange } from './money.ts';
 import { durationText } from './time.ts';
 
 /** What may need approval: the actions of `bulk`, and removing more rows than the mirror's brake allows. */
@@ -109,25 +109,30 @@ export function approvalReasons(
   return reasons;
 }
 
+/** A write by hand. `body` is JSON text; `balance` is the user's just before, if it is known. */
+interface WriteByHand {
+  readonly operation: string;
+  readonly body: string;
+  readonly balance?: string | null;
+}
+
 /** Returns what one write by hand would do: the subjects that it falls under, each with its totals. */
-export function writeTotals(operation: string, body: string): readonly (readonly [ApprovalSubject, PlanTotals])[] {
-  const subject = subjectsOfWrites[operation];
+export function writeTotals(write: WriteByHand): readonly (readonly [ApprovalSubject, PlanTotals])[] {
+  const subject = subjectsOfWrites[write.operation];
   if (subject === undefined) return [];
-  if (!movesMoney(subject)) return [[subject, withRow(noTotals, null)]];
-  const { type, amount } = fieldsOf(body);
-  // Only the server knows the balance before it is set.
-  const change = type === 'add' || type === 'remove' ? decimalOf(amount) : null;
+  const row = changeByHand(write);
+  if (row === null) return [[subject, withRow(noTotals, null)]];
+  const change = changeOf(row);
   return [[subject, change === null ? { ...noTotals, rows: 1, unknown: 1 } : withRow(noTotals, change)]];
 }
 
-/**
- * Returns a write by hand as a row that changes a balance; null if it changes none. For a write that sets a balance, only the
- * new amount is known.
- */
-export function changeByHand(operation: string, body: string): PlannedChange | null {
+/** Returns a write by hand as a row that changes a balance; null if it changes none. Setting changes it from what it was. */
+export function changeByHand({ operation, body, balance = null }: WriteByHand): PlannedChange | null {
   const subject = subjectsOfWrites[operation];
   if (subject === undefined || !movesMoney(subject)) return null;
-  return { plannedBefore: '0', plannedAfter: moneyOf(fieldsOf(body).amount) };
+  const { type, amount } = fieldsOf(body);
+  const isAdded = type === 'add' || type === 'remove';
+  return { plannedBefore: isAdded ? '0' : balance, plannedAfter: moneyOf(amount) };
 }
 
 const subjectsOfWrites: Readonly<Record<string, ApprovalSubject>> = {

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { recordedWrite } from '../../src/bulk/single-write.ts';
 import type { Journal } from '../../src/journal/port.ts';
 import type { Client } from '../../src/api/client.ts';
@@ -28,8 +28,6 @@ interface World extends BulkWorld {
   readonly users: readonly number[];
   readonly name: string;
   readonly journal: Journal;
-  /** The same journal some days ago. */
-  readonly before: Journal;
   readonly people: People;
   readonly client: Client;
 }
@@ -44,9 +42,8 @@ async function open(): Promise<World> {
   }
   const { users, name } = creditFile(world, 2);
   const { journal } = await newJournal({ now: Date.now }, journalFile, rules);
-  const { journal: before } = await newJournal({ now: () => Date.now() - 80 * hourMs }, journalFile, rules);
   const client = bulkClient(world.sandbox);
-  return { ...world, users, name, journal: journal.by(me), before: before.by(me), people, client };
+  return { ...world, users, name, journal: journal.by(me), people, client };
 }
 
 function under(world: World): void {
@@ -149,9 +146,12 @@ const situations: Readonly<Record<string, (world: World, batch: string) => Promi
     await journal.submit(batch, words);
     await approvals(journal, batch, ['bert']);
   },
-  'approvals that have expired': async ({ before }, batch) => {
-    await before.submit(batch, words);
-    await approvals(before, batch, both);
+  'approvals that have expired': async ({ journal }, batch) => {
+    await journal.submit(batch, words);
+    await approvals(journal, batch, both);
+    const now = Date.now.bind(Date);
+    const later = vi.spyOn(Date, 'now').mockImplementation(() => now() + 80 * hourMs);
+    onTestFinished(() => later.mockRestore());
   },
   'approvals that a denial has ended': async ({ journal }, batch) => {
     await journal.submit(batch, words);

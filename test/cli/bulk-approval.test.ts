@@ -153,7 +153,7 @@ describe('a write by hand', () => {
     expect([refused.code, made(world.sandbox)]).toEqual([2, 0]);
     expect(refused.stderr).toMatch(/approved by another person: one row changes a balance by 10.01, more than 10/);
     expect(refused.stderr).toContain('admin-mirror bulk run balance FILE');
-    expect((await change('--type', 'set', '--amount', '1')).code).toBe(2);
+    expect((await change('--type', 'set', '--amount', '20.01')).code).toBe(2);
     expect((await change('--type', 'remove', '--amount', '10')).code).toBe(0);
     expect(made(world.sandbox)).toBe(1);
   });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
 import type { Behaviour, Fault } from '../../src/sandbox/sandbox.ts';
+import { behindProxy } from '../support/altering-proxy.ts';
 import { newUser } from '../support/bulk.ts';
 import { bulkWorld, creditFile, csv, made } from '../support/bulk-cli.ts';
 import { finished } from '../support/cli.ts';
@@ -243,7 +244,7 @@ describe('limits', () => {
     for (const [type, amount] of [
       ['add', '1000.01'],
       ['remove', '1000.01'],
-      ['set', '1000.01'],
+      ['set', '1001.01'],
     ] as const) {
       const { code, stderr } = await byHand(type, amount);
       expect([code, stderr]).toEqual([
@@ -260,6 +261,74 @@ describe('limits', () => {
     const file = creditFile(world, 2).name;
     const run = await bulk(['run', 'balance', file, '--yes'], { environment: { ...environment, ...bounded } });
     expect([run.code, run.stderr]).toEqual([2, expect.stringMatching(/moved 10.00: .*bulk.max_day/)]);
+    expect(made(sandbox)).toBe(1);
+  });
+
+  test('hold for a balance that is set by hand, by the change from what it was', async () => {
+    const { sandbox, command, environment } = await bulkWorld();
+    const user = newUser(sandbox, -3_595);
+    const set = (amount: string, bound: string) =>
+      command(['users', 'update-balance', String(user), '--type', 'set', '--amount', amount, '--yes'], {
+        environment: { ...environment, ADMIN_MIRROR_BULK_MAX_ROW: 'off', [`ADMIN_MIRROR_BULK_MAX_${bound}`]: '10' },
+      });
+    for (const bound of ['ROW', 'DAY', 'TOTAL']) {
+      const { code, stderr } = await set('5', bound);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(`bulk.max_${bound.toLowerCase()} allows`)]);
+    }
+    expect(await set('-3590', 'DAY')).toMatchObject({ code: 0 });
+    expect(await set('-3584', 'DAY')).toMatchObject({ code: 2, stderr: expect.stringMatching(/moved 5.00/) });
+    expect(made(sandbox)).toBe(1);
+  });
+
+  test.each([401, 403, 404])('count a write by hand that was made but answered %i, even unread', async (status) => {
+    const { sandbox, command, bulk, file, environment } = await bulkWorld();
+    let isCut = false;
+    const proxy = await behindProxy(sandbox, ({ method }) => {
+      if (isCut && method === 'GET') throw new Error('cut');
+      if (method !== 'PUT') return {};
+      isCut = true;
+      return { status, body: '{"success":false,"message":"no"}' };
+    });
+    const here = {
+      environment: { ...environment, ADMIN_MIRROR_BASE_URL: proxy.url, ADMIN_MIRROR_BULK_MAX_DAY: '15' },
+    };
+    const user = newUser(sandbox, 10);
+    const add = (amount: string) => [
+      'users',
+      'update-balance',
+      String(user),
+      '--type',
+      'add',
+      '--amount',
+      amount,
+      '--yes',
+    ];
+    expect((await command(add('10'), here)).code).not.toBe(0);
+    isCut = false;
+    expect(await command(add('6'), here)).toMatchObject({ code: 2, stderr: expect.stringMatching(/moved 10.00/) });
+    const name = file(`${csv}${user},add,10,x\n`, 'hand.csv');
+    const planned = await bulk(['plan', 'balance', name]);
+    expect(planned).toMatchObject({ code: 2, stderr: expect.stringMatching(/was refused \(not verified\).*by hand/) });
+    expect(made(sandbox)).toBe(1);
+  });
+
+  test.each([
+    [403, true, 8, 2],
+    [403, false, 3, 0],
+    [404, false, 2, 0],
+  ])('read the user after a write by hand that was answered %i (made: %s)', async (status, isMade, code, again) => {
+    const { sandbox, command, environment } = await bulkWorld();
+    const proxy = await behindProxy(
+      sandbox,
+      ({ method }) => (method === 'PUT' ? { status, body: '{"success":false,"message":"no"}' } : {}),
+      (path) => (!isMade && path.endsWith('/update-balance') ? '/api/v1/users/999999/update-balance' : path),
+    );
+    const user = newUser(sandbox, 10);
+    const add = ['users', 'update-balance', String(user), '--type', 'add', '--amount', '10', '--yes'];
+    const bounded = { ...environment, ADMIN_MIRROR_BULK_MAX_DAY: '15' };
+    const refused = await command(add, { environment: { ...bounded, ADMIN_MIRROR_BASE_URL: proxy.url } });
+    expect(refused.code).toBe(code);
+    expect((await command(add, { environment: bounded })).code).toBe(again);
     expect(made(sandbox)).toBe(1);
   });
 

@@ -440,7 +440,8 @@ export function approvalContract(open: OpenApprovals): void {
     const alone = rulesOf({ balance: policyOf({ alonePerDay: '10.00' as never }) });
     const change = (journal: Journal, amount: number) => {
       const body = JSON.stringify({ type: 'add', amount });
-      return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
+      const write = { operation: 'users.update-balance', user: 9, body, fingerprint: null };
+      return journal.beginWrite({ ...write, balance: '0' });
     };
 
     test('changes by hand, but no writes of another kind', async () => {
@@ -563,7 +564,8 @@ export function approvalContract(open: OpenApprovals): void {
   describe('a bound on money', () => {
     const byHand = (journal: Journal, type: string, amount: number): Promise<number> => {
       const body = JSON.stringify({ type, amount });
-      return journal.beginWrite({ operation: 'users.update-balance', user: 9, body, fingerprint: null });
+      const write = { operation: 'users.update-balance', user: 9, body, fingerprint: null };
+      return journal.beginWrite({ ...write, balance: '0' });
     };
 
     test('applies to every balance change by hand, and to no other write', async () => {
@@ -576,6 +578,17 @@ export function approvalContract(open: OpenApprovals): void {
       }
       await journal.beginWrite({ operation: 'users.delete', user: 9, body: '{"amount":6}', fingerprint: null });
       expect(await journal.writes(9)).toHaveLength(4);
+    });
+
+    test('refuses to set a balance that was not read', async () => {
+      const { journal } = await open(rulesOf({}, { ...noCaps, maxDay: '15' as never }));
+      const write = {
+        operation: 'users.update-balance',
+        user: 9,
+        body: '{"type":"set","amount":1}',
+        fingerprint: null,
+      };
+      await expect(journal.beginWrite(write)).rejects.toThrow(/nobody can say by how much/);
     });
 
     test('for a day counts changes by hand and claimed rows, sent or not', async () => {

@@ -430,16 +430,23 @@ export function journalContract(open: () => Promise<Opened>): void {
     const write = { operation: 'users.update-balance', user: 7, body: '{}', fingerprint: 'print-2' };
     const first = await journal.beginWrite(write);
     const second = await journal.beginWrite({ ...write, fingerprint: 'print-3' });
+    const third = await journal.beginWrite({ ...write, fingerprint: 'print-3' });
     const gone = { state: 'refused', httpStatus: 404, answer: 'x'.repeat(20_000), problem: 'no such user' } as const;
     await journal.endWrite(second, gone);
+    // The user was read after this one was refused.
+    await journal.endWrite(third, { ...gone, state: 'not_made' });
     expect(await journal.writes(5)).toMatchObject([
+      { write: third, state: 'not_made' },
       { write: second, state: 'refused', httpStatus: 404, problem: 'no such user' },
       { write: first, state: 'sending', httpStatus: null },
     ]);
     expect(await journal.writes(1)).toHaveLength(1);
     await journal.addBatch(newBatch(), [newIntent(2, 7), newIntent(3, 7)]);
     const { repeats } = await journal.claimView(newBatch(), await journal.claimable('one'), always);
-    expect(repeats).toMatchObject([{ fingerprint: 'print-2', batch: null, row: null, state: 'sending' }]);
+    expect(repeats).toMatchObject([
+      { fingerprint: 'print-2', batch: null, row: null, state: 'sending' },
+      { fingerprint: 'print-3', batch: null, row: null, state: 'refused' },
+    ]);
   });
 
   test('a repetition has a later time on record, even if the clock stands still', async () => {

@@ -109,12 +109,13 @@ CREATE TABLE journal_writes (
   operation TEXT NOT NULL,
   user INTEGER,
   body TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'nothing_done', 'unknown')),
+  state TEXT NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'not_made', 'nothing_done', 'unknown')),
   ended_at TEXT,
   http_status INTEGER,
   answer TEXT,
   problem TEXT,
   fingerprint TEXT,
+  balance TEXT,
   salt TEXT NOT NULL DEFAULT '',
   actor TEXT
 ) STRICT;

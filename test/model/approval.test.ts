@@ -137,41 +137,50 @@ test('a policy is shown with the names of the config file, without what is not s
 
 describe('a write by hand', () => {
   const reasons = (type: string, amount: unknown, limits: Partial<ApprovalPolicy>): string[] =>
-    writeTotals('users.update-balance', JSON.stringify({ type, amount })).flatMap(([subject, totals]) =>
-      approvalReasons(policy(limits), subject, totals),
+    writeTotals({ operation: 'users.update-balance', body: JSON.stringify({ type, amount }) }).flatMap(
+      ([subject, totals]) => approvalReasons(policy(limits), subject, totals),
     );
   const limit = { net: '100' as Money };
 
   test('counts as a batch of one row', () => {
     expect(reasons('add', 100, limit)).toEqual([]);
     expect(reasons('remove', '100.01', limit)).toEqual(['the net total is 100.01, more than 100']);
-    expect(writeTotals('users.delete', '{}')).toEqual([['delete', { ...noTotals, rows: 1 }]]);
-    expect(writeTotals('users.get', '{}')).toEqual([]);
-    const [, totals] = writeTotals('users.update-balance', '{"type":"remove","amount":"7.5"}')[0] ?? [];
+    expect(writeTotals({ operation: 'users.delete', body: '{}' })).toEqual([['delete', { ...noTotals, rows: 1 }]]);
+    expect(writeTotals({ operation: 'users.get', body: '{}' })).toEqual([]);
+    const body = '{"type":"remove","amount":"7.5"}';
+    const [, totals] = writeTotals({ operation: 'users.update-balance', body })[0] ?? [];
     expect(totals).toEqual({ rowAmount: '7.50', net: '7.50', gross: '7.50', rows: 1, unknown: 0 });
   });
 
-  test('that sets a balance, or whose amount cannot be read, exceeds every limit of an amount', () => {
+  test('that sets a balance which was not read, or whose amount cannot be read, exceeds every limit of an amount', () => {
     expect(reasons('set', '1', limit)).toHaveLength(1);
     expect(reasons('add', 'much', { alonePerDay: '1000000' as Money })).toHaveLength(1);
     expect(reasons('set', '1', { rows: 1 })).toEqual([]);
     for (const body of ['', '{"type":"add"', 'null', '[]', '"add"', '{"type":"ADD","amount":1}']) {
-      expect(writeTotals('users.update-balance', body)).toEqual([['balance', { ...noTotals, rows: 1, unknown: 1 }]]);
+      expect(writeTotals({ operation: 'users.update-balance', body })).toEqual([
+        ['balance', { ...noTotals, rows: 1, unknown: 1 }],
+      ]);
     }
   });
 
   test.each([
     ['users.update-balance', { type: 'add', amount: 7.5 }, '7.50'],
     ['users.update-balance', { type: 'remove', amount: '7.5' }, '7.50'],
-    ['users.update-balance', { type: 'set', amount: '1000' }, '1000.00'],
     ['users.update-balance', { type: 'add', amount: 'much' }, null],
   ])('(%s with %j) counts for the bounds as a row with the change %s', (operation, body, plannedAfter) => {
-    expect(changeByHand(operation, JSON.stringify(body))).toEqual({ plannedBefore: '0', plannedAfter });
+    const write = { operation, body: JSON.stringify(body), balance: '3' };
+    expect(changeByHand(write)).toEqual({ plannedBefore: '0', plannedAfter });
+  });
+
+  test('that sets a balance changes it from what it was', () => {
+    const write = { operation: 'users.update-balance', body: '{"type":"set","amount":"5"}', balance: '-3595.00' };
+    expect(changeByHand(write)).toEqual({ plannedBefore: '-3595.00', plannedAfter: '5.00' });
+    expect(writeTotals(write)).toMatchObject([['balance', { rowAmount: '3600.00', gross: '3600.00', unknown: 0 }]]);
   });
 
   test('that moves no money does not count for the bounds', () => {
     for (const operation of ['users.get', 'users.delete', 'users.send-email']) {
-      expect(changeByHand(operation, '{"type":"add","amount":5}')).toBeNull();
+      expect(changeByHand({ operation, body: '{"type":"add","amount":5}' })).toBeNull();
     }
   });
 });

@@ -105,12 +105,13 @@ CREATE TABLE journal_writes (
   operation text COLLATE "C" NOT NULL,
   "user" bigint,
   body text COLLATE "C" NOT NULL,
-  state text COLLATE "C" NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'nothing_done', 'unknown')),
+  state text COLLATE "C" NOT NULL CHECK (state IN ('sending', 'done', 'refused', 'not_made', 'nothing_done', 'unknown')),
   ended_at text COLLATE "C",
   http_status bigint,
   answer text COLLATE "C",
   problem text COLLATE "C",
   fingerprint text COLLATE "C",
+  balance text COLLATE "C",
   salt text COLLATE "C" NOT NULL DEFAULT '',
   actor text COLLATE "C"
 );

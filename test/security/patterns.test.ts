@@ -41,9 +41,11 @@ function patternsIn(file: string): Pattern[] {
   return patterns;
 }
 
-const length = 30_000;
-/** For one text, a linear expression takes less than a millisecond, a quadratic one about half a second. */
-const mostMs = 300;
+const length = 20_000;
+/** A sound expression needs less for all texts together. One that is still busy is looked at more closely. */
+const suspectMs = 200;
+/** No sound expression needs that long, however busy the machine is. */
+const mostMs = 20_000;
 
 const pumps = [
   ...Array.from(' \t\n\r\0axA1.-_"\\/:,;([{<#%?=@&*\'`$|é\u200b'),
@@ -75,29 +77,52 @@ function wordsOf(source: string): string[] {
   return [...new Set(plain.split(/[\n()|^$*+?.]+/).filter((word) => word.length > 1))];
 }
 
-const tryTexts = new Script(`
-  for (; at < beginnings.length; at += 1) {
-    const [start, pump, end] = beginnings[at];
-    (start + pump.repeat(Math.ceil(length / pump.length)) + end).replace(pattern, '');
-  }`);
+type Beginning = readonly [start: string, pump: string, end: string];
 
-/** The beginning of a text that the expression takes too long for; undefined if there is none. */
+function textOf([start, pump, end]: Beginning, size: number): string {
+  return start + pump.repeat(Math.ceil(size / pump.length)) + end;
+}
+
+const tryTexts = new Script("for (; at < texts.length; at += 1) texts[at].replace(pattern, '')");
+
+/** Whether the script ended within the time, and the processor time that it took, µs. */
+function run(world: object, timeout: number): { readonly isDone: boolean; readonly cost: number } {
+  const before = process.threadCpuUsage();
+  let isDone = true;
+  try {
+    tryTexts.runInContext(createContext(world), { timeout });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
+    isDone = false;
+  }
+  return { isDone, cost: process.threadCpuUsage(before).user };
+}
+
+const parts = 16;
+
+/** Whether a whole text takes much longer than its parts, one after the other: four times is far from one and from sixteen. */
+function isSlow(pattern: RegExp, beginning: Beginning): boolean {
+  const whole = run({ pattern, texts: [textOf(beginning, length)], at: 0 }, mostMs);
+  const pieces = Array.from({ length: parts }, () => textOf(beginning, length / parts));
+  const apart = run({ pattern, texts: pieces, at: 0 }, mostMs);
+  return !whole.isDone || !apart.isDone || (whole.cost > 50_000 && whole.cost > 4 * apart.cost);
+}
+
+/** How a text begins that the expression takes too long for; undefined if there is none. */
 function slowText({ source, flags }: Pattern): string | undefined {
+  const pattern = new RegExp(source, flags);
   const words = wordsOf(source);
   const beginnings = [...pumps, ...words, ...words.map((word) => `${word}a`)].flatMap((pump) =>
-    ['', 'é', ...words.slice(0, 2)].flatMap((start) => ['', 'é!\n!'].map((end) => [start, pump, end] as const)),
+    ['', 'é', ...words.slice(0, 2)].flatMap((start) => ['', 'é!\n!'].map((end): Beginning => [start, pump, end])),
   );
-  const world = createContext({ pattern: new RegExp(source, flags), beginnings, length, at: 0 }) as { at: number };
-  for (let last = -1; ;) {
-    try {
-      tryTexts.runInContext(world, { timeout: mostMs });
-      return undefined;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error;
-    }
-    // All of them together may take long on a busy machine, so one counts only if it used up the time alone.
-    if (world.at === last) return JSON.stringify(beginnings[last]);
-    last = world.at;
+  const texts = beginnings.map((each) => textOf(each, length));
+  for (let at = 0; ;) {
+    const world = { pattern, texts, at };
+    if (run(world, suspectMs).isDone) return undefined;
+    const suspect = beginnings[world.at];
+    if (suspect === undefined) return undefined;
+    if (isSlow(pattern, suspect)) return JSON.stringify(suspect);
+    at = world.at + 1;
   }
 }
 

@@ -61,12 +61,44 @@ export async function sendBatch(
   options: SendingOptions,
   consent: Consent | null,
 ): Promise<SendingEnd> {
-  const sending = { ...ports, batch, action, options };
-  const stop = await withLock(ports.journal, batch, () =>
-    consent === null ? reconcileAll(sending) : sendAll(sending, consent),
-  );
-  const report = await reportSent(ports.journal, batch, stop);
-  return { stop, report, error: endError(stop, report, batch.batch) };
+  const { journal } = ports;
+  const before = await reportOf(journal, batch);
+  const ends: IntentState[] = [];
+  let isSent = false;
+  const progress: SendingPorts['progress'] = (event) => {
+    if (event.kind === 'row') ends.push(event.state);
+    ports.progress(event);
+  };
+  const sends = (): void => void (isSent = true);
+  const sending = { ...ports, progress, sends, batch, action, options };
+  let stop: OperatorError | null;
+  try {
+    stop = await withLock(journal, batch, () => (consent === null ? reconcileAll(sending) : sendAll(sending, consent)));
+  } catch (error) {
+    // Whatever fails now, money may have moved: the command must not end as if nothing had been sent.
+    if (!isSent || !(error instanceof OperatorError)) throw error;
+    stop = error instanceof OutcomeUnknownError ? error : journalFailed(error, true, batch);
+  }
+  try {
+    const report = await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
+    return { stop, report, error: endError(stop, report, batch.batch) };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    const failed = stop instanceof OutcomeUnknownError ? stop : journalFailed(error, isSent, batch, stop);
+    return { stop: stop ?? failed, report: reportAsSeen(before, ends), error: failed };
+  }
+}
+
+/** The report if the journal can no longer be read: as it was before, with what this process saw of the rows. */
+function reportAsSeen(before: BatchReport, ends: readonly IntentState[]): BatchReport {
+  const counts = { ...before.counts };
+  for (const state of ends.filter((each) => each !== 'planned')) {
+    counts.planned -= 1;
+    counts[countNameOf(state)] += 1;
+  }
+  const warning =
+    'the journal cannot be read any more: the counts are what was seen, and the sums are those from before';
+  return { ...before, state: 'stopped', counts, warnings: [warning, ...before.warnings] };
 }
 
 /** Returns why it ended early, or null. */
@@ -96,16 +128,6 @@ async function reconcileAll(sending: Sending): Promise<OperatorError | null> {
   if (stop === null && !signal.aborted && batch.behind !== null) await journal.setBehind(batch.batch, null);
   // A batch without consent stays planned: it must be applied, not resumed.
   return batch.state === 'planned' && (await isUnfinished(journal, batch.batch)) ? stop : recordEnd(sending, stop);
-}
-
-/** Reports on the batch after it was sent. A journal that cannot be read must not hide that rows may have been sent. */
-async function reportSent(journal: Journal, batch: Batch, stop: OperatorError | null): Promise<BatchReport> {
-  try {
-    return await reportOf(journal, (await journal.batch(batch.batch)) ?? batch);
-  } catch (error) {
-    if (!(error instanceof FileError)) throw error;
-    throw stop ?? journalFailed(error, true, batch);
-  }
 }
 
 interface SendableChecks {
@@ -342,8 +364,15 @@ function afterRows(stop: OperatorError | null): OperatorError | null {
 }
 
 /** The error if the journal cannot be read or written. If money may have moved, it must not end as if nothing had been sent. */
-function journalFailed(error: FileError, sent: boolean, { batch }: Batch): OperatorError {
-  const advice = `${error.advice ?? ''} Then continue the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
+function journalFailed(
+  error: OperatorError,
+  sent: boolean,
+  { batch }: Batch,
+  early: OperatorError | null = null,
+): OperatorError {
+  const before = early === null ? '' : `It ended early: ${early.message}. `;
+  const advice =
+    before + `${error.advice ?? ''} Then continue the batch: \`admin-mirror bulk resume ${batch}\`.`.trim();
   const options = { advice, cause: error };
   return sent
     ? new OutcomeUnknownError(`${error.message}. The batch was stopped; rows may have been sent before that`, options)

@@ -61,6 +61,7 @@ export async function sendRow(sending: Sending, planned: Intent): Promise<RowEnd
   const latest = sentAt + Math.max(minTimeToLeaveMs, sending.options.settleAfterMs / 2);
   const mayBegin = (): boolean =>
     sending.journal.lockRemainingMs(sending.batch.batch) >= sendMarginMs && sending.clock.now() <= latest;
+  sending.sends?.();
   const outcome = await send(client, request, mayBegin, sending.makesPutOff === true);
   if (outcome.kind === 'later') {
     const note = `nothing was done: ${client.redact(outcome.error.message)}`;

@@ -46,6 +46,8 @@ export interface Sending extends SendingPorts {
   readonly options: SendingOptions;
   /** A person resumed the batch with a reason: tokens on the server that this journal does not know no longer stop it. */
   readonly acceptUnknownMarks?: boolean;
+  /** Called just before the first byte of each row. */
+  readonly sends?: () => void;
   /** The server has made a write of this batch that it had put off. A row that it puts off is unknown from then on. */
   readonly makesPutOff?: boolean;
 }

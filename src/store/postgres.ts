@@ -34,10 +34,11 @@ import {
   unsafeCommitModes,
 } from './postgres-server.ts';
 
-/** How long to look for the outcome of a transaction whose commit got no response. */
-const outcomeMs = 60 * secondMs;
-/** How long a server that was there may be away, as during a restart. */
-const awayMs = 10 * secondMs;
+/**
+ * How long a server that was there may be away, as during a restart, and how long to look for the outcome of a commit that got no
+ * response. Everything in a process waits for the same end, so that a command which goes on to record what it did ends soon.
+ */
+const awayMs = 8 * secondMs;
 const retryMs = 250;
 
 /** Identifies a transaction after its connection is gone. */
@@ -56,6 +57,7 @@ interface DriverOptions {
   readonly name: string;
   /** Runs a statement on another connection. */
   readonly query: Query;
+  readonly whileAway: WhileAway;
 }
 
 function driverOf(options: DriverOptions, close: () => Promise<void>): Driver {
@@ -194,7 +196,7 @@ class SharedConnection implements DatabaseConnection {
 
   /** Runs it on the connection, or on another one if that is gone: the server may be back in a moment. */
   #connected<T>(doing: () => Promise<T>): Promise<T> {
-    return retryWhileAway(this.#options.name, awayMs, async () => {
+    return this.#options.whileAway(async () => {
       this.#client ??= await this.#options.pool.connect();
       return doing();
     });
@@ -202,14 +204,14 @@ class SharedConnection implements DatabaseConnection {
 
   /** Once this process gets the lock, the transaction has ended. Its mark is there if it was committed. */
   async #wasCommitted({ connection, transaction }: Mark, cause: unknown): Promise<boolean> {
-    const { lock, commits, query, name } = this.#options;
+    const { lock, commits, query, name, whileAway } = this.#options;
     const find = async () => {
       await query(`begin; ${lock}; rollback`);
       const sql = `select transaction from ${commits} where connection = $1`;
       return query<{ transaction: number }>(sql, [connection]);
     };
     try {
-      const [found] = await retryWhileAway(name, outcomeMs, find);
+      const [found] = await whileAway(find);
       return found?.transaction === transaction;
     } catch {
       throw new FileError(`${name} was lost while a step was committed, and whether it was is not known`, {
@@ -221,17 +223,25 @@ class SharedConnection implements DatabaseConnection {
   }
 }
 
-/** Repeats what failed because the server was not there, for up to `ms`. Throws errors that say what to do. */
-async function retryWhileAway<T>(name: string, ms: number, doing: () => Promise<T>): Promise<T> {
-  const until = performance.now() + ms;
-  for (;;) {
-    try {
-      return await doing();
-    } catch (error) {
-      if (!isLost(error) || performance.now() > until) throw explained(error, name);
+type WhileAway = <T>(doing: () => Promise<T>) => Promise<T>;
+
+/** Returns what repeats that which failed because the server was not there, until `awayMs` after it was first missed. */
+function retriesOf(name: string): WhileAway {
+  let missedAt: number | undefined;
+  return async (doing) => {
+    for (;;) {
+      try {
+        const done = await doing();
+        missedAt = undefined;
+        return done;
+      } catch (error) {
+        if (!isLost(error)) missedAt = undefined;
+        else missedAt ??= performance.now();
+        if (missedAt === undefined || performance.now() > missedAt + awayMs) throw explained(error, name);
+      }
+      await wait(retryMs);
     }
-    await wait(retryMs);
-  }
+  };
 }
 
 export interface SharedDatabase {
@@ -298,7 +308,8 @@ export function connectTo(store: SharedStore): SharedDatabase {
     patiently: (text) => explaining(() => runWithoutLimits(store, text)),
     dialect: {
       createAdapter: () => new PostgresAdapter(),
-      createDriver: () => driverOf({ pool, lock, commits: `${schema}.store_commits`, name, query }, close),
+      createDriver: () =>
+        driverOf({ pool, lock, commits: `${schema}.store_commits`, name, query, whileAway: retriesOf(name) }, close),
       createIntrospector: (db) => new PostgresIntrospector(db),
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },

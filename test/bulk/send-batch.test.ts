@@ -916,21 +916,33 @@ describe('the report at the end', () => {
 
   test('says why the run stopped if the journal cannot be read any more, never that nothing was sent', async () => {
     const reading = async (failure: Error, say?: Say): Promise<unknown> => {
-      const { journal, within, tell } = await world([7, 8]);
+      const { journal, whole, tell } = await world([7, 8]);
       if (say !== undefined) tell(7, say);
       let isOver = false;
-      return within({
+      const broken: Partial<Journal> = {
         setBatchState: async (...given) => {
           await journal.setBatchState(...given);
           isOver = true;
         },
         batch: (name) => (isOver ? Promise.reject(failure) : journal.batch(name)),
-      });
+      };
+      return whole({ journal: { ...journal, ...broken } });
     };
-    await expect(reading(full, refused)).rejects.toThrow(/^row 2, which was sent alone/);
-    await expect(reading(full)).rejects.toMatchObject({
-      name: 'OutcomeUnknownError',
-      message: 'the disk is full. The batch was stopped; rows may have been sent before that',
+    const message = 'the disk is full. The batch was stopped; rows may have been sent before that';
+    expect(await reading(full)).toMatchObject({
+      error: { name: 'OutcomeUnknownError', message },
+      report: {
+        state: 'stopped',
+        counts: { planned: 0, applied: 2 },
+        warnings: [expect.stringMatching(/^the journal/)],
+      },
+    });
+    expect(await reading(full, refused)).toMatchObject({
+      error: {
+        message,
+        advice: expect.stringMatching(/^It ended early: row 2, which was sent alone.*bulk resume one/),
+      },
+      report: { counts: { planned: 1, rejected: 1 } },
     });
     await expect(reading(bug, refused)).rejects.toBe(bug);
   });

@@ -1,6 +1,7 @@
 // @module-tag full
 /** Journal, accounts, jobs and alerts in PostgreSQL, used by commands on two machines. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { BatchReport } from '../../src/bulk/report.ts';
@@ -49,6 +50,44 @@ async function sharedWorld(text = config) {
       invoke(args, { folder, environment, ...more });
   };
   return { ...world, environment, database, machine, here: machine(world.folder) };
+}
+
+/** A way to the database that ends for good, after some messages to it since `isBegun`. */
+async function lineTo(address: string) {
+  const { hostname, port } = new URL(address);
+  let left = Infinity;
+  let isEnded = false;
+  let isBegun = (): boolean => false;
+  const sockets = new Set<Socket>();
+  const server = new Server((socket) => {
+    if (isEnded) return void socket.destroy();
+    const there = connect(Number(port), hostname);
+    for (const each of [socket, there]) sockets.add(each.on('error', () => {}));
+    socket.on('data', (bytes: Buffer) => {
+      if (isBegun()) left -= 1;
+      isEnded ||= left < 0;
+      if (!isEnded) return void there.write(bytes);
+      for (const each of sockets) each.destroy();
+    });
+    there.on('data', (bytes: Buffer) => socket.write(bytes));
+    there.on('close', () => socket.destroy());
+    socket.on('close', () => there.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    for (const each of sockets) each.destroy();
+    server.close();
+  });
+  const url = new URL(address);
+  url.port = String((server.address() as AddressInfo).port);
+  return {
+    url: url.href,
+    isEnded: () => isEnded,
+    endAfter: (messages: number, since: () => boolean) => {
+      left = messages;
+      isBegun = since;
+    },
+  };
 }
 
 describe('with store.shared', () => {
@@ -125,6 +164,26 @@ describe('with store.shared', () => {
     const { name } = creditFile({ ...world, sandbox }, 2);
     expect(await here(['bulk', 'run', 'balance', name, '--yes'])).toMatchObject({ code: 0 });
     expect(made(sandbox)).toBe(2);
+  });
+
+  test('that is gone at any moment after a payment was made ends apply with 8, and with a report', async () => {
+    const goneAfter = async (messages: number) => {
+      const world = await sharedWorld('{}');
+      const { here, sandbox, environment, database } = world;
+      const line = await lineTo(database.url);
+      const name = creditFile(world, 1).name;
+      const planned = await here(['bulk', 'plan', 'balance', name, '--json']);
+      const { batch, hash } = JSON.parse(planned.stdout) as BatchReport;
+      line.endAfter(messages, () => made(sandbox) > 0);
+      const through = { environment: { ...environment, ADMIN_MIRROR_STORE_SHARED: line.url } };
+      const { code, stdout } = await here(['bulk', 'apply', batch, '--approve', hash, '--json'], through);
+      const report = JSON.parse(stdout) as BatchReport;
+      return { isEnded: line.isEnded(), code, state: report.state };
+    };
+    const ends = await Promise.all(Array.from({ length: 36 }, (_, at) => goneAfter(at)));
+    for (const { isEnded, code, state } of ends) {
+      expect(isEnded ? [8, 'stopped'] : [0, 'done']).toEqual([code, state]);
+    }
   });
 
   test('a rehearsal writes nothing to the database', async () => {

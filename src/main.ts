@@ -44,7 +44,6 @@ async function runProcess(
       import('./model/secret.ts'),
       import('./model/text.ts'),
     ]);
-  nameProcess(argv, withoutCredentials);
   const secrets = new SecretWords();
   process.on('uncaughtException', (error) => {
     process.stderr.write(harmless(secrets.redact(`error: ${bugText(error)}`)));
@@ -62,6 +61,8 @@ async function runProcess(
       stop.abort(reason);
     });
   }
+  const child = isChild(argv) ? await (await import('./cli/job-child.ts')).takeJob() : undefined;
+  nameProcess(child?.call.path ?? argv, withoutCredentials);
   // The worker that started this process has died: nobody waits for it any more, and the next worker starts it again.
   process.once('disconnect', () => stop.abort(new InterruptedError('SIGTERM')));
   process.channel?.unref();
@@ -85,7 +86,8 @@ async function runProcess(
       output.code = next;
     },
   };
-  const code = await run(argv, world, rows);
+  const code = await run(child?.call ?? argv, child === undefined ? world : { ...world, given: child.given }, rows);
+  await child?.flush();
   await Promise.all([process.stdout, process.stderr].map((each) => new Promise((done) => each.write('', done))));
   const { failure } = output;
   if (failure === undefined || failure.code === 'EPIPE') return code;
@@ -94,6 +96,11 @@ async function runProcess(
       'The request was sent anyway. Check its outcome before you run the command again.\n',
   );
   return code === 0 ? 5 : code;
+}
+
+/** Whether another process of this program has started this one, and sends what to do as data: src/worker/run-job.ts. */
+function isChild(argv: readonly string[]): boolean {
+  return argv.length === 1 && argv[0] === '_job' && process.send !== undefined;
 }
 
 /** Makes process lists show `admin-mirror` with its arguments, so that people find it to send a signal. Hides passwords in them. */

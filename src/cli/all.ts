@@ -2,10 +2,12 @@
 import { type Command, Option } from 'commander';
 import pLimit from 'p-limit';
 import { counted, onOneLine } from '../model/text.ts';
-import { worstOf } from '../model/errors.ts';
+import { messageOf, OperatorError, worstOf } from '../model/errors.ts';
 import { limitMark } from '../settings/server.ts';
-import type { Settings } from '../settings/settings.ts';
-import { type CommandEnd, commandRunner, outcomeOf } from '../worker/command.ts';
+import { passedToChild, withoutSecrets } from '../settings/passed.ts';
+import type { ServerReading, Settings, SettingsReading } from '../settings/settings.ts';
+import type { CommandCall } from '../model/job.ts';
+import { type JobEnd, jobRunner, outcomeOf } from '../worker/run-job.ts';
 import { type CliContext, interruptionOf } from './context.ts';
 import { toCount } from './flag-values.ts';
 import { openLog } from './logger.ts';
@@ -28,7 +30,7 @@ export function addAllFlags(command: Command): Command {
     );
 }
 
-interface ServerEnd extends CommandEnd {
+interface ServerEnd extends JobEnd {
   /** null for the server outside of the profiles. */
   readonly profile: string | null;
 }
@@ -40,26 +42,31 @@ interface ServerEnd extends CommandEnd {
  */
 export async function runForAll(
   context: CliContext,
-  flags: AllFlags,
+  command: Command,
   words: (report: unknown) => string,
 ): Promise<void> {
   const all = context.allSettings();
+  const { atOnce = usualAtOnce } = command.opts<AllFlags>();
+  const call = callOf(context, command);
   const { folder, environment, signal } = context;
   const log = await logOfAll(context);
-  const run = commandRunner({ folder, environment, log, globalFlags: () => [] });
-  const inTurn = turnsOf(flags.atOnce ?? usualAtOnce);
+  const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
+  const inTurn = turnsOf(atOnce);
+  const actor = context.actor();
   const width = Math.max(...all.map(({ profile }) => serverLabel(profile).length));
 
-  async function runOne(profile: string | null): Promise<ServerEnd> {
-    const argv = [...(profile === null ? [] : ['--profile', profile]), ...argvForOne(context.argv)];
-    const notStarted: CommandEnd = { exitCode: null, report: null, problem: 'not started' };
+  async function runWith(reading: SettingsReading, fields: Readonly<Record<string, string>>): Promise<JobEnd> {
+    return run(call, { given: passedToChild({ reading, servers: all }), actor, fields }, signal);
+  }
+
+  async function runOne({ profile, reading }: ServerReading): Promise<ServerEnd> {
     const fields = profile === null ? {} : { profile };
-    const end = signal.aborted ? notStarted : await run(argv, { variables: {}, fields }, signal);
+    const end = signal.aborted ? ended(null, 'not started') : await runWith(reading, fields).catch(notRun);
     if (!context.json()) printLine(context, lineOf(context, { profile, ...end }, width, words));
     return { profile, ...end };
   }
 
-  const ends = await Promise.all(all.map(({ profile, reading }) => inTurn(reading.rest, () => runOne(profile))));
+  const ends = await Promise.all(all.map((each) => inTurn(each.reading.rest, () => runOne(each))));
   const codes = ends.map(({ exitCode }) => exitCode);
   const status = statusOf(codes, signal.aborted);
   if (context.json()) printJson(context, { status, profiles: ends.map(documentOf) });
@@ -82,11 +89,31 @@ export function turnsOf(atOnce: number) {
   };
 }
 
-/** Returns the arguments for one server. `commandRunner` adds --json. */
-function argvForOne(argv: readonly string[]): string[] {
-  const isDropped = (word: string, before: string | undefined) =>
-    word === '--all' || word === '--json' || word.startsWith('--at-once') || before === '--at-once';
-  return argv.filter((word, at) => !isDropped(word, argv[at - 1]));
+function ended(exitCode: number | null, problem: string): JobEnd {
+  return { exitCode, problem, report: null };
+}
+
+/** The end of a server whose command could not run: its settings may have a problem. */
+function notRun(error: unknown): JobEnd {
+  return ended(error instanceof OperatorError ? error.exitCode : 1, messageOf(error));
+}
+
+/** Flags that say how a command is run for several servers. */
+const ofAll: readonly (string | undefined)[] = ['--all', '--at-once'];
+
+/** Returns the command as it was given, with its own flags alone. */
+export function callOf(context: CliContext, command: Command): CommandCall {
+  const words = context.words();
+  const end = words.indexOf('--');
+  const options: Record<string, true | string> = {};
+  for (const word of end === -1 ? words : words.slice(0, end)) {
+    const [, flag = '', value] = /^(--[^=]+)(?:=([^]*))?$/.exec(word) ?? [];
+    const isOwn = command.options.some(({ long }) => long === flag) && !ofAll.includes(flag);
+    if (isOwn) options[flag.slice('--'.length)] = value ?? true;
+  }
+  const path = [command.name()];
+  for (let { parent } = command; parent?.parent; { parent } = parent) path.unshift(parent.name());
+  return { path, operands: command.args, options };
 }
 
 /** Opens the log of this process. The processes of the servers write to it, or to the log file of their profile. */
@@ -108,7 +135,7 @@ function statusOf(codes: readonly (number | null)[], isStopped: boolean): string
   return codes.some((code) => code === 0 || code === 5 || code === 6) ? 'partial' : 'failed';
 }
 
-function wordOf({ exitCode }: CommandEnd, isStopped: boolean): string {
+function wordOf({ exitCode }: JobEnd, isStopped: boolean): string {
   return exitCode === 6 ? 'different' : outcomeOf(exitCode, { stopped: isStopped });
 }
 
@@ -122,7 +149,7 @@ function lineOf(context: CliContext, end: ServerEnd, width: number, words: (repo
 }
 
 /** `97 complete, 2 partial, 1 failed`. */
-function sumOf(ends: readonly CommandEnd[], isStopped: boolean): string {
+function sumOf(ends: readonly JobEnd[], isStopped: boolean): string {
   const byWord = Map.groupBy(ends, (end) => wordOf(end, isStopped));
   return [...byWord].map(([word, found]) => `${found.length} ${word}`).join(', ');
 }

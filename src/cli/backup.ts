@@ -41,7 +41,7 @@ Examples:
     );
   addAllFlags(command).action((folder: string | undefined, flags: Flags) => {
     if (!flags.all) return run(context, folder, flags);
-    if (folder === undefined) return runForAll(context, flags, (report) => (report as BackupReport).folder);
+    if (folder === undefined) return runForAll(context, command, (report) => (report as BackupReport).folder);
     throw new UsageError('a backup folder is for one server, but --all is for all of them', {
       advice: 'Leave it out: the setting backup.folder has a folder in it for each profile.',
     });

@@ -15,6 +15,8 @@ import {
 } from '../settings/settings.ts';
 import { Releases } from '../model/releases.ts';
 import { Secret, SecretWords } from '../model/secret.ts';
+import type { GivenSettings } from '../settings/passed.ts';
+import type { ChildNews, ChildOutput } from '../worker/run-job.ts';
 import { keyOf, sharedStoreOf } from '../settings/server.ts';
 import { flagName, type SettingKey, settingTable } from '../settings/table.ts';
 import { sieved } from './output.ts';
@@ -42,9 +44,23 @@ export interface CliWorld {
   readonly onExit?: (code: ExitCode) => void;
   /** Dispatches `reopen` when log files must be reopened. */
   readonly events?: EventTarget;
+  /** Takes the place of what a command would read itself: its settings, and who runs it. */
+  readonly given?: GivenByParent;
 }
 
-export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'events'> {
+/** What a command gets that this program runs for a person, a job or a server. */
+export interface GivenByParent extends GivenSettings {
+  readonly actor: Actor;
+  /** The name of its run; null for one of its own. */
+  readonly run: string | null;
+  readonly output: ChildOutput;
+  /** Sends the report and the log to the parent instead of printing them. */
+  readonly send?: (news: ChildNews) => void;
+}
+
+export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onSend' | 'onExit' | 'events' | 'given'> {
+  /** To run another command as this one runs. */
+  readonly world: CliWorld;
   /** Reads and checks the settings on the first call. Throws a UsageError. */
   readonly settings: () => Settings;
   /** The settings of every server of the config file, for --all. Throws a UsageError if a flag applies to only one server. */
@@ -61,8 +77,12 @@ export interface CliContext extends Omit<CliWorld, 'onHangUp' | 'secrets' | 'onS
   readonly releases: Releases;
   /** The person or job that runs the command. */
   readonly actor: () => Actor;
-  /** The arguments, with the name of the command first or after global flags. */
-  readonly argv: readonly string[];
+  /** The name that its run was given; undefined if it has none yet. */
+  readonly run: string | undefined;
+  /** Sends something to the process that started this one for a report; undefined if nobody did. */
+  readonly send: GivenByParent['send'];
+  /** The words of the command line, each value in the word of its flag. */
+  readonly words: () => readonly string[];
   readonly flags: () => GlobalFlags;
   readonly json: () => boolean;
   readonly quiet: () => boolean;
@@ -104,7 +124,7 @@ const perServer: readonly SettingKey[] = ['profile', 'api.base_url', 'store.mirr
 export function createContext(
   world: CliWorld,
   flags: () => GlobalFlags,
-  argv: readonly string[] = [],
+  words: () => readonly string[] = () => [],
 ): CliContext & { readonly exitCode: () => ExitCode; readonly end: (error?: unknown) => void } {
   let read: SettingsReading | undefined;
   let code: ExitCode = 0;
@@ -112,8 +132,10 @@ export function createContext(
   const { secrets = new SecretWords(), events = new EventTarget() } = world;
   const ends: ((error: unknown) => void)[] = [];
   const sources = () => ({ flags: flagValues(flags()), environment: world.environment, folder: world.folder });
-  const readAgain = () => readSettings(sources());
+  const { given } = world;
+  const readAgain = () => given?.reading ?? readSettings(sources());
   const serversOfConfig = () => {
+    if (given !== undefined) return given.servers;
     const flagsForAll = sources().flags.filter(({ key }) => !perServer.includes(key));
     const all = readAllSettings({ ...sources(), flags: flagsForAll });
     for (const { reading } of all) keepSecrets(secrets, reading.rest);
@@ -124,6 +146,9 @@ export function createContext(
   return {
     onHangUp: () => () => {},
     ...world,
+    world,
+    run: given?.run ?? undefined,
+    send: given?.send,
     releases: new Releases(),
     stdout,
     stderr,
@@ -151,10 +176,10 @@ export function createContext(
     },
     serversOfConfig,
     reading,
-    argv,
+    words,
     flags,
     readAgain,
-    actor: () => actorOf(world.environment),
+    actor: () => given?.actor ?? actorOf(world.environment),
     json: () => flags()['json'] === true,
     quiet: () => flags()['quiet'] === true,
     verbose: () => flags()['verbose'] === true,

@@ -47,7 +47,7 @@ export function define(program: Command, context: CliContext): void {
     )
     .option('--probe', 'measure again what the server can do, and record it in the mirror');
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) return runForAll(context, flags, failureWords);
+    if (flags.all) return runForAll(context, command, failureWords);
     const { checks, capabilities } = await examine(context, flags.probe ?? false);
     const profile = context.reading().rest.profile ?? null;
     const document = { profile, ...documentOf(context, checks), capabilities };

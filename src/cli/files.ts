@@ -6,7 +6,7 @@ import { UsageError } from '../model/errors.ts';
 import { escapedPattern } from '../model/text.ts';
 import { dayOf, parseDay, systemClock } from '../model/time.ts';
 import { defaultConfigFile, type Settings } from '../settings/settings.ts';
-import { workerConfigOf, workerFileOf } from '../worker/open-store.ts';
+import { workerFileOf } from '../worker/open-store.ts';
 import { writeDurableFile } from '../store/files/durable-file.ts';
 import type { CliContext } from './context.ts';
 import { printJson, printNote, printOutcome, printWarning } from './output.ts';
@@ -56,7 +56,6 @@ function ownFiles(context: CliContext, except: readonly string[] = []): Readonly
     api.keyFile,
     ...databasesOf(store),
     ...Object.values(keyFiles(store.journal)),
-    workerConfigOf(store.mirror),
   ]);
   const written = [defaultConfigFile, '.env', ...named].filter((each) => typeof each === 'string');
   return new Set(written.map((each) => resolve(context.folder, each)));

@@ -1,9 +1,8 @@
-/** Values of flags, flags to pass on to other commands, and standard input. */
+/** Values of flags, and standard input. */
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../model/errors.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
 import { momentForms, parseMoment, parseDuration, systemClock, type Timestamp } from '../model/time.ts';
-import type { SettingsReading } from '../settings/settings.ts';
 
 /** Parses a flag's text as milliseconds; 0s is allowed. */
 export function toWait(text: string): number {
@@ -85,20 +84,4 @@ export async function readInput(stdin: AsyncIterable<Uint8Array | string>): Prom
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');
-}
-
-/** Returns the global flags that this command was given, except --config, to pass them on. */
-export function givenFlags(reading: SettingsReading): string[] {
-  return reading.readings.flatMap(({ setting, value, origin }) => {
-    const flag = /^flag (--[\w-]+)$/.exec(origin)?.[1];
-    if (flag === undefined || setting.key === 'config') return [];
-    // `--quiet`, `--verbose` and other switches take no argument.
-    return setting.flag?.includes('<') === true ? [flag, String(value)] : [flag];
-  });
-}
-
-/** Returns the same, with --config if it was given. */
-export function passedFlags(reading: SettingsReading): string[] {
-  const config = reading.readings.find(({ setting }) => setting.key === 'config');
-  return [...givenFlags(reading), ...(config?.origin === 'flag --config' ? ['--config', String(config.value)] : [])];
 }

@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { type DestinationStream, pino } from 'pino';
 import type { CliContext } from './context.ts';
 import { refuseOwnFileAsLog } from './files.ts';
+import { logToParent } from './job-child.ts';
 import { pasteable, printWarning, screenOf } from './output.ts';
 import { FileError, OperatorError } from '../model/errors.ts';
 import { explainFileError, isCutOff, makeFolder, refusePlanted } from '../model/files.ts';
@@ -92,7 +93,13 @@ type Fields = Readonly<Record<string, unknown>>;
 /** Opens the log of a command, at the level of the settings, with `fields` in each line. Throws a FileError. */
 export async function openLog(context: CliContext, fields: () => Fields = () => ({})): Promise<Log> {
   const { profile, log } = context.settings();
-  const target = log.file === undefined ? await standardError(context) : fileTarget(context, log.file);
+  const { send } = context;
+  const target =
+    log.file !== undefined
+      ? fileTarget(context, log.file)
+      : send === undefined
+        ? await standardError(context)
+        : logToParent(send);
   const own = logTo({ write: (line) => target.write(harmless(context.redact(line))) }, log.level);
   const whole = logWith(own, () => ({ ...(profile !== undefined && { profile }), ...fields() }));
   if (log.file !== undefined) context.atEnd((error) => logEnd(context, whole, error));

@@ -2,7 +2,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { inspect } from 'node:util';
 import { stringifyExactly } from '../api/exact-json.ts';
-import { OperatorError, stackOf } from '../model/errors.ts';
+import { messageOf, OperatorError, stackOf } from '../model/errors.ts';
 import { quoted } from '../model/job.ts';
 import { forTerminal, harmless, styleMark } from '../model/text.ts';
 import { commandName } from '../model/program.ts';
@@ -14,8 +14,10 @@ type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
 /** Prints one JSON document, which is the whole standard output under `--json`. */
 export function printJson(context: CliContext, output: unknown): void {
+  const json = stringifyExactly(output, 2);
+  if (context.send !== undefined) return context.send({ kind: 'report', report: JSON.parse(json) });
   // JSON does not escape all characters that control terminals, and whoever reads it next may show them.
-  context.stdout.write(`${harmless(stringifyExactly(output, 2))}\n`);
+  context.stdout.write(`${harmless(json)}\n`);
 }
 
 export function printLine(context: CliContext, line: string): void {
@@ -82,6 +84,7 @@ export function paint(context: CliContext, style: Style, text: string, stream = 
 export function printError(context: CliContext, error: unknown): void {
   const label = paint(context, 'red', 'error:', context.stderr);
   const print = (text: string) => context.stderr.write(context.redact(text));
+  context.send?.({ kind: 'problem', problem: context.redact(pasteable(context, messageOf(error))) });
   if (error instanceof OperatorError) {
     print(`${label} ${pasteable(context, error.message)}\n`);
     if (error.advice !== undefined) print(`${pasteable(context, error.advice)}\n`);

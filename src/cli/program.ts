@@ -6,20 +6,25 @@ import { settingTable } from '../settings/table.ts';
 import { type CommandRow, commands, groups } from './commands.ts';
 import { type CliContext, type CliWorld, createContext, interruptionOf } from './context.ts';
 import { printError } from './output.ts';
+import { type CommandCall, wordsOf } from '../model/job.ts';
 import { version } from '../model/program.ts';
+import type { ChildOutput } from '../worker/run-job.ts';
 
-/** Runs one command line to its end. Never throws. Tests pass commands of their own. */
+/** Runs one command line, or a command as data, to its end. Never throws. Tests pass commands of their own. */
 export async function run(
-  argv: readonly string[],
+  command: readonly string[] | CommandCall,
   world: CliWorld,
   rows: readonly CommandRow[] = commands,
 ): Promise<ExitCode> {
   const program = bareProgram();
-  const context = createContext(world, () => program.opts(), argv);
+  const words = () => ('path' in command ? wordsOf(command) : joined(command, program));
+  const context = createContext(world, () => ({ ...program.opts(), ...flagsOf(world.given?.output) }), words);
   try {
-    const name = commandIn(joined(argv, program));
+    const name = commandIn(words());
     await defineCommands(program, context, rows, (row) => row.name === name);
-    await program.parseAsync(joined(argv, program), { from: 'user' });
+    if ('path' in command) checkOptions(command, program);
+    // Only now are the flags of the command known.
+    await program.parseAsync(words(), { from: 'user' });
     await context.releases.close();
     context.end();
     return context.exitCode();
@@ -53,6 +58,22 @@ function bareProgram(): Command {
     .addOption(new Option('--quiet', 'print only the result and problems').conflicts('verbose'))
     .option('--verbose', 'print more detail while it runs')
     .option('--no-color', 'print without colours, like NO_COLOR');
+}
+
+/** Returns the global flags of a command whose settings were given: those are no flags any more. */
+function flagsOf(output: ChildOutput | undefined): Readonly<Record<string, boolean>> {
+  if (output === undefined || output.kind === 'report') return output === undefined ? {} : { json: true };
+  const { json, quiet, color } = output;
+  return { json, quiet, color };
+}
+
+/** Throws an error if the data have an option that is not the command's own. One of the whole program would change the settings. */
+function checkOptions({ path, options }: CommandCall, program: Command): void {
+  let command: Command | undefined = program;
+  for (const name of path) command = command?.commands.find((each) => each.name() === name);
+  const own = new Set(command?.options.map(({ long }) => long));
+  const strange = Object.keys(options).find((name) => !own.has(`--${name}`));
+  if (strange !== undefined) throw new UsageError(`${path.join(' ')} has no option "${strange}"`);
 }
 
 /** Returns the name of the command in `joined` words; '' if there is none. */

@@ -1,7 +1,6 @@
 /** `publish`: writes the mirror to PostgreSQL, compares the two, or restores the mirror from there. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
-import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
 import { runId } from '../model/program.ts';
 import { earliest, systemClock } from '../model/time.ts';
@@ -46,14 +45,14 @@ Examples:
   admin-mirror publish --restore data/restored.db`,
     );
   addAllFlags(command).action(async (flags: Flags) => {
-    if (flags.all) return runForAll(context, flags, flags.check ? verdict : words);
+    if (flags.all) return runForAll(context, command, flags.check ? verdict : words);
     await run(context, flags);
   });
 }
 
 async function run(context: CliContext, flags: Flags): Promise<void> {
   const settings = context.settings();
-  const { run = runId(systemClock) } = startedFor(context.environment);
+  const { run = runId(systemClock) } = context;
   const surroundings = await openSurroundings(context, () => ({ run }));
   const watch = openShareWatch(
     context,

@@ -1,27 +1,21 @@
 /** `schedule` without flags: runs the worker. Each job is a child process of its own. */
-import { renameSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { jobVariable } from '../model/actor.ts';
-import { FileError, InterruptedError, messageOf, OperatorError, UsageError } from '../model/errors.ts';
-import { explainFileError, makeFolder, refusePlanted } from '../model/files.ts';
+import { InterruptedError, messageOf, OperatorError, UsageError } from '../model/errors.ts';
 import type { JobKind } from '../model/job.ts';
 import { type Log, logWith } from '../model/log.ts';
 import { withReleases } from '../model/releases.ts';
 import { runId } from '../model/program.ts';
 import { minuteMs, parseInstant, secondMs, systemClock, timestampOf } from '../model/time.ts';
 import { type ServerReading, type Settings, type SettingsReading, settingsFrom } from '../settings/settings.ts';
-import { allSettings, isSecret } from '../settings/table.ts';
-import { workerConfigOf } from '../worker/open-store.ts';
+import { passedToChild, withoutSecrets } from '../settings/passed.ts';
 import { openHealthOfAll, openWorker, type Watched, watchSettingsOf } from '../worker/open.ts';
 import type { JobRun } from '../worker/store/port.ts';
 import type { Watch } from '../worker/watch.ts';
 import type { InTurn, RunCommand, Worker, WorkerEvent, WorkerPorts } from '../worker/worker.ts';
 import { sleepFor } from '../worker/sleep.ts';
-import { commandRunner } from '../worker/command.ts';
+import { jobRunner } from '../worker/run-job.ts';
 import { turnsOf } from './all.ts';
 import { type CliContext, waitForStop } from './context.ts';
 import { openLog } from './logger.ts';
-import { givenFlags } from './flag-values.ts';
 import { bugText, pasteable, serverLabel } from './output.ts';
 import { workAsMember } from './schedule-fleet.ts';
 
@@ -71,36 +65,11 @@ function logEnd(log: Log, { run, job, outcome, exitCode, problem, startedAt, fin
   else log.error(fields, `${job} ended as ${outcome}${problem === null ? '' : `: ${problem}`}`);
 }
 
-/** Copies the config file to a place beside the mirror, so that edits change no job before SIGHUP. Throws a FileError. */
-function keepConfig(reading: SettingsReading): string {
-  const { mirror } = settingsFrom(reading).store;
-  const copy = workerConfigOf(mirror);
-  try {
-    makeFolder(dirname(copy));
-    // Write what was checked, not what the file contains by now. Replace the copy in one step: if the disk is full, the jobs
-    // must still have the old one.
-    refusePlanted(`${copy}.new`);
-    writeFileSync(`${copy}.new`, reading.config() ?? '', { mode: 0o600 });
-    renameSync(`${copy}.new`, copy);
-  } catch (error) {
-    throw explainFileError(error, 'keep the config file as', copy) ?? new FileError(String(error), { cause: error });
-  }
-  return copy;
-}
-
-const secretNames = allSettings.filter(isSecret).map(({ env }) => env);
-
-/** Returns the environment for programs of others, without the keys of all profiles and other secrets. */
-export function withoutSecrets(environment: CliContext['environment']): CliContext['environment'] {
-  const holdsSecret = (name: string) => secretNames.some((each) => name === each || name.startsWith(`${each}_`));
-  return Object.fromEntries(Object.entries(environment).filter(([name]) => !holdsSecret(name)));
-}
-
 interface Place {
   readonly reading: SettingsReading;
   readonly readAgain: () => SettingsReading;
-  /** Global flags for the jobs, besides `--config`. */
-  readonly flags: readonly string[];
+  /** Every server of the config file, whose files jobs must not overwrite. */
+  readonly servers: () => readonly ServerReading[];
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly onHangUp: CliContext['onHangUp'];
@@ -115,7 +84,7 @@ export async function work(context: CliContext): Promise<void> {
   const log = await openLog(context);
   const reading = context.reading();
   const { signal, readAgain, onHangUp } = context;
-  const place: Place = { reading, readAgain, flags: givenFlags(reading), log, signal, onHangUp };
+  const place: Place = { reading, readAgain, servers: context.serversOfConfig, log, signal, onHangUp };
   const settings = settingsFrom(reading);
   if (settings.store.shared === undefined) return workAt(context, place);
   await withReleases(async (releases) => {
@@ -165,17 +134,16 @@ function checkSameStore({ store: before }: Settings, { store: now }: Settings): 
 
 async function workAt(context: CliContext, place: Place): Promise<void> {
   const { folder, environment } = context;
-  const { reading, flags, log, signal, many } = place;
+  const { reading, servers, log, signal, many } = place;
   const settings = settingsFrom(reading);
-  let config: readonly string[] = [];
-  const run = commandRunner({ folder, environment, log, globalFlags: () => [...flags, ...config] });
-  const runCommand: RunCommand = (commandLine, { job, run: jobRun }, signal) =>
-    run(commandLine, { variables: { [jobVariable]: job }, fields: { job, job_run: jobRun } }, signal);
-  const emit = (event: WorkerEvent): void => {
-    // Before the worker has its lock, the copy may belong to another worker.
-    if (event.kind === 'started') config = ['--config', keepConfig(reading)];
-    logEvent(log, event);
+  // Jobs work with these until SIGHUP, whatever happens to the config file.
+  let given = passedToChild({ reading, servers: servers() });
+  const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
+  const runCommand: RunCommand = (call, { job, run: jobRun }, signal) => {
+    const actor = { ...context.actor(), job };
+    return run(call, { given, actor, fields: { job, job_run: jobRun } }, signal);
   };
+  const emit = (event: WorkerEvent): void => logEvent(log, event);
 
   function reload({ worker, watch }: { readonly worker: Worker; readonly watch: Watch }): void {
     try {
@@ -184,8 +152,9 @@ async function workAt(context: CliContext, place: Place): Promise<void> {
       const { jobs } = read;
       checkSameStore(settings, read);
       const watching = watchSettingsOf(read);
+      const passed = passedToChild({ reading: again, servers: servers() });
       // Nothing after this line can fail: a config file is applied completely or not at all.
-      config = ['--config', keepConfig(again)];
+      given = passed;
       worker.reload(jobs);
       watch.reload(watching);
     } catch (error) {
@@ -269,7 +238,7 @@ export async function workForAll(context: CliContext, atOnce: number): Promise<v
       await workInTurn(context, {
         reading,
         readAgain,
-        flags: [...givenFlags(reading), ...(profile === null ? [] : ['--profile', profile])],
+        servers: () => Array.from(readings, ([name, each]) => ({ profile: name, reading: each })),
         log: ofServer,
         signal,
         onHangUp: (listener) => {

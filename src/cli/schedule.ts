@@ -1,10 +1,8 @@
 /** `schedule`: runs the jobs of the config file at their times, or one of them now, or lists when they will run. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { type Command, Option } from 'commander';
-import { jobVariable } from '../model/actor.ts';
-import { type ExitCode, IncompleteError, oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
+import { oneNamed, UnreachableError, UsageError } from '../model/errors.ts';
 import { commandText, type Job, wallText } from '../model/job.ts';
 import { runId, version } from '../model/program.ts';
 import { durationText, systemClock, timestampOf } from '../model/time.ts';
@@ -17,9 +15,10 @@ import { addAllFlags, type AllFlags, usualAtOnce } from './all.ts';
 import type { CliContext } from './context.ts';
 import { openLog } from './logger.ts';
 import { paint, pasteable, printNote, printResult } from './output.ts';
-import { outcomeOf, startChild } from '../worker/command.ts';
-import { passedFlags } from './flag-values.ts';
-import { noJobs, withoutSecrets, work, workForAll } from './schedule-work.ts';
+import { withoutSecrets } from '../settings/passed.ts';
+import { outcomeOf } from '../worker/run-job.ts';
+import { run as runCommand } from './program.ts';
+import { noJobs, work, workForAll } from './schedule-work.ts';
 
 interface Flags extends AllFlags {
   readonly once?: string;
@@ -60,7 +59,7 @@ function printJobs(context: CliContext, jobs: readonly Job[]): void {
   const listed = jobs.map((job) => ({ job, times: [...occurrencesOf(job).after(now).take(shownTimes)] }));
   const lines = listed.flatMap(({ job, times }, index) => [
     ...(index > 0 ? [''] : []),
-    `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.commandLine))}`,
+    `${paint(context, 'bold', job.name)}  ${pasteable(context, commandText(job.call))}`,
     `  ${ruleWords(job)}`,
     ...(times.length === 0 ? ['  never'] : times.map((time) => `  ${wallText(time, job.timezone)}  ${utc(time)}`)),
   ]);
@@ -85,7 +84,7 @@ function documentOf(job: Job, times: readonly number[]): unknown {
   return {
     name: job.name,
     run: job.run,
-    command: commandText(job.commandLine),
+    command: commandText(job.call),
     cron: job.cron,
     timezone: job.timezone,
     jitter_ms: job.jitterMs,
@@ -99,21 +98,26 @@ function documentOf(job: Job, times: readonly number[]): unknown {
 
 /** Runs the job and exits with its exit code. Throws a LockHeldError if it is already running. */
 async function runOnce(context: CliContext, job: Job): Promise<void> {
-  const { folder, environment, signal } = context;
-  const command = commandText(job.commandLine);
+  const command = commandText(job.call);
   const store = await openWorkerStore(context.settings(), systemClock, context.releases);
   const run = runId(systemClock);
   await store.beginRun({ run, job: job.name, cause: 'by_hand', occurrence: null, attempt: 1, command });
   printNote(context, `${job.name}: ${command}`);
-  const reading = context.reading();
-  const argv = [...passedFlags(reading), ...job.commandLine, ...(context.json() ? ['--json'] : [])];
-  const marked = { ...environment, [jobVariable]: job.name };
-  const child = startChild(argv, { folder, environment: marked, output: 'inherit', signal });
-  const [exitCode] = (await once(child, 'close')) as [number | null];
-  const outcome = outcomeOf(exitCode);
-  await store.endRun(run, { outcome, exitCode, problem: null, report: null });
-  if (exitCode === null) throw new IncompleteError(`the job ${job.name} was ended by a signal`);
-  context.exit(exitCode as ExitCode);
+  const given = {
+    reading: context.reading(),
+    servers: context.serversOfConfig(),
+    actor: { ...context.actor(), job: job.name },
+    run: null,
+    output: {
+      kind: 'terminal',
+      json: context.json(),
+      quiet: context.quiet(),
+      color: context.flags()['color'] !== false,
+    },
+  } as const;
+  const exitCode = await runCommand(job.call, { ...context.world, given });
+  await store.endRun(run, { outcome: outcomeOf(exitCode), exitCode, problem: null, report: null });
+  context.exit(exitCode);
 }
 
 /** Sends a test alert once through each channel of the settings. Throws an UnreachableError if one did not arrive. */

@@ -7,7 +7,6 @@ import type { Settings } from '../settings/settings.ts';
 import type { FirstAccount } from '../web/open.ts';
 import type { ConsoleAddress } from '../web/server.ts';
 import { type CliContext, waitForStop } from './context.ts';
-import { passedFlags } from './flag-values.ts';
 import { openSurroundings } from './logger.ts';
 import { printResult } from './output.ts';
 
@@ -39,8 +38,8 @@ async function serve(context: CliContext, flags: Flags): Promise<void> {
   const actor = context.actor();
   const surroundings = await openSurroundings(context);
   const { redact, keepSecret, folder, environment } = context;
-  const commands = { folder, environment, globalFlags: () => passedFlags(context.reading()) };
   const servers = context.serversOfConfig();
+  const commands = { folder, environment, settings: { reading: context.reading(), servers } };
   const options = { address, actor, redact, keepSecret, commands, servers };
   const { url, first } = await openConsole(surroundings, options, context.releases);
   announce(context, address.behindProxy?.href.replace(/\/$/, '') ?? url, first);

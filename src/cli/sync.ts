@@ -1,6 +1,5 @@
 /** `sync`: brings the mirror up to date. */
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
 import { UsageError } from '../model/errors.ts';
 import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
@@ -62,7 +61,7 @@ export function define(program: Command, context: CliContext): void {
         advice: 'Add --dry-run. Then set sync.requests_per_run to the number that it prints.',
       });
     }
-    if (flags.all) return runForAll(context, flags, flags.dryRun ? planWords : syncWords);
+    if (flags.all) return runForAll(context, command, flags.dryRun ? planWords : syncWords);
     const named = namedOf(resources);
     await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
   });
@@ -86,9 +85,9 @@ function planWords(plan: unknown): string {
 export async function sync(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
   // Hardly anything of a page lives on after it, so a small heap saves 60 MB.
   keepHeapSmall(60);
-  const { run = runId(systemClock), account } = startedFor(context.environment);
+  const { run = runId(systemClock) } = context;
   const surroundings = await openSurroundings(context, () => ({ run }));
-  const request = { ...requestOf(context, resources, flags), run, actor: { ...context.actor(), account } };
+  const request = { ...requestOf(context, resources, flags), run, actor: context.actor() };
   const { report, error } = await withReleases(async (releases) => {
     const watch = releases.add(openSyncWatch(context, surroundings.log, resources));
     const end = await openSync(surroundings, releases)(request, watch.progress);

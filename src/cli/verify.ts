@@ -1,6 +1,5 @@
 /** `verify`: compares the mirror with the server. Changes no record of either. */
 import type { Command } from 'commander';
-import { startedFor } from '../model/actor.ts';
 import { counted, grouped } from '../model/text.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { namedOf, resourcesArgument } from './flag-values.ts';
@@ -30,7 +29,7 @@ export function define(program: Command, context: CliContext): void {
     .addArgument(resourcesArgument('compare'))
     .option('--deep', 'compare every record, field by field');
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
-    if (flags.all) return runForAll(context, flags, verdictWords);
+    if (flags.all) return runForAll(context, command, verdictWords);
     await verify(context, namedOf(resources), flags);
   });
 }
@@ -43,12 +42,11 @@ function verdictWords(report: unknown): string {
 }
 
 async function verify(context: CliContext, resources: readonly ResourceName[], flags: Flags): Promise<void> {
-  const { run: given } = startedFor(context.environment);
-  const run = given ?? runId(systemClock);
+  const { run = runId(systemClock) } = context;
   const surroundings = await openSurroundings(context, () => ({ run }));
   const request = { resources, deep: flags.deep ?? false };
   const { report, error } = await withReleases(async (releases) => {
-    const everyMs = given === undefined ? undefined : followedMs;
+    const everyMs = context.run === undefined ? undefined : followedMs;
     const watch = releases.add(openSyncWatch(context, surroundings.log, resources, everyMs));
     const end = await openVerify(surroundings, releases)(request, watch.progress);
     watch.ended({ status: end.report.status, requests: end.report.requests });

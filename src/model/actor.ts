@@ -16,30 +16,14 @@ export interface Actor {
   readonly account: string | null;
 }
 
-/** In this variable the worker tells a command its job. It is not a setting, so no file or flag can set it. */
-export const jobVariable = '_ADMIN_MIRROR_JOB';
-
-/** In these variables the console passes its account and the run's name to a sync, for the record only: no rights. */
-export const accountVariable = '_ADMIN_MIRROR_ACCOUNT';
-export const runVariable = '_ADMIN_MIRROR_RUN';
-
-/** Returns what the console has passed; `account` is null and `run` undefined if a person or a job runs the command. */
-export function startedFor(environment: Readonly<Record<string, string | undefined>>): {
-  readonly account: string | null;
-  readonly run: string | undefined;
-} {
-  const { [accountVariable]: account = '', [runVariable]: run = '' } = environment;
-  return { account: account === '' ? null : account, run: run === '' ? undefined : run };
-}
-
 /** Returns the actor that runs this process. */
 export function actorOf(environment: Readonly<Record<string, string | undefined>>): Actor {
-  const { SUDO_USER: sudoUser, [jobVariable]: job } = environment;
+  const { SUDO_USER: sudoUser } = environment;
   return {
     ...systemAccount(),
     host: hostname(),
     sudoUser: sudoUser === undefined || sudoUser === '' ? null : sudoUser,
-    job: job === undefined || job === '' ? null : job,
+    job: null,
     account: null,
   };
 }

@@ -1,5 +1,5 @@
 /**
- * The worker's jobs: command lines, as a person could type them, and their times: cron expressions, read by cron-parser, on the
+ * The worker's jobs: commands as data, and their times: cron expressions, read by cron-parser, on the
  * clocks of time zones. src/worker/decide.ts works out from both when a job runs.
  */
 import { dayMs, hourMs, secondMs } from './time.ts';
@@ -13,8 +13,7 @@ export type JobKind = (typeof jobKinds)[number];
 export interface Job {
   readonly name: string;
   readonly run: JobKind;
-  /** Arguments of `admin-mirror`: `['export', 'users', '--output', 'users.csv']`. */
-  readonly commandLine: readonly string[];
+  readonly call: CommandCall;
   readonly cron: string;
   /** The time zone of the expression. */
   readonly timezone: string;
@@ -31,9 +30,32 @@ export interface Job {
   readonly timeoutMs: number | undefined;
 }
 
+/** A command as data: what somebody wrote stays a value in it, and never becomes an option or another command. */
+export interface CommandCall {
+  /** `['bulk', 'run']` */
+  readonly path: readonly string[];
+  /** `['users']` */
+  readonly operands: readonly string[];
+  /** By the names of the flags: `{ output: 'users.csv', gzip: true, param: ['from=2026-01-01'] }`. */
+  readonly options: Readonly<Record<string, true | string | readonly string[]>>;
+}
+
+/** Returns the words after `admin-mirror`, in which no value can be taken for a flag: each stands in the word of its flag. */
+export function wordsOf({ path, operands, options }: CommandCall): string[] {
+  const flags = Object.entries(options).flatMap(([name, value]) =>
+    value === true ? [`--${name}`] : [value].flat().map((each) => `--${name}=${each}`),
+  );
+  return [...path, ...flags, '--', ...operands];
+}
+
 /** Returns the command as a person would type it. */
-export function commandText(commandLine: readonly string[]): string {
-  return ['admin-mirror', ...commandLine].map(quoted).join(' ');
+export function commandText({ path, operands, options }: CommandCall): string {
+  const flags = Object.entries(options).flatMap(([name, value]) =>
+    value === true ? [`--${name}`] : [value].flat().flatMap((each) => [`--${name}`, each]),
+  );
+  const isPlain = operands.every((each) => !each.startsWith('-'));
+  const words = isPlain ? [...path, ...operands, ...flags] : [...path, ...flags, '--', ...operands];
+  return ['admin-mirror', ...words].map(quoted).join(' ');
 }
 
 /** Returns the word quoted for a shell if it needs that. */

@@ -1,21 +1,26 @@
 /** Turns of the event loop. A loop that only computes is deaf to signals, timers and other requests until it ends. */
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** A person who presses Ctrl+C, or loads a page of the console, does not notice this. */
 const turnMs = 50;
 
-/** For one loop, which calls `take` whenever a turn `isDue`: awaiting each time would cost more than the turns. */
+/**
+ * For loops, which call `take` whenever a turn `isDue`: awaiting each time would cost more than the turns. Only the time since
+ * the event loop last turned counts, so whoever waited for something else needs no turn.
+ */
 export class Turns {
-  #takenAt = performance.now();
+  #begun: number | undefined;
 
   isDue(): boolean {
-    return performance.now() - this.#takenAt > turnMs;
+    if (this.#begun !== undefined) return performance.now() - this.#begun > turnMs;
+    this.#begun = performance.now();
+    setImmediate(() => (this.#begun = undefined));
+    return false;
   }
 
   /** Lets everything else have its turn. Throws the signal's reason once it is aborted. */
   async take(signal?: AbortSignal): Promise<void> {
-    await setImmediate();
-    this.#takenAt = performance.now();
+    await nextTurn();
     signal?.throwIfAborted();
   }
 }

@@ -1,4 +1,4 @@
-/** Reads and checks the jobs of the config file, and makes their command lines. Each problem names its line. */
+/** Reads and checks the jobs of the config file, and makes their commands. Each problem names its line. */
 import { cronProblem, isTimeZone, type Job, type JobKind, jobKinds, ownTimeZone, timeZoneNames } from '../model/job.ts';
 import { nearestNames, suggestion, UsageError } from '../model/errors.ts';
 import { valueText } from '../model/text.ts';
@@ -23,11 +23,13 @@ interface JobOption {
   readonly accepts: Accepts;
   /** After "expected" in an error. */
   readonly expected: string;
-  readonly argumentsOf: (value: unknown, flag: string) => readonly string[];
+  /** The values for the flag; `true` for a switch, nothing if it is off. */
+  readonly valueOf: (value: unknown) => true | string | readonly string[] | undefined;
+  /** They are operands, without a flag. */
+  readonly isOperand?: true;
 }
 
 interface JobRule {
-  /** The first words of the command line. */
   readonly command: readonly string[];
   readonly options: Readonly<Record<string, JobOption>>;
   /** At least one of each list must be given. */
@@ -53,7 +55,7 @@ function isOneOrMore(accepts: Accepts): Accepts {
 const listOf = (value: unknown) => [value].flat().map(String);
 
 function option(accepts: Accepts, expected: string): JobOption {
-  return { accepts, expected, argumentsOf: (value, flag) => [flag, listOf(value).join(',')] };
+  return { accepts, expected, valueOf: (value) => listOf(value).join(',') };
 }
 
 const text = option(isText, 'text');
@@ -63,12 +65,12 @@ const names = option(isOneOrMore(isText), 'a name, or names in a list such as [i
 const onOff: JobOption = {
   accepts: isSwitch,
   expected: 'true or false',
-  argumentsOf: (value, flag) => (value === true ? [flag] : []),
+  valueOf: (value) => (value === true ? true : undefined),
 };
 
 /** A positional argument. @param before comes before each value: `report:` */
 function argument(accepts: Accepts, expected: string, before = ''): JobOption {
-  return { accepts, expected, argumentsOf: (value) => listOf(value).map((each) => before + each) };
+  return { accepts, expected, isOperand: true, valueOf: (value) => listOf(value).map((each) => before + each) };
 }
 
 const resources = argument(
@@ -94,11 +96,10 @@ const params: JobOption = {
     !Array.isArray(value) &&
     Object.entries(value).every(([name, each]) => name !== '' && ['string', 'number', 'boolean'].includes(typeof each)),
   expected: 'parameters as "name: value"',
-  argumentsOf: (value) =>
-    Object.entries(value as Record<string, unknown>).flatMap(([name, each]) => ['--param', `${name}=${String(each)}`]),
+  valueOf: (value) => Object.entries(value as Record<string, unknown>).map(([name, each]) => `${name}=${String(each)}`),
 };
 
-/** Every kind of job and its command line. The options have the names of the command's flags, with `_` for `-`. */
+/** Every kind of job and its command. The options have the names of the command's flags, with `_` for `-`. */
 export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   sync: {
     command: ['sync'],
@@ -151,11 +152,16 @@ export const jobRules: Readonly<Record<JobKind, JobRule>> = {
   },
 };
 
+/** Returns the name of the command's flag for a setting of a job. */
+export function flagOf(setting: string): string {
+  return setting === 'params' ? 'param' : setting.replaceAll('_', '-');
+}
+
 const isDuration = isTextThat((text) => parseDuration(text) !== undefined);
 const isName = isTextThat((text) => /^[A-Za-z0-9][\w.-]{0,63}$/.test(text));
 
-/** The options of every job, which add nothing to the command line. */
-const common: Readonly<Record<string, Omit<JobOption, 'argumentsOf'>>> = {
+/** The options of every job, which are not the command's. */
+const common: Readonly<Record<string, Omit<JobOption, 'valueOf'>>> = {
   name: { accepts: isName, expected: 'a name of letters, digits, "-", "_" and "."' },
   run: { accepts: isKind, expected: `one of ${jobKinds.join(', ')}` },
   cron: { accepts: isTextThat(() => true), expected: 'a cron expression such as "15 2 * * *"' },
@@ -283,14 +289,19 @@ interface JobValues {
 }
 
 function jobOf(values: JobValues, { command, options }: JobRule): Job {
+  const given: Record<string, true | string | readonly string[]> = {};
+  const operands: string[] = [];
   // In the order of the rules, not of the file.
-  const flags = Object.entries(options).flatMap(([key, option]) =>
-    values[key] === undefined ? [] : option.argumentsOf(values[key], `--${key.replaceAll('_', '-')}`),
-  );
+  for (const [key, { valueOf, isOperand }] of Object.entries(options)) {
+    const value = values[key] === undefined ? undefined : valueOf(values[key]);
+    if (value === undefined) continue;
+    if (isOperand === true) operands.push(...listOf(value));
+    else given[flagOf(key)] = value;
+  }
   return Object.freeze({
     name: values.name,
     run: values.run,
-    commandLine: Object.freeze([...command, ...flags]),
+    call: Object.freeze({ path: command, operands, options: given }),
     cron: values.cron,
     timezone: values.timezone,
     jitterMs: parseDuration(values.jitter ?? '0s') ?? 0,

@@ -12,7 +12,8 @@ import { openPeople } from '../people/open.ts';
 import { type Clock, minuteMs } from '../model/time.ts';
 import type { ServerReading, Surroundings } from '../settings/settings.ts';
 import { ConsoleRuns } from '../worker/console-runs.ts';
-import { commandRunner } from '../worker/command.ts';
+import { type GivenSettings, passedToChild, withoutSecrets, withoutServer } from '../settings/passed.ts';
+import { jobRunner } from '../worker/run-job.ts';
 import { openServerStates, openWholeStatus, type ServerState } from '../worker/open-status.ts';
 import { openWorkerStore } from '../worker/open-store.ts';
 import { openOidc } from './oidc.ts';
@@ -23,7 +24,11 @@ import { Uploads } from './uploads.ts';
 
 interface ConsoleOptions extends Pick<ConsolePorts, 'actor' | 'redact'> {
   /** How to start commands of this program. */
-  readonly commands: Pick<Parameters<typeof commandRunner>[0], 'folder' | 'environment' | 'globalFlags'>;
+  readonly commands: {
+    readonly folder: string;
+    readonly environment: Readonly<Record<string, string | undefined>>;
+    readonly settings: GivenSettings;
+  };
   readonly address: ConsoleAddress;
   readonly actor: Actor;
   /** Makes `redact` remove this secret too. */
@@ -97,7 +102,10 @@ function openConsoleRuns(
   // Below the runs on the stack, so that the store is closed after the last run is recorded.
   const opened = releases.add(new Releases());
   const openStore = () => openWorkerStore(settings, clock, opened);
-  return releases.add(new ConsoleRuns({ run: commandRunner({ ...commands, log }), openStore, clock, log, signal }));
+  const { folder, environment, settings: given } = commands;
+  const run = jobRunner({ folder, environment: withoutSecrets(environment), log });
+  const ports = { given: passedToChild(given), givenToRehearse: passedToChild(withoutServer(given)) };
+  return releases.add(new ConsoleRuns({ ...ports, run, openStore, clock, log, signal }));
 }
 
 /** The link that creates the first admin, once. */

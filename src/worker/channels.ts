@@ -5,7 +5,7 @@ import { type Network, openDispatcher } from '../api/transport.ts';
 import type { Log } from '../model/log.ts';
 import type { SecretAddress } from '../model/secret.ts';
 import { minuteMs, secondMs } from '../model/time.ts';
-import { killGroup } from './command.ts';
+import { killGroup } from './run-job.ts';
 import { type AlertPayload, type Channels, retryDelay } from './alerts.ts';
 import type { Sleep } from './sleep.ts';
 import { messageOf } from '../model/errors.ts';

@@ -1,37 +1,38 @@
 /** Runs that people start in the console: syncs, comparisons and rehearsals, each a separate command, recorded as runs by hand. */
-import { accountVariable, type Actor, actorText, runVariable } from '../model/actor.ts';
+import { type Actor, actorText } from '../model/actor.ts';
 import { InterruptedError, messageOf, UsageError } from '../model/errors.ts';
-import { commandText } from '../model/job.ts';
+import { type CommandCall, commandText } from '../model/job.ts';
 import type { Log } from '../model/log.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { runId } from '../model/program.ts';
 import type { Clock } from '../model/time.ts';
-import { type CommandRunner, type LogLine, couldNotRun, outcomeOf } from './command.ts';
+import { couldNotRun, type GivenData, type LogLine, outcomeOf, type RunJob } from './run-job.ts';
 import type { JobRunEnd } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 
-/** The runs that the start page offers, with their command lines. */
+/** The runs that the start page offers, with their commands and options. */
 const startable = {
-  sync: ['sync'],
-  quick: ['sync', '--quick'],
-  verify: ['verify'],
-  deep: ['verify', '--deep'],
-} as const satisfies Readonly<Record<string, readonly [string, ...string[]]>>;
+  sync: ['sync', {}],
+  quick: ['sync', { quick: true }],
+  verify: ['verify', {}],
+  deep: ['verify', { deep: true }],
+} as const satisfies Readonly<Record<string, readonly [string, CommandCall['options']]>>;
 export type Startable = keyof typeof startable;
 
 export interface NewConsoleRun {
-  readonly commandLine: readonly string[];
+  readonly call: CommandCall;
   /** Only one run of each name at a time. */
   readonly name: string;
-  /** The command line to record, if the real one names a temporary file of the console. */
-  readonly shown?: readonly string[];
+  /** The command to record, if the real one names a temporary file of the console. */
+  readonly shown?: CommandCall;
   /** Called when the run has ended, in whatever way. */
   readonly atEnd?: () => Promise<void>;
 }
 
 /** @param resources empty for all resources */
 export function consoleRunOf(what: Startable, resources: readonly ResourceName[]): NewConsoleRun {
-  return { commandLine: [...startable[what], ...resources], name: startable[what][0] };
+  const [name, options] = startable[what];
+  return { call: { path: [name], operands: resources, options }, name };
 }
 
 export function isStartable(text: string): text is Startable {
@@ -39,7 +40,11 @@ export function isStartable(text: string): text is Startable {
 }
 
 interface ConsoleRunsPorts {
-  readonly run: CommandRunner;
+  readonly run: RunJob;
+  /** The settings of the console. */
+  readonly given: GivenData;
+  /** The same without the address and the key of the server. */
+  readonly givenToRehearse: GivenData;
   /** Opens the worker's store; called when the first run begins. The owner of the store closes it. */
   readonly openStore: () => Promise<WorkerStore>;
   readonly clock: Clock;
@@ -67,8 +72,9 @@ export class ConsoleRuns {
   }
 
   /** Starts the run and returns its id. Throws a LockHeldError if this or another console already has a run of that name. */
-  async begin({ commandLine, name, shown = commandLine, atEnd }: NewConsoleRun, actor: Actor): Promise<string> {
+  async begin(order: NewConsoleRun, actor: Actor): Promise<string> {
     const { clock, signal } = this.#ports;
+    const { call, name, shown = call, atEnd } = order;
     if (signal.aborted)
       throw new UsageError('the console is stopping', {
         advice: 'Start the console again, then start this run again.',
@@ -83,7 +89,7 @@ export class ConsoleRuns {
     const started = { stop, stoppedBy: null, lines: new Map<string, LogLine>(), ended: Promise.resolve() };
     this.#running.set(run, {
       ...started,
-      ended: this.#finish(store, run, commandLine, actor, stop.signal).then(() => atEnd?.()),
+      ended: this.#finish(store, run, order, actor, stop.signal).then(() => atEnd?.()),
     });
     return run;
   }
@@ -128,13 +134,15 @@ export class ConsoleRuns {
   async #finish(
     store: WorkerStore,
     run: string,
-    commandLine: readonly string[],
+    { call }: NewConsoleRun,
     actor: Actor,
     stop: AbortSignal,
   ): Promise<void> {
     const { signal, log } = this.#ports;
     const use = {
-      variables: { [runVariable]: run, [accountVariable]: actor.account ?? '' },
+      given: call.options['rehearse'] === true ? this.#ports.givenToRehearse : this.#ports.given,
+      actor,
+      run,
       fields: { run, account: actor.account },
       onLine: (line: LogLine) => {
         const { resource } = line.fields;
@@ -147,7 +155,7 @@ export class ConsoleRuns {
     };
     let end: JobRunEnd;
     try {
-      const ended = await this.#ports.run(commandLine, use, AbortSignal.any([signal, stop]));
+      const ended = await this.#ports.run(call, use, AbortSignal.any([signal, stop]));
       const by = this.#running.get(run)?.stoppedBy ?? null;
       // A command that has only just begun dies of the signal, without an exit code.
       const stopped = signal.aborted || this.#isClosing || by !== null;

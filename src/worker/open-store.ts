@@ -14,11 +14,6 @@ export function workerFileOf(mirror: string): string {
   return `${mirror.replace(/\.db$/, '')}.worker.db`;
 }
 
-/** The worker's copy of the config file. */
-export function workerConfigOf(mirror: string): string {
-  return `${mirror.replace(/\.db$/, '')}.worker.yaml`;
-}
-
 /** Opens the store of this mirror's worker; creates it if it does not exist. Throws a FileError. */
 export async function openWorkerStore(settings: Settings, clock: Clock, releases: Releases): Promise<WorkerStore> {
   const store = sharedStoreOf(settings);

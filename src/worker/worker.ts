@@ -1,9 +1,9 @@
 /** The worker: runs the jobs of the settings at their times, each as a separate command, until it is stopped. */
 import { LockHeldError, OperatorError } from '../model/errors.ts';
-import { commandText, type Job } from '../model/job.ts';
+import { type CommandCall, commandText, type Job } from '../model/job.ts';
 import { runId } from '../model/program.ts';
 import { type Clock, durationText, secondMs } from '../model/time.ts';
-import { type CommandEnd, couldNotRun, outcomeOf } from './command.ts';
+import { couldNotRun, type JobEnd, outcomeOf } from './run-job.ts';
 import type { JobRun, JobRunEnd, NewJobRun } from './store/port.ts';
 import type { WorkerStore } from './store/store.ts';
 import {
@@ -17,12 +17,12 @@ import {
 } from './decide.ts';
 import type { Sleep } from './sleep.ts';
 
-/** Runs `admin-mirror` with these arguments. Once the signal is aborted, the command ends, or is killed, within ten seconds. */
+/** Runs the command. Once the signal is aborted, the command ends, or is killed, within ten seconds. */
 export type RunCommand = (
-  commandLine: readonly string[],
+  call: CommandCall,
   run: Pick<NewJobRun, 'run' | 'job'>,
   signal: AbortSignal,
-) => Promise<CommandEnd>;
+) => Promise<JobEnd>;
 
 interface RunPorts {
   readonly runCommand: RunCommand;
@@ -46,7 +46,7 @@ async function runJob(job: Job, run: NewJobRun, { runCommand, sleep, signal }: R
   };
   if (job.timeoutMs !== undefined) void limit(job.timeoutMs);
   try {
-    const end = await runCommand(job.commandLine, run, AbortSignal.any([signal, tooLong.signal]));
+    const end = await runCommand(job.call, run, AbortSignal.any([signal, tooLong.signal]));
     const outcome = outcomeOf(end.exitCode, { timedOut: tooLong.signal.aborted, stopped: signal.aborted });
     const tooLongProblem = `it took longer than the ${durationText(job.timeoutMs ?? 0)} that its timeout allows`;
     return { ...end, outcome, problem: outcome === 'timed_out' ? tooLongProblem : end.problem };
@@ -264,7 +264,7 @@ export class Worker {
       case 'run': {
         const { occurrence, attempt, late, again, skippedBefore } = decision;
         const cause = late ? 'caught_up' : 'scheduled';
-        const command = commandText(job.commandLine);
+        const command = commandText(job.call);
         const run: NewJobRun = { run: runId(clock), job: job.name, cause, occurrence, attempt, command };
         try {
           await store.beginRun(run);
@@ -283,7 +283,7 @@ export class Worker {
   async #skip(decision: Omit<Extract<Decision, { kind: 'skip' }>, 'kind'>): Promise<void> {
     const { job, occurrence, skippedBefore, outcome, why } = decision;
     const { store, clock, emit } = this.#ports;
-    const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.commandLine) };
+    const run = { run: runId(clock), job: job.name, occurrence, command: commandText(job.call) };
     await store.recordSkip(run, { outcome, exitCode: null, problem: why, report: null });
     emit({ kind: 'not_run', job: job.name, occurrence, outcome, why, skippedBefore });
   }

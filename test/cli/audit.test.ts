@@ -113,11 +113,13 @@ describe('audit', () => {
   test('names the worker job that acted, and the user behind sudo', async () => {
     const world = await bulkWorld();
     const { name } = creditFile(world, 1);
-    const environment = { ...world.environment, SUDO_USER: 'anna', _ADMIN_MIRROR_JOB: 'nightly' };
+    const environment = { ...world.environment, SUDO_USER: 'anna' };
     expect((await world.bulk(['run', 'balance', name, '--yes'], { environment })).code).toBe(0);
-    const { stdout } = await world.command(['audit', '--person', 'nightly']);
-    expect(stdout).toContain(`job nightly (${me}, by sudo from anna)`);
-    expect((await world.command(['sync'], { environment })).code).toBe(0);
+    const { stdout } = await world.command(['audit', '--person', 'anna']);
+    expect(stdout).toContain(`${me} (by sudo from anna)`);
+    const config = world.file('jobs: [{name: nightly, run: sync, cron: "@daily", timezone: UTC}]\n', 'jobs.yaml');
+    const once = await world.command(['schedule', '--once', 'nightly', '--config', config], { environment });
+    expect(once.code).toBe(0);
     expect((await world.command(['status'])).stdout).toContain(`by job nightly (${me}, by sudo from anna)`);
   });
 

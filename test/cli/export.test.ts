@@ -141,7 +141,7 @@ describe('export', () => {
       ['servers/west.yaml', 'api: {key_file: west-key}\nstore: {mirror: w/mirror.db}'],
     ] as const)
       writeFileSync(join(folder, name), text, { mode: 0o600 });
-    const workers = ['mirror.worker.db', 'mirror.worker.db-wal', 'mirror.worker.yaml', 'mirror.db.owner-1'];
+    const workers = ['mirror.worker.db', 'mirror.worker.db-wal', 'mirror.db.owner-1'];
     const own = [
       ...workers.map((name) => `data/east/${name}`),
       ...['journal.db', 'receipt.key', 'receipt.pub'].map((name) => `data/west/${name}`),

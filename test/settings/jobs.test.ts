@@ -26,7 +26,7 @@ describe('a job', () => {
       {
         name: 'nightly',
         run: 'sync',
-        commandLine: ['sync'],
+        call: { path: ['sync'], operands: [], options: {} },
         cron: '15 2 * * *',
         timezone: ownTimeZone(undefined),
         jitterMs: 0,
@@ -66,7 +66,7 @@ describe('a job', () => {
   ])('%s becomes the command of its kind', (options, command) => {
     const { jobs, problems } = read(`jobs:\n  - {name: a, cron: "0 3 * * *", ${options}}\n`);
     expect(problems).toEqual([]);
-    expect(jobs.map(({ commandLine }) => commandText(commandLine))).toEqual([`admin-mirror ${command}`]);
+    expect(jobs.map(({ call }) => commandText(call))).toEqual([`admin-mirror ${command}`]);
   });
 
   test('does not exist if the list is empty or missing', () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { serverOf } from '../../src/settings/server.ts';
+import { commandText } from '../../src/model/job.ts';
 import { type FlagValue, readAllSettings, readSettings, settingsFrom } from '../../src/settings/settings.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -104,10 +105,10 @@ jobs:
     expect(problems).toEqual([]);
     expect(settings?.backup.folder).toBe('/mnt/backups/staging');
     expect(settings?.log.file).toBe(join(folder, 'logs/staging/nightly.log'));
-    expect(settings?.jobs.map(({ commandLine }) => commandLine.join(' '))).toEqual([
-      'export users --output data/exports/staging/users.csv',
-      'snapshot staging/copy.db',
-      'backup /mnt/more/staging --keep 3',
+    expect(settings?.jobs.map(({ call }) => commandText(call))).toEqual([
+      'admin-mirror export users --output data/exports/staging/users.csv',
+      'admin-mirror snapshot staging/copy.db',
+      'admin-mirror backup /mnt/more/staging --keep 3',
     ]);
     expect(read({ flags: staging }).settings?.log.file).toBeUndefined();
   });
@@ -381,7 +382,7 @@ profiles:
       store: { mirror: '/srv/staging/m.db', journal: join(folder, 'data/staging/journal.db') },
       log: { file: '/var/log/staging.log' },
     });
-    expect(settings?.jobs[0]?.commandLine.at(-1)).toBe('out/staging-users.csv');
+    expect(settings?.jobs[0]?.call.options['output']).toBe('out/staging-users.csv');
     expect(origin('api.key_file')).toBe('config/admin-mirror.yaml:4, profile staging');
   });
 

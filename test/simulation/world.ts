@@ -687,7 +687,10 @@ export class World {
         machine
           .sleep(process)(ms, signal)
           .catch(() => {});
-      const jobs = [jobOf('sync'), jobOf('export', { run: 'export', commandLine: ['export'], cron: '40 */8 * * *' })];
+      const jobs = [
+        jobOf('sync'),
+        jobOf('export', { run: 'export', call: { path: ['export'], operands: [], options: {} }, cron: '40 */8 * * *' }),
+      ];
       const worker = new Worker(
         {
           store,

@@ -60,10 +60,12 @@ export async function startConsole(tried: ConsoleTry = {}) {
     const secrets = new SecretWords();
     const stopping = new AbortController();
     const surroundings = { settings, clock, log: silentLog, signal: stopping.signal };
-    const commands = { folder, environment: { ...processEnvironment(), ...environment }, globalFlags: () => [] };
+    const sources = { flags: [], environment, folder };
+    const servers = readAllSettings(sources);
+    const given = { reading: readSettings(sources), servers };
+    const commands = { folder, environment: { ...processEnvironment(), ...environment }, settings: given };
     const common = { address, actor: operator, redact: (text: string) => secrets.redact(text) };
     const keepSecret = (word: string) => secrets.add(word);
-    const servers = readAllSettings({ flags: [], environment, folder });
     const options = { ...common, keepSecret, commands, servers, sleep: tried.sleep ?? (() => Promise.resolve()) };
     const opened = await openConsole(surroundings, options, releases);
     const stop = async (): Promise<void> => {

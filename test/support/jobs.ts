@@ -6,7 +6,7 @@ export function jobOf(name: string, more: Partial<Job> = {}): Job {
   return {
     name,
     run: 'sync',
-    commandLine: ['sync'],
+    call: { path: ['sync'], operands: [], options: {} },
     cron: '15 2 * * *',
     timezone: 'UTC',
     jitterMs: 0,

@@ -4,16 +4,16 @@ import { minuteMs, type Clock } from '../../src/model/time.ts';
 import { openWorkerStore } from '../../src/worker/store/sqlite.ts';
 import type { Job } from '../../src/model/job.ts';
 import type { WorkerStore } from '../../src/worker/store/store.ts';
-import type { CommandEnd } from '../../src/worker/command.ts';
+import type { JobEnd } from '../../src/worker/run-job.ts';
 import { Worker, type WorkerEvent } from '../../src/worker/worker.ts';
 import { virtualTime } from '../api/support/virtual-time.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export interface Command {
   readonly minutes: number;
-  readonly end: Partial<CommandEnd>;
+  readonly end: Partial<JobEnd>;
   /** What it really does; no time passes meanwhile. */
-  readonly work?: () => Promise<Partial<CommandEnd>>;
+  readonly work?: () => Promise<Partial<JobEnd>>;
 }
 
 export interface Night {
@@ -55,8 +55,9 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
   const counts = new Map<string, number>();
   const working = new Set<Promise<unknown>>();
   const settled = async (): Promise<void> => {
-    do await new Promise((resolve) => setImmediate(resolve));
-    while (working.size > 0);
+    // Statements may have given the event loop a turn each.
+    for (let turns = 0; turns < 10 || working.size > 0; turns += 1)
+      await new Promise((resolve) => setImmediate(resolve));
   };
   const sleep = (ms: number, signal: AbortSignal) => time.sleep(ms, signal).catch(() => {});
   const worker = new Worker(
@@ -76,7 +77,7 @@ export function startNight({ from, jobs, file, commands = () => usual, waitsMs }
         const said = wordsOf(event);
         if (said !== undefined) log.push(`${new Date(clock.now()).toISOString().slice(11, 16)} ${said}`);
       },
-      runCommand: async (_commandLine, { job }, signal) => {
+      runCommand: async (_call, { job }, signal) => {
         counts.set(job, (counts.get(job) ?? 0) + 1);
         const { minutes, end, work } = commands(job, counts.get(job) ?? 0);
         await sleep(minutes * minuteMs, signal);

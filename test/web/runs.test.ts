@@ -45,7 +45,7 @@ describe('a sync started in the console', () => {
     expect(await textOf(await anna.get(path))).toContain('Stop this run');
     expect((await followed(anna, path)).at(-1)).toEqual({ done: true });
     const shown = await textOf(await anna.get(path));
-    expect(shown).toContain('admin-mirror sync --quick coupons');
+    expect(shown).toContain('admin-mirror sync coupons --quick');
     expect(shown).toContain('account anna');
     expect(shown).toMatch(/Outcome ✓ complete exit code 0/);
     // The run in the mirror has the same name and records who started it.

@@ -4,7 +4,7 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { startChild } from '../../src/worker/command.ts';
+import { startChild } from '../../src/worker/run-job.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openMirrorStoreForReading } from '../../src/mirror/store/mirror-store.ts';
 import { openWorkerStoreForReading } from '../../src/worker/store/sqlite.ts';
@@ -169,15 +169,15 @@ describe('the worker', () => {
 
 test('a command that does not stop in time is killed', async () => {
   const stop = new AbortController();
-  const child = startChild(['sandbox'], {
+  // Without a job, it waits for one.
+  const child = startChild({
     folder: temporaryFolder(),
     environment: process.env,
-    output: 'pipe',
+    streams: ['ignore', 'ignore', 'inherit'],
     signal: stop.signal,
     graceMs: 100,
   });
-  // From now on it would stop in order.
-  await once(child.stdout ?? child, 'data');
+  await once(child, 'spawn');
   child.kill('SIGSTOP');
   stop.abort();
   expect(await once(child, 'close')).toEqual([null, 'SIGKILL']);

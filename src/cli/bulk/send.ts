@@ -17,7 +17,11 @@ import { checkSendable, sendBatch } from '../../bulk/send-batch.ts';
 import { sendMarginOf } from '../../bulk/send-row.ts';
 import type { Batch } from '../../journal/port.ts';
 import { counted, grouped } from '../../model/text.ts';
-import { type OperatorError, UsageError } from '../../model/errors.ts';
+import { type ExitCode, IncompleteError, type OperatorError, UsageError } from '../../model/errors.ts';
+import { silentLog } from '../../model/log.ts';
+import { passedToChild, withoutSecrets, withoutServer } from '../../settings/passed.ts';
+import { jobRunner } from '../../worker/run-job.ts';
+import { callOf } from '../all.ts';
 import { makeNewFolder } from '../../model/files.ts';
 import type { ServedRecord } from '../../model/records.ts';
 import { Secret } from '../../model/secret.ts';
@@ -26,7 +30,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { partialName, removeStale } from '../../store/files/durable-file.ts';
 import { canAsk, noteProfile, promptForConsent } from '../prompts.ts';
 import type { CliContext } from '../context.ts';
-import { printJson, printLines, printNote, printResult } from '../output.ts';
+import { printJson, printLines, printNote, printResult, screenOf } from '../output.ts';
 import { openBulkWatch } from '../progress.ts';
 import { actionArgument, isValid, notePlan, planRows, readFile } from './plan.ts';
 import { printRows, problemLines, reportLines, totalLines } from './words.ts';
@@ -69,7 +73,7 @@ export function defineSending(bulk: Command, context: CliContext): void {
     .option('--yes', 'do not ask before sending')
     .option('--rehearse', 'send it to a sandbox that is loaded from the mirror; the server gets no request')
     .action((action: string, file: string, flags: PlanFlags & SendFlags) =>
-      flags.rehearse === true ? rehearse(context, action, file, flags) : runRun(context, action, file, flags),
+      flags.rehearse === true ? rehearse(context, action, file, flags, run) : runRun(context, action, file, flags),
     );
   addAgainFlags(addSendFlags(addPlanFlags(run)));
 
@@ -225,17 +229,54 @@ async function sendWatched(
 /** Nobody else uses the sandbox of a rehearsal, so several requests at once do no harm. */
 const rehearsalConcurrency = 8;
 
-/** Sends the batch to a sandbox with the mirror's users, in this process, and keeps nothing. */
+/**
+ * Rehearses in a process of its own, which knows neither the address nor the key of the server: whatever goes wrong in it, nobody
+ * can be paid. The console rehearses in the same way.
+ */
 async function rehearse(
+  context: CliContext,
+  action: string,
+  file: string,
+  flags: PlanFlags & SendFlags,
+  command: Command,
+): Promise<void> {
+  if (context.world.given !== undefined) return rehearseHere(context, action, file, flags);
+  const given = passedToChild(withoutServer({ reading: context.reading(), servers: [] }));
+  const output = {
+    kind: 'terminal',
+    json: context.json(),
+    quiet: context.quiet(),
+    color: context.flags()['color'] !== false,
+  } as const;
+  const { folder, environment, signal } = context;
+  const run = jobRunner({ folder, environment: withoutSecrets(environment), log: silentLog });
+  const call = callOf(context, command);
+  const { stdout, stderr } = context;
+  const print = screenOf(stdout) === process.stdout ? {} : { print: { stdout, stderr } };
+  const { exitCode, problem } = await run(
+    call,
+    { given, actor: context.actor(), output, fields: {}, ...print },
+    signal,
+  );
+  if (exitCode === null) throw new IncompleteError(`the rehearsal did not end: ${problem ?? 'it was killed'}`);
+  context.exit(exitCode as ExitCode);
+}
+
+/** Sends the batch to a sandbox with the mirror's users, and keeps nothing. */
+async function rehearseHere(
   context: CliContext,
   actionName: string,
   file: string,
   flags: PlanFlags & SendFlags,
 ): Promise<void> {
+  const { api, bulk } = context.settings();
+  if ((api.baseUrl ?? api.key ?? api.keyFile) !== undefined) throw new Error('a rehearsal must not know the server');
   const read = await readFile(context, actionName, file, flags);
-  checkRowCount(read.rows, context.settings().bulk);
+  checkRowCount(read.rows, bulk);
   const { settings, users, freshAsOf } = await openStage(context, read);
-  const staged = { ...context, settings: () => settings };
+  // The journal of a rehearsal has no accounts.
+  const actor = { ...context.actor(), account: null };
+  const staged = { ...context, settings: () => settings, actor: () => actor };
   const ports = await openBulk(staged, true);
   const batch = await planRows(ports, read);
   await checkRealJournal(context, ports, batch, flags);

@@ -76,23 +76,21 @@ async function checkJobs(jobs: readonly Job[], settings: Settings, folder: strin
 }
 
 function checkJob(
-  { name, commandLine }: Job,
+  { name, call: { path, operands, options } }: Job,
   known: { readonly tables: readonly string[]; readonly reports: readonly string[] },
   folder: string,
 ): Check[] {
   const title = `job ${name}`;
-  const after = (flag: string) => commandLine.at(commandLine.indexOf(flag) + 1 || commandLine.length);
-  const [command, what] = commandLine;
-  const output = after('--output') ?? after('--chart') ?? (command === 'snapshot' ? what : undefined);
+  const [[command], [what]] = [path, operands];
+  const given = options['output'] ?? options['chart'];
+  const output = typeof given === 'string' ? given : command === 'snapshot' ? what : undefined;
   try {
-    if (command === 'export' && what !== undefined && !what.startsWith('-')) checkSource(what, known);
-    if (command === 'export' && output !== undefined && !commandLine.includes('--all')) {
-      checkEnding(output, commandLine);
-    }
+    if (command === 'export' && what !== undefined) checkSource(what, known);
+    if (command === 'export' && output !== undefined && options['all'] === undefined) checkEnding(output, options);
   } catch (error) {
     return [failed(title, error)];
   }
-  const place = command === 'backup' && what !== undefined && !what.startsWith('-') ? what : undefined;
+  const place = command === 'backup' ? what : undefined;
   const target = place ?? (output === undefined ? undefined : dirname(output));
   if (target === undefined) return [];
   return checkFolder({ name: title, folder: resolve(folder, target), places: 'the settings of the job' });
@@ -109,10 +107,10 @@ function checkSource(what: string, { tables, reports }: Parameters<typeof checkJ
   });
 }
 
-function checkEnding(output: string, commandLine: readonly string[]): void {
+function checkEnding(output: string, options: Job['call']['options']): void {
   const { ending, format } = formatOfName(output);
   if (ending === undefined || format !== undefined) return;
-  if (commandLine.includes('--format') || commandLine.includes('--chart')) return;
+  if (options['format'] !== undefined || options['chart'] !== undefined) return;
   throw new UsageError(`"${ending}" is not the ending of any format (${output})`, {
     advice: 'Change the output of the job, or add a format.',
   });

@@ -5,6 +5,7 @@ import { countWords, type BatchReport } from '../../bulk/report.ts';
 import { batchOf } from '../../bulk/claim.ts';
 import { counted } from '../../model/text.ts';
 import { FileError } from '../../model/errors.ts';
+import type { CommandCall } from '../../model/job.ts';
 import {
   anchor,
   type Html,
@@ -33,16 +34,17 @@ export async function rehearse(
 ): Promise<Reply> {
   const { file } = await ports.uploads.keep(bytes, name);
   const remove = (): Promise<void> => rm(file, { force: true });
-  const flags = [
-    ...(sheet === null ? [] : ['--sheet', sheet]),
-    ...(again.reason === null ? [] : ['--again', '--reason', again.reason]),
-    ...(allowForce ? ['--allow-force'] : []),
-    '--rehearse',
-  ];
+  const options = {
+    ...(sheet !== null && { sheet }),
+    ...(again.reason !== null && { again: true as const, reason: again.reason }),
+    ...(allowForce && { 'allow-force': true as const }),
+    rehearse: true as const,
+  };
+  const call = { path: ['bulk', 'run'], operands: [action.name, file], options };
   const run = {
     name: 'rehearsal',
-    commandLine: ['bulk', 'run', action.name, file, ...flags, '--yes'],
-    shown: ['bulk', 'run', action.name, name, ...flags],
+    call,
+    shown: { ...call, operands: [action.name, name] },
     atEnd: remove,
   };
   try {
@@ -91,13 +93,17 @@ export async function comparePage(visit: Visit, ports: ConsolePorts): Promise<Re
 }
 
 export function startAdopting(visit: Visit, ports: ConsolePorts): Promise<Reply> {
-  return startComparing(visit, ports, ['--adopt']);
+  return startComparing(visit, ports, { adopt: true });
 }
 
-export async function startComparing(visit: Visit, ports: ConsolePorts, flags: string[] = []): Promise<Reply> {
+export async function startComparing(
+  visit: Visit,
+  ports: ConsolePorts,
+  options: CommandCall['options'] = {},
+): Promise<Reply> {
   const name = visit.form.get('batch');
   const batch = name === null ? [] : [(await batchOf(ports.journal, name)).batch];
-  return begin(visit, ports, { name: 'reconcile', commandLine: ['bulk', 'reconcile', ...batch, ...flags] });
+  return begin(visit, ports, { name: 'reconcile', call: { path: ['bulk', 'reconcile'], operands: batch, options } });
 }
 
 /** The output of `bulk reconcile --json`. */

@@ -1,7 +1,7 @@
 /** What the worker stores: runs of jobs, and alerts. */
 import type { Actor } from '../../model/actor.ts';
 import type { Timestamp } from '../../model/time.ts';
-import type { CommandEnd } from '../command.ts';
+import type { JobEnd } from '../run-job.ts';
 import type { MirrorState } from '../fleet.ts';
 
 /**
@@ -40,12 +40,12 @@ export interface NewJobRun {
   readonly actor?: Actor;
 }
 
-export interface JobRunEnd extends CommandEnd {
+export interface JobRunEnd extends JobEnd {
   readonly outcome: RunOutcome;
 }
 
 /** One run. If the run was skipped, both times say when that was recorded. */
-export interface JobRun extends NewJobRun, CommandEnd {
+export interface JobRun extends NewJobRun, JobEnd {
   readonly startedAt: Timestamp;
   /** null while it runs. */
   readonly finishedAt: Timestamp | null;

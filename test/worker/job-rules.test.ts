@@ -4,7 +4,7 @@ import { commands } from '../../src/cli/commands.ts';
 import { createContext } from '../../src/cli/context.ts';
 import { wholeProgram } from '../../src/cli/program.ts';
 import { jobKinds } from '../../src/model/job.ts';
-import { jobRules } from '../../src/settings/jobs.ts';
+import { flagOf, jobRules } from '../../src/settings/jobs.ts';
 
 const stream = Object.assign(new PassThrough(), { isTTY: false }) as unknown as NodeJS.WriteStream & NodeJS.ReadStream;
 const world = {
@@ -31,10 +31,10 @@ describe('the settings of jobs', () => {
 
   test.each(options)('of $kind: $name is a flag of its command', ({ kind, name, option }) => {
     const value = samples.find((each) => option.accepts(each));
-    const [flag] = option.argumentsOf(value, `--${name.replaceAll('_', '-')}`);
+    expect(option.valueOf(value)).toBeDefined();
     const command = program.commands.find((each) => each.name() === jobRules[kind].command[0]);
-    const isBare = flag?.startsWith('--') === false;
-    const known = isBare ? command?.registeredArguments.map(() => flag) : command?.options.map(({ long }) => long);
-    expect(known).toContain(flag);
+    const flags = command?.options.map(({ long }) => long) ?? [];
+    const takes = option.isOperand === true ? command?.registeredArguments.map(() => name) : flags;
+    expect(takes).toContain(option.isOperand === true ? name : `--${flagOf(name)}`);
   });
 });

@@ -329,11 +329,11 @@ interface Proof {
  * simply everything.
  */
 async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Promise<Proof | undefined> {
-  const day = probe.kind === 'sample' ? probe.otherwise : probe.day;
+  const { otherwise } = probe;
   const ranges: readonly (readonly [Day, Day])[] = [
-    probe.kind === 'sample' ? [probe.from, probe.to] : [day, addDays(day, 1)],
+    probe.kind === 'sample' ? [probe.from, probe.to] : [probe.day, addDays(probe.day, 1)],
     // By the server's clocks, the records may be on the day before or after; the wider range then includes them.
-    [addDays(day, -1), addDays(day, 2)],
+    [addDays(otherwise, -1), addDays(otherwise, 2)],
   ];
   for (const [from, to] of ranges) {
     const requested = await requestRange(survey, from, to, format);
@@ -342,8 +342,9 @@ async function provenRange(survey: Survey, probe: Probe, format: DateFormat): Pr
     if (page.records.length === 0) continue;
     const near = response.found.every(({ at }) => at >= startOfDay(from) - dayMs && at < startOfDay(to) + 2 * dayMs);
     if (!near || response.found.length < page.records.length) return undefined;
-    const isSample = probe.kind === 'sample' && from === probe.from;
-    const proof = { response, day: isSample ? bestDayOf(response.found, from) : day };
+    const isFirst = from === ranges[0]?.[0];
+    const first = probe.kind === 'sample' ? bestDayOf(response.found, otherwise) : probe.day;
+    const proof = { response, day: isFirst ? first : otherwise };
     if (page.total < survey.total) return proof;
     // Either all records lie in the range, or the server ignores ranges. A range without records shows which.
     const far = await requestRange(survey, farDay, addDays(farDay, 1), format);
@@ -385,9 +386,7 @@ async function measureShift(
   end: Exclude<RangeEnd, 'unknown'>,
 ): Promise<RangeRules['shiftMinutes']> {
   const sample = probe.kind === 'sample' ? await requestRange(survey, probe.from, probe.to, format) : undefined;
-  const found = sample?.response.found ?? [];
-  const otherwise = probe.kind === 'day' ? probe.day : probe.otherwise;
-  const day = probe.kind === 'day' || found.length === 0 ? otherwise : bestDayOf(found, probe.from);
+  const day = probe.kind === 'day' ? probe.day : bestDayOf(sample?.response.found ?? [], probe.otherwise);
   const responses = await requestBothEnds(survey, day, end === 'inclusive' ? day : addDays(day, 1), format);
   if (responses.length === 0) return 'unknown';
   return rulesFrom(sample === undefined ? responses : [sample.response, ...responses], survey.seen, end).shiftMinutes;

@@ -115,11 +115,13 @@ function onlyOne<T>(values: readonly T[]): T | 'unknown' {
 
 /**
  * What to request first. A `day` is requested by itself. A `sample` is a range of days; the best day among its records is
- * requested next. If no record was created in the sample, which proves nothing, `otherwise` is a day that has records.
+ * requested next. If it holds no record, which proves nothing, `otherwise` is a day that is known to hold one.
  */
-export type Probe =
+export type Probe = Stretch & { readonly otherwise: Day };
+
+type Stretch =
   | { readonly kind: 'day'; readonly day: Day }
-  | { readonly kind: 'sample'; readonly from: Day; readonly to: Day; readonly otherwise: Day };
+  | { readonly kind: 'sample'; readonly from: Day; readonly to: Day };
 
 /** What is known before the first request of a range. */
 interface Known {
@@ -167,15 +169,11 @@ export function planProbes(known: Known): Probe[] {
     const sample =
       known.sorted && own.length < enoughDays ? sampleIn(season, known, density, oldest, newest) : undefined;
     const day = bestOf(own, times);
-    const whole = day === undefined ? undefined : ({ kind: 'day', day } as const);
-    const probe = sample?.kind === 'sample' ? { ...sample, otherwise: day ?? anyDay } : (sample ?? whole);
-    return probe === undefined ? [] : [probe];
+    const stretch = sample ?? (day === undefined ? undefined : ({ kind: 'day', day } as const));
+    return stretch === undefined ? [] : [{ ...stretch, otherwise: day ?? anyDay }];
   });
-  if (probes.length > 0) return probes;
-  return [{ kind: 'day', day: anyDay }];
+  return probes.length > 0 ? probes : [{ kind: 'day', day: anyDay, otherwise: anyDay }];
 }
-
-type Stretch = Extract<Probe, { kind: 'day' }> | Omit<Extract<Probe, { kind: 'sample' }>, 'otherwise'>;
 
 /** Returns days that hold about a page of records, around the middle of the season, in the latest year that covers them. */
 function sampleIn(season: Season, known: Known, density: number, oldest: number, newest: number): Stretch | undefined {
@@ -193,11 +191,11 @@ function sampleIn(season: Season, known: Known, density: number, oldest: number,
   return undefined;
 }
 
-/** Returns the best day of a sample: one with records before and after both of its midnights. */
-export function bestDayOf(sample: readonly Observation[], from: Day): Day {
+/** Returns the best day of a sample with records: if possible, one with records before and after both of its midnights. */
+export function bestDayOf(sample: readonly Observation[], otherwise: Day): Day {
   const times = sample.map(({ at }) => at).sort((a, b) => a - b);
-  const whole = [...new Set(times.map(dayOf))].slice(1, -1);
-  return bestOf(whole, times) ?? from;
+  const days = [...new Set(times.map(dayOf))];
+  return bestOf(days.slice(1, -1), times) ?? days[0] ?? otherwise;
 }
 
 /** Returns the day with records closest to its midnights on both sides; days with records in all telling hours come first. */

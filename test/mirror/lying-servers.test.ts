@@ -615,6 +615,17 @@ describe('a shop that rests over the winter', () => {
   });
 });
 
+test('a list with many records a day, but none around New Year, is read by ranges of days', async () => {
+  const behaviour = { quiet_days: '2025-12-20..2026-01-10' };
+  const asleep = { users: 20_000, packages: 0, emails: 0, coupons: 0, behaviour };
+  const { sandbox, file } = await mirrored(asleep, { resources: ['users'], pageSize: 50 });
+  expect(
+    rowsIn<string>(file, "SELECT value ->> '$.ranges' FROM mirror_capabilities WHERE resource = 'users'"),
+  ).toContain('iso');
+  const { report } = await sync(sandbox, file, { resources: ['users'], pageSize: 50, mode: 'quick' });
+  expect(report.requests).toBeLessThanOrEqual(60);
+});
+
 describe('ids beyond 2^53', () => {
   const offset = 2n ** 53n;
 

@@ -1,6 +1,6 @@
 /**
- * Removes rows that a walk or a search did not show, if the server proves that their records are gone: each is requested by
- * itself, beside a record that is known to live. Many rows never go at once. Section "Deletions" of docs/architecture.md.
+ * Removes rows that a walk or a search did not show, if the server proves that their records are gone: they are requested by
+ * themselves, beside a record that is known to live. Many rows never go at once. Section "Deletions" of docs/architecture.md.
  */
 import type { RecordKey } from '../model/records.ts';
 import { counted } from '../model/text.ts';
@@ -21,6 +21,8 @@ const fewRows = 10;
 
 /** A control record is requested after this many suspects, or after this time. */
 const batchSize = 20;
+/** So many suspects of a window are requested if its pages showed exactly as many records as its total counts. */
+const sampleSize = 20;
 const batchMs = 30_000;
 /** How often a suspect is requested until a control record is shown within the same minute. */
 const maxTries = 3;
@@ -57,6 +59,8 @@ interface RemovalPorts {
   readonly brake: number | undefined;
   /** How many rows the run has removed so far. */
   readonly removed: { rows: number };
+  /** Returns a number from 0 to 1, to choose suspects; `Math.random` by default. */
+  readonly random?: () => number;
 }
 
 interface DayPorts {
@@ -70,6 +74,8 @@ export interface Suspicion {
   readonly window: Window;
   readonly ids: readonly RecordKey[];
   readonly showedSome: boolean;
+  /** Whether its total counted exactly the records that it showed. Then a few suspects speak for all. */
+  readonly addsUp?: boolean;
   /** Whether the window has records that no page can show, so that a suspect may be one of them. */
   readonly hides?: boolean;
   /** Records that the window's rows are those of the server. */
@@ -80,6 +86,8 @@ export interface Suspicion {
 
 /** What was found out so far about the suspects of one window. */
 interface Case extends Suspicion {
+  /** The suspects to request: all of them, or some at random. */
+  readonly asked: readonly RecordKey[];
   readonly absent: RecordKey[];
   alive: number;
   unclear: number;
@@ -125,10 +133,23 @@ export class Removal {
     const empty = isEmpty ? suspicions.filter(({ showedSome }) => !showedSome) : [];
     if (isEmpty) this.#refuse(empty);
     const going = await this.#unbraked(suspicions.filter((each) => !empty.includes(each)));
-    const cases = going.map((each): Case => ({ ...each, absent: [], alive: 0, unclear: 0 }));
+    const cases = going.map((each): Case => ({
+      ...each,
+      asked: each.addsUp ? sampleOf(each.ids, this.#ports.random ?? Math.random) : each.ids,
+      absent: [],
+      alive: 0,
+      unclear: 0,
+    }));
     if (cases.length === 0) return;
-    if (await this.#showsControl(suspects)) await this.#requestEach(new Set(cases), suspects);
-    else this.#refuse(cases);
+    const open = new Set(cases);
+    try {
+      if (await this.#showsControl(suspects)) await this.#requestEach(open, suspects);
+      else this.#refuse(cases);
+    } catch (error) {
+      // What was proven until then is kept, so that the next run has less to request.
+      for (const each of open) if (each.asked === each.ids) await this.#remove(each.absent);
+      throw error;
+    }
     const alive = cases.reduce((sum, each) => sum + (each.hides ? 0 : each.alive), 0);
     if (alive === 0 || !trustsStored) return;
     throw new ContradictionError(`the pages did not show ${counted(alive, 'record')} that the server still has`);
@@ -198,7 +219,7 @@ export class Removal {
   async #requestEach(open: Set<Case>, suspects: ReadonlySet<RecordKey>): Promise<void> {
     const { clock, look, resource } = this.#ports;
     const moment = (): Moment => [clock.now(), performance.now()];
-    const queue = [...open].flatMap((suspected) => suspected.ids.map((id): Lookup => ({ suspected, id, tried: 0 })));
+    const queue = [...open].flatMap((suspected) => suspected.asked.map((id): Lookup => ({ suspected, id, tried: 0 })));
     let absent: (Lookup & { readonly at: Moment })[] = [];
     // One at a time: they are few, and a failing response ends it.
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
@@ -222,28 +243,32 @@ export class Removal {
         absent = [];
       }
       for (const each of open) {
-        if (each.absent.length + each.alive + each.unclear < each.ids.length) continue;
+        if (each.absent.length + each.alive + each.unclear < each.asked.length) continue;
         open.delete(each);
         await this.#close(each);
       }
     }
   }
 
-  /** Removes the absent rows of a window and settles it, or leaves it unsettled. */
-  async #close({ absent, alive, unclear, hides, settle, leave }: Case): Promise<void> {
-    const { store, run, resource, removed } = this.#ports;
-    if (absent.length > 0) {
-      const permit = this.#permit;
-      this.#permit = null;
-      await permit?.use();
-      store.deleteRecords(run, resource, absent);
-    }
-    removed.rows += absent.length;
+  /** Removes the absent rows of a window and settles it, or leaves it unsettled. If only some were requested, all or none go. */
+  async #close({ ids, asked, absent, alive, unclear, hides, settle, leave }: Case): Promise<void> {
+    if (asked === ids) await this.#remove(absent);
+    else if (absent.length === asked.length) await this.#remove(ids);
     if (hides) settle();
     else if (alive > 0) leave(`the pages did not show ${counted(alive, 'record')} that the server still has`);
     else if (unclear > 0)
       leave(`the pages did not show ${counted(unclear, 'record')} that the server neither shows nor denies to have`);
     else settle();
+  }
+
+  async #remove(ids: readonly RecordKey[]): Promise<void> {
+    if (ids.length === 0) return;
+    const { store, run, resource, removed } = this.#ports;
+    const permit = this.#permit;
+    this.#permit = null;
+    await permit?.use();
+    store.deleteRecords(run, resource, ids);
+    removed.rows += ids.length;
   }
 
   #controls(resource: ResourceName, suspects: ReadonlySet<RecordKey>): StoredKnownRecord[] {
@@ -273,6 +298,13 @@ export class Removal {
     const [control] = this.#controls(resource, suspects);
     return control === undefined ? allowDeletions : showsDayOf(this.#ports, control, suspects);
   }
+}
+
+/** Returns the ids, or some at random if they are many. */
+function sampleOf(ids: readonly RecordKey[], random: () => number): readonly RecordKey[] {
+  if (ids.length <= sampleSize) return ids;
+  const left = [...ids];
+  return Array.from({ length: sampleSize }, () => left.splice(Math.floor(random() * left.length), 1)).flat();
 }
 
 /** Returns rows that are not suspected, so known to live: some of the newest, then some of the oldest. */

@@ -245,7 +245,8 @@ export class WindowOutcomes {
     const freshAsOf = byEarlierClock(verdict.startedAt, source.serverAheadMs());
     store.releaseUnseen(window, seen);
     const end = { state: 'settled', serverTotal: total, freshAsOf, problem: null } as const;
-    this.settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0 }, () => {
+    const addsUp = verdict.surplus === 0 && !verdict.isCut;
+    this.settle({ window, ids: store.unseenIds(window, seen), showedSome: seen.size > 0, addsUp }, () => {
       store.endWalk(run, window, { ...end, pages: memory.pages() });
       surplus.note(window, verdict.surplus, verdict.pastEnd);
       const sealed = this.#seal(window, end, verdict.surplus);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { resourceNames } from '../../src/model/resources.ts';
 import { dayMs, hourMs } from '../../src/model/time.ts';
-import { expectMirrored, sync } from '../support/mirror.ts';
+import { expectMirrored, mirrored, sync } from '../support/mirror.ts';
 import { startSandbox } from '../support/sandbox.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { sample } from '../support/part.ts';
@@ -226,6 +226,30 @@ describe('rows that would be removed', () => {
     const allowed = await sync(sandbox, file, { allowDeletions: true });
     expect(allowed.report.resources.users).toMatchObject({ status: 'complete', deleted: 400, live: 300 });
     expectMirrored(sandbox, file);
+  });
+
+  test('go in one run however many they are, once that is allowed', { tags: 'full' }, async () => {
+    const tried = { resources: ['users'], pageSize: 250, mode: 'full', allowDeletions: true } as const;
+    const { sandbox, file } = await mirrored({ ...small, users: 12_000 }, tried);
+    for (let id = 1; id <= 7_199; id += 1) sandbox.control.remove('users', id);
+    const { report } = await sync(sandbox, file, tried);
+    expect(report.resources.users).toMatchObject({ status: 'complete', deleted: 7_199, live: 4_801 });
+    expect(report.requests).toBeLessThanOrEqual(300);
+    expectMirrored(sandbox, file, ['users']);
+  });
+
+  test('go bit by bit where totals count what no page shows, so that each has to be requested', async () => {
+    const tried = { resources: ['users'], pageSize: 50, mode: 'full', allowDeletions: true } as const;
+    const { sandbox, file } = await mirrored({ ...small, users: 600 }, tried);
+    sandbox.control.setBehaviour({ totals_more: 7 });
+    for (let id = 1; id <= 400; id += 1) sandbox.control.remove('users', id);
+    const deleted: number[] = [];
+    for (let run = 0; run < 6; run += 1) {
+      const { report } = await sync(sandbox, file, { ...tried, requestsPerRun: 100 });
+      deleted.push(report.resources.users?.deleted ?? 0);
+    }
+    expect(deleted.reduce((sum, each) => sum + each, 0)).toBe(400);
+    expectMirrored(sandbox, file, ['users']);
   });
 
   test('stay if the list is empty although the records exist', { tags: 'full' }, async () => {

@@ -21,6 +21,8 @@ export interface Rules {
   readonly caps: Caps;
   /** For how long the same row needs a reason to be sent again, ms. */
   readonly againWithinMs: number;
+  /** Other profiles that send to the same server, in words. */
+  readonly rivals?: readonly string[];
 }
 
 export interface Consent extends Rules {
@@ -38,7 +40,7 @@ export async function claimRows(journal: Journal, batch: string, consent: Consen
 export function decideClaim(
   view: ClaimView,
   found: Pick<Batch, 'batch' | 'state' | 'appliedAt' | 'fileHash' | 'undoOf' | 'againReason'>,
-  consent: Pick<Consent, 'caps' | 'again' | 'approved'>,
+  consent: Pick<Consent, 'caps' | 'again' | 'approved' | 'rivals'>,
 ): ClaimNote[] {
   if (consent.approved !== null && found.state !== 'planned') {
     throw found.appliedAt === null ? endedMeanwhile(found) : alreadyApproved(found);
@@ -101,12 +103,22 @@ export function termsOf({ againWithinMs }: Pick<Rules, 'againWithinMs'>, clock: 
   return { repeatsSince: timestampOf(now - againWithinMs), daySince: timestampOf(now - dayMs) };
 }
 
+/** Throws a UsageError if another profile has the same server: its journal knows of payments that this one does not. */
+export function refuseRivals(rivals: readonly string[]): void {
+  const [first] = rivals;
+  if (first === undefined) return;
+  throw new UsageError(`${first} has the same server, with a journal of its own; nothing was sent`, {
+    advice: 'What one journal has sent, the other would send again. Keep one profile for each server.',
+  });
+}
+
 function checkClaim(
   view: ClaimView,
   batch: Pick<NewBatch, 'batch' | 'fileHash' | 'undoOf'>,
-  { caps }: Pick<Rules, 'caps'>,
+  { caps, rivals = [] }: Pick<Rules, 'caps' | 'rivals'>,
   again: Again,
 ): void {
+  refuseRivals(rivals);
   const { behind, overApplied, rows, claimedToday } = view;
   if (behind !== undefined) throw journalBehind(behind.batch, behind.behind ?? '');
   if (overApplied !== undefined) throw madeTwice(overApplied);

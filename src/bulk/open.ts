@@ -49,7 +49,7 @@ export function openPlanPorts<J extends Pick<Journal, 'claimView' | 'clock'>>(
     signal,
     concurrency: settings.api.concurrency,
     pageSize: settings.api.pageSize,
-    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs },
+    rules: { caps: { maxRow, maxTotal, maxDay, maxRows }, againWithinMs, rivals: settings.rivals },
   };
 }
 

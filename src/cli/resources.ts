@@ -24,7 +24,7 @@ import {
 import { printWarning } from './output.ts';
 import { checkedListOptions } from '../api/list-query.ts';
 import { openApi } from '../api/open.ts';
-import { doneBefore } from '../bulk/claim.ts';
+import { doneBefore, refuseRivals } from '../bulk/claim.ts';
 import { checkJournal, rememberJournal } from '../bulk/journal-memory.ts';
 import { openJournalMemory } from '../bulk/open.ts';
 import { fingerprintOfWrite, openWrite, recordedWrite } from '../bulk/single-write.ts';
@@ -148,6 +148,7 @@ async function openRecord(
   { id, body, signal }: Call,
 ): Promise<(send: () => Promise<Response>, redact: (text: string) => string) => Promise<Response>> {
   const [settings, { releases }] = [context.settings(), context];
+  refuseRivals(settings.rivals);
   const journal = await openJournal(settings, context.actor(), systemClock, releases);
   const movesMoney = name === 'users.update-balance';
   const memory = movesMoney ? openJournalMemory(settings, journal.clock, releases) : null;

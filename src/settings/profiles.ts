@@ -178,6 +178,23 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
   return undefined;
 }
 
+/** What two ways to write one address have in common: no scheme, no default port, no slash at the end. Empty if it is no URL. */
+function serverMark(address: unknown): string {
+  const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
+  return url === undefined ? '' : url.host.replace(/\.(?=$|:)/, '') + url.pathname.replace(/\/+$/, '');
+}
+
+/** The profiles, each in words, whose address leads to the same server. Each has a journal of its own. */
+export function rivalsOf(
+  address: unknown,
+  others: readonly { readonly profile: string | null; readonly address: unknown }[],
+): readonly string[] {
+  const mark = serverMark(address);
+  return others
+    .filter((each) => mark !== '' && serverMark(each.address) === mark)
+    .map(({ profile }) => serverWords(profile));
+}
+
 function serverWords(profile: string | null): string {
   return profile === null ? 'the server outside of the profiles' : `the profile ${profile}`;
 }

@@ -25,9 +25,12 @@ import {
   chooseProfile,
   filesOf,
   filesWritten,
+  forProfile,
   isPerProfile,
   jobsOfProfile,
+  profileVariable,
   profileVariables,
+  rivalsOf,
   sharedFile,
 } from './profiles.ts';
 import {
@@ -151,6 +154,16 @@ function chosenOf({ given, common, file }: Found): FileProfile | UsageError | un
   return chooseProfile(given.get('profile') ?? common.get('profile'), file?.profiles ?? [], from);
 }
 
+/** Returns the address of a profile that is not in force. */
+function addressIn({ common, places }: Found, { name, values }: FileProfile): unknown {
+  const shared = common.get('api.base_url')?.value;
+  return (
+    variableIn(places)(profileVariable('api.base_url', name)) ??
+    values.find(({ key }) => key === 'api.base_url')?.value ??
+    (isPerProfile(shared) ? forProfile(shared, name) : shared)
+  );
+}
+
 function filesIn({ common, places, file }: Found, profile: FileProfile): ReturnType<typeof filesOf> {
   return filesOf(profile, commonPath(common), variableIn(places), jobsWritten(file, profile));
 }
@@ -205,12 +218,18 @@ function readingFor(
   const { values, refused } = readValues(given);
   const address = addressProblem(values, given.get('api.base_url')?.origin ?? '');
   const shared = sharedWith(profile instanceof UsageError ? [] : [filesWritten(known?.name ?? null, values, written)]);
+  const named = (file?.profiles ?? []).filter((each) => each !== known);
+  const others = [
+    ...named.map((each) => ({ profile: each.name, address: addressIn(found, each) })),
+    ...(known === undefined ? [] : [{ profile: null, address: found.common.get('api.base_url')?.value }]),
+  ];
   const rest = settingsOf(
     { ...values, ...(address !== undefined && { 'api.base_url': undefined }) },
     jobs.jobs,
     Object.freeze(Object.fromEntries(approval.policies.map(({ subject, policy }) => [subject, policy]))),
     sources,
     found.dotenvIsOpen && given.get('api.key')?.origin.startsWith('.env') === true,
+    rivalsOf(values['api.base_url'], others),
   );
   const unfit = [address, shared, logFileProblem(rest), tokenProblem(rest)].filter((each) => each !== undefined);
   problems.push(...jobs.problems, ...approval.problems, ...refused, ...unfit);
@@ -342,6 +361,7 @@ function settingsOf(
   approval: ApprovalPolicies,
   { folder, environment }: SettingsSources,
   keyIsOpen: boolean,
+  rivals: readonly string[],
 ) {
   const { profile, 'api.key_file': written } = values;
   const known = { ...values, 'api.key_file': written && withCredentials(written, environment) };
@@ -351,6 +371,8 @@ function settingsOf(
   return Object.freeze({
     /** Undefined for the server outside of the profiles. */
     profile,
+    /** Other profiles with the same server and a journal of their own, in words. */
+    rivals,
     /** Use `serverOf` for the address and the key: it checks both, and reads the key file. */
     api: Object.freeze({
       ...api,

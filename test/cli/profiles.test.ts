@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts';
 import { enter, type Exchange } from '../support/dialogue.ts';
 import { invoke } from '../support/invoke.ts';
-import { sandboxNow } from '../support/sandbox.ts';
-import { temporaryFolderNow } from '../support/temporary-folder.ts';
+import { sandboxNow, startSandbox } from '../support/sandbox.ts';
+import { temporaryFolder, temporaryFolderNow } from '../support/temporary-folder.ts';
 
 const made = temporaryFolderNow();
 const folder = made.path;
@@ -40,6 +40,45 @@ const environment = {
 const run = (...argv: readonly string[]) => invoke(argv, { folder, environment });
 const onTerminal = (answers: readonly Exchange[], ...argv: readonly string[]) =>
   invoke(argv, { folder, environment, terminal: 400, answers });
+
+describe('two profiles with one server', () => {
+  test.each([
+    ['', ''],
+    ['http://LOCALHOST:', '/'],
+  ])('send nothing, and doctor warns of them (%s)', async (begin, end) => {
+    const own = temporaryFolder();
+    const sandbox = await startSandbox({ users: 5, emails: 5 });
+    const [here, there] = [
+      sandbox.url,
+      (begin === '' ? sandbox.url : sandbox.url.replace('http://127.0.0.1:', begin)) + end,
+    ];
+    const first = begin === '' ? here : here.replace('127.0.0.1', 'localhost');
+    mkdirSync(join(own, 'config'));
+    writeFileSync(
+      join(own, 'config/admin-mirror.yaml'),
+      `profiles:\n  one:\n    api:\n      base_url: ${first}\n  two:\n    api:\n      base_url: ${there}\n`,
+    );
+    writeFileSync(join(own, 'credit.csv'), 'user_id,type,amount\n2,add,5\n3,add,5\n');
+    const keys = { ADMIN_MIRROR_API_KEY_ONE: sandbox.key, ADMIN_MIRROR_API_KEY_TWO: sandbox.key };
+    const at = (profile: string, ...argv: string[]) =>
+      invoke([...argv, '--profile', profile], { folder: own, environment: keys });
+    for (const profile of ['one', 'two']) {
+      const planned = await at(profile, 'bulk', 'plan', 'balance', 'credit.csv', '--json');
+      const { batch, hash } = JSON.parse(planned.stdout) as { batch: string; hash: string };
+      for (const argv of [
+        ['bulk', 'apply', batch, '--approve', hash],
+        ['bulk', 'run', 'balance', 'credit.csv', '--yes'],
+        ['users', 'update-balance', '2', '--type', 'add', '--amount', '5', '--yes'],
+        ['users', 'update', '2', '--first-name', 'Zoe'],
+      ]) {
+        const { code, stderr } = await at(profile, ...argv);
+        expect([code, stderr]).toEqual([2, expect.stringMatching(/has the same server, .*nothing was sent/)]);
+      }
+      expect((await at(profile, 'doctor')).stdout).toMatch(/warn +profile +the profile (one|two) has the same server/);
+    }
+    expect(sandbox.control.ledger()).toEqual([]);
+  });
+});
 
 describe('with two servers in one config file', () => {
   test('each has its own mirror, and names itself', async () => {

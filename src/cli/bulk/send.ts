@@ -333,6 +333,7 @@ async function openStage(
   return {
     settings: {
       ...settings,
+      rivals: [],
       api: { ...settings.api, baseUrl: sandbox.url, key: new Secret(sandbox.key), requestsPerSecond: undefined },
       // The rehearsal must not use the shared store either.
       store: { ...settings.store, journal: join(folder, 'journal.db'), shared: undefined },

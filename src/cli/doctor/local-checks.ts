@@ -167,6 +167,9 @@ export function checkSettings(reading: SettingsReading, folder: string): Check[]
     ...(reading.rest.profile === undefined ? [] : [ok('profile', `${String(profile.value)} (${profile.origin})`)]),
     ...(problems.length > 0 ? problems : [ok('settings', 'every value is understood')]),
     ...reading.warnings.map((each) => warn('settings', each)),
+    ...reading.rest.rivals.map((each) =>
+      warn('profile', `${each} has the same server, with a journal of its own: nothing can be changed on that server`),
+    ),
   ];
 }
 

@@ -7,7 +7,7 @@ import { notMadeStates, unsentState } from '../journal/claim-view.ts';
 import type { Batch, Intent, IntentFields, IntentState, Journal, RowPlace } from '../journal/port.ts';
 import { LockHeldError, OperatorError, OutcomeUnknownError, UsageError } from '../model/errors.ts';
 import { type Clock, parseInstant, secondMs, timestampOf } from '../model/time.ts';
-import type { Judgement } from './action.ts';
+import type { Judgement, Observation } from './action.ts';
 import { actionOfBatch } from './actions.ts';
 import { type BalanceParameters, observationOf, reversalOf } from './actions/balance-judge.ts';
 import { balance } from './actions/balance.ts';
@@ -26,6 +26,7 @@ import {
   type WatchedState,
   watchedStates,
 } from './intent.ts';
+import { foreignMark } from './foreign-mark.ts';
 import { newestUnknownSend } from './journal-memory.ts';
 import {
   anotherUserShown,
@@ -53,7 +54,7 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
   const sentUntil = (await sending.journal.sentUntil(intent.batch, intent.row)) ?? intent.sentAt;
   const since = parseInstant(sentUntil) ?? clock.now();
   try {
-    let judgement = await judge(sending, intent);
+    let { judgement, seen } = await lookAndJudge(sending, intent);
     // A newer journal may have sent the row again since. The wait counts from that request, whose response nobody here knows.
     const unknownAt = parseInstant(await newestUnknownSend(sending));
     const passedMs = clock.now() - Math.max(since, unknownAt ?? since) - clockGainMs(sending, intent);
@@ -63,15 +64,18 @@ export async function settleRow(sending: Sending, intent: Intent): Promise<RowEn
     let agreed = false;
     if (needsSecondLook(judgement, now)) {
       await sleep(betweenLooksMs);
-      const second = await judge(sending, intent);
-      agreed = agree(judgement, second);
-      judgement = second;
+      const second = await lookAndJudge(sending, intent);
+      agreed = agree(judgement, second.judgement);
+      ({ judgement, seen } = second);
     }
     const verdict = verdictOf(judgement, { ...now, agreed });
     await recordVerdict(sending, intent, judgement, verdict);
     return {
       state: verdict.to,
-      stop: judgement.kind === 'over_applied' ? overAppliedError(sending, intent, judgement) : null,
+      stop:
+        judgement.kind === 'over_applied'
+          ? overAppliedError(sending, intent, judgement)
+          : await foreignMark(sending, intent, seen),
     };
   } catch (error) {
     if (error instanceof OperatorError) return { state, stop: error };
@@ -90,7 +94,7 @@ function wasPutOff({ answerKind, httpStatus }: Intent): boolean {
  */
 async function reviewRow(sending: Sending, intent: Intent, state: WatchedState): Promise<RowEnd> {
   try {
-    const judgement = await judge(sending, intent, sending.signal);
+    const { judgement } = await lookAndJudge(sending, intent, sending.signal);
     const verdict = laterVerdictOf(judgement, state, intent.evidence);
     if (verdict === null) return { state, stop: null };
     const recorded = await recordLateVerdict(sending, sending.batch, intent, judgement, verdict);
@@ -143,7 +147,11 @@ export async function underLock<T>(journal: Journal, batch: string, work: () => 
 }
 
 /** @param signal omitted for a look that must be finished even if somebody asks to stop */
-async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Promise<Judgement> {
+async function lookAndJudge(
+  sending: Sending,
+  intent: Intent,
+  signal?: AbortSignal,
+): Promise<{ readonly judgement: Judgement; readonly seen: Observation }> {
   const { action, client } = sending;
   const target = targetOf(intent);
   const look = () => lookAt(sending, target, signal, intent.answerKind);
@@ -151,15 +159,17 @@ async function judge(sending: Sending, intent: Intent, signal?: AbortSignal): Pr
   if (!seen.found && target.user !== null && intent.answerKind === 'refused') {
     // A server that is being set up again shows nobody for a while. Then a missing user proves nothing.
     const note = 'neither the user nor anybody else is found: 404';
-    if (!(await showsAnother(withoutCache(client), target.user, signal))) return { kind: 'unclear', after: null, note };
+    if (!(await showsAnother(withoutCache(client), target.user, signal))) {
+      return { judgement: { kind: 'unclear', after: null, note }, seen };
+    }
     // The server may have recovered between the two requests.
     seen = await look();
   }
-  if (seen.another === true) return { kind: 'unclear', after: null, note: anotherUserShown };
+  if (seen.another === true) return { judgement: { kind: 'unclear', after: null, note: anotherUserShown }, seen };
   const judgement = action.judge(target, seenBefore(intent, seen), seen, intent.answerKind);
   // If another person has the id now, that the write does not show there proves nothing.
   const other = judgement.kind === 'absent' && seen.found ? otherUser(intent, seen) : null;
-  return other === null ? judgement : { kind: 'unclear', after: judgement.after, note: other };
+  return { judgement: other === null ? judgement : { kind: 'unclear', after: judgement.after, note: other }, seen };
 }
 
 async function recordVerdict(

@@ -9,9 +9,11 @@ import { bulkWorld, type BulkWorld, creditFile, csv, made, whenMade } from '../s
 import { finished, startCli } from '../support/cli.ts';
 import { commandFile } from '../support/command-file.ts';
 import { enter } from '../support/dialogue.ts';
+import { invoke } from '../support/invoke.ts';
 import { sandboxNow } from '../support/sandbox.ts';
 import { openTerminal } from '../support/terminal.ts';
 import { sample } from '../support/part.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const total = '10.00';
 
@@ -236,6 +238,26 @@ describe('a row that was paid', () => {
     expect([code, made(sandbox)]).toEqual([2, 2]);
     expect(stdout).toMatch(/row 2, _state: the file says that this row is applied/);
   });
+});
+
+test('a journal that sends the same file at the same moment as another one notices it, and stops', async () => {
+  const world = await bulkWorld();
+  const { sandbox, folder, environment } = world;
+  const other = temporaryFolder();
+  const { name } = creditFile(world, 5);
+  copyFileSync(join(folder, name), join(other, name));
+  const at = (where: string, ...argv: string[]) => invoke(['bulk', ...argv], { folder: where, environment });
+  const apply = async (where: string) => {
+    const { stdout } = await at(where, 'plan', 'balance', name, '--json');
+    const { batch, hash } = JSON.parse(stdout) as BatchReport;
+    return () => at(where, 'apply', batch, '--approve', hash);
+  };
+  const both = [await apply(folder), await apply(other)];
+  const ends = await Promise.all(both.map((each) => each()));
+  const stopped = ends.filter(({ code }) => code === 8);
+  expect(stopped.length).toBeGreaterThan(0);
+  for (const { stderr } of stopped) expect(stderr).toMatch(/which is not in this journal/);
+  expect(made(sandbox)).toBeLessThan(8);
 });
 
 describe('a journal that is not the newest', () => {

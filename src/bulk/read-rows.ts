@@ -19,8 +19,9 @@ import {
 } from './row-reader.ts';
 import { targetOf } from './sending.ts';
 import { type MarkQuestion, markQuestion } from './sheet/amount.ts';
-import { mapRows, type Rows, shown } from './sheet/rows.ts';
-import type { Sheet, SheetProblem } from './sheet/sheet.ts';
+import { mapRows, type Rows, shown, textCell } from './sheet/rows.ts';
+import type { Sheet, SheetProblem, SheetRow } from './sheet/sheet.ts';
+import { unguardedText } from '../store/files/csv.ts';
 
 export interface ReadRow {
   readonly row: number;
@@ -73,7 +74,9 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   const unreadApart = sheet.problems.filter(({ column }) => column === null || !unread.has(column));
   const cellProblems = Map.groupBy(unreadApart, ({ row }) => row);
   const hidden = sheet.columns.map(namesPassword);
-  const rows = mapRows(sheet.rows, (row): ReadRow => {
+  const isOurs = resultColumns.every((name) => ours.includes(name));
+  const given = isOurs ? mapRows(sheet.rows, withoutGuards) : sheet.rows;
+  const rows = mapRows(given, (row): ReadRow => {
     const reader = new RowReader(row, index, options);
     const key = keyColumn === undefined ? null : (readKey(reader, keyColumn) ?? null);
     // If the columns are wrong, the rows cannot be read.
@@ -90,6 +93,14 @@ export function readRows(sheet: Sheet, action: Action, options: ReadOptions): Re
   });
   const notes = [...sheet.notes, ...unknownNote(unknown)];
   return { columns: sheet.columns, rows, problems, notes, ...(question !== null && { question }) };
+}
+
+/** A file with both was written by this program, perhaps saved again by another. */
+const resultColumns = ['_row', '_state'];
+
+/** Takes off the guard against formulas that our files have. */
+function withoutGuards({ row, cells }: SheetRow): SheetRow {
+  return { row, cells: cells.map((cell) => (cell.kind === 'text' ? textCell(unguardedText(cell.raw)) : cell)) };
 }
 
 /**

@@ -8,7 +8,7 @@ import { isSlip } from '../model/errors.ts';
 import { nameKey } from '../model/identity.ts';
 import { type OperationName, operationOf, type Parameter } from '../model/operations.ts';
 import { tooLargeToWrite, writtenId } from '../model/records.ts';
-import { amountOf, type AmountOptions } from './sheet/amount.ts';
+import { alteredReason, amountOf, type AmountOptions } from './sheet/amount.ts';
 import { columnLetters, emptyCell, shown } from './sheet/rows.ts';
 import type { Sheet, SheetCell, SheetProblem, SheetRow } from './sheet/sheet.ts';
 import { tokenLike } from './token.ts';
@@ -123,9 +123,9 @@ export class RowReader {
     return this.cell(column).kind === 'empty';
   }
 
-  /** The text of the cell; undefined if it is empty. A date, a percentage or an error is a problem. */
+  /** The text of the cell; undefined if it is empty. What is not shown as it is stored is a problem, and so is an error. */
   text(column: string): string | undefined {
-    const { text, kind } = this.cell(column);
+    const { text, raw, kind } = this.cell(column);
     switch (kind) {
       case 'empty':
         return undefined;
@@ -136,6 +136,15 @@ export class RowReader {
       case 'date':
       case 'percent':
         this.problem(column, `${shown(text)} is formatted as a ${kind}; format the cell as text`);
+        return undefined;
+      case 'formatted':
+        this.problem(
+          column,
+          `the number ${shown(text)} is shown in another form by its format; format the cell as text`,
+        );
+        return undefined;
+      case 'altered':
+        this.problem(column, alteredReason(raw));
         return undefined;
       case 'error':
         this.problem(column, `the cell holds the error ${shown(text)}`);
@@ -197,12 +206,17 @@ export function keyText({ column, value }: UserKey): string {
   return `${column}:${column === 'user_id' ? value : nameKey(value)}`;
 }
 
+/** pandas writes a column of ids with a gap in it as 5.0. */
+const wholeNumber = /^(\d{1,15})\.0$/;
+
 /** The key in the row's cells. A missing or impossible key is a problem, and gives undefined. */
 export function readKey(row: RowReader, column: KeyColumn): UserKey | undefined {
-  const value = row.required(column);
+  const { kind, text } = row.cell(column);
+  // 007 and 7 are one id, but not one name.
+  const value = column === 'user_id' && kind === 'formatted' ? text : row.required(column);
   if (value === '') return undefined;
   if (column !== 'user_id') return { column, value };
-  const id = writtenId(value);
+  const id = writtenId(value.replace(wholeNumber, '$1'));
   if (typeof id === 'number') return { column, value: String(id) };
   const problem = `${shown(value)} is not a user id; an id is a whole number above 0`;
   row.problem(column, id === undefined ? problem : tooLargeToWrite(id));

@@ -133,7 +133,7 @@ const mostRows = 250;
 const mostOdd = 1 / 16;
 
 /** Text that needs no quotes and no guard. Other alphabets may need none either; they only take the slower way. */
-const bareText = String.raw`[\w'(<[{\u00C0-\u05FF\u3041-\uD7FF][^",;\t\n\r]*`;
+const bareText = String.raw`[\w(<[{\u00C0-\u05FF\u3041-\uD7FF][^",;\t\n\r]*`;
 const bare = new RegExp(`^${bareText}$`);
 
 interface Column {

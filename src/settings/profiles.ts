@@ -1,4 +1,5 @@
 /** Profiles: several servers in one config file. No two share a file, and no profile gets the address or key of another by accident. */
+import { withoutEndSlashes } from '../model/text.ts';
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { suggestion, UsageError } from '../model/errors.ts';
@@ -181,7 +182,7 @@ export function sharedFile(all: readonly ProfileFiles[], folder: string): UsageE
 /** What two ways to write one address have in common: no scheme, no default port, no slash at the end. Empty if it is no URL. */
 function serverMark(address: unknown): string {
   const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
-  return url === undefined ? '' : url.host.replace(/\.(?=$|:)/, '') + url.pathname.replace(/\/+$/, '');
+  return url === undefined ? '' : url.host.replace(/\.(?=$|:)/, '') + withoutEndSlashes(url.pathname);
 }
 
 /** The profiles, each in words, whose address leads to the same server. Each has a journal of its own. */

@@ -57,6 +57,11 @@ function reason(text: string, mark: DecimalMark): string {
   return `${cell} is not an amount; write a plain number, as 1234.56`;
 }
 
+/** Says what is wrong with a cell of kind `altered`. */
+export function alteredReason(raw: string): string {
+  return `the file holds ${shown(raw)}, and its format shows something else or nothing; format the cell as a plain number or as text`;
+}
+
 /** The exact amount, or a text that says what is wrong. The mark applies to text; number cells have a plain point. */
 export function amountOf(cell: SheetCell, options: AmountOptions): Big | string {
   const { text, kind } = cell;
@@ -71,10 +76,13 @@ export function amountOf(cell: SheetCell, options: AmountOptions): Big | string 
       return `${shown(cell.raw)} is formatted as a date; format the cell as a number`;
     case 'percent':
       return `${shown(cell.raw)} is formatted as a percentage; write the amount itself, formatted as a number`;
+    case 'altered':
+      return alteredReason(cell.raw);
     case 'number':
+    case 'formatted':
     case 'text':
   }
-  const mark = kind === 'number' ? null : options.mark;
+  const mark = kind === 'text' ? options.mark : null;
   const number = plainText(text, mark);
   if (number === undefined) return reason(text, mark);
   const places = number.split('.')[1]?.length ?? 0;

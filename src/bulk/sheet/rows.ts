@@ -78,6 +78,11 @@ export class SheetRows {
     if (this.#unseen === 1) this.#firstUnseen = `row ${row}, column ${shown(this.#columns[at] || columnLetters(at))}`;
   }
 
+  /** Yields the rows so far. */
+  *written(): Generator<SheetRow> {
+    for (const { row, cells } of this.#rows) yield { row, cells: cells.map(cellOf) };
+  }
+
   /** Returns the sheet, with notes on trimmed cells and blank rows added. */
   finish(source: Pick<Sheet, 'delimiter' | 'sheet' | 'notes'>): SheetContent {
     const notes = [...source.notes];
@@ -114,6 +119,24 @@ function firstWrongLine(bytes: Buffer): string {
   return 'its text is not UTF-8';
 }
 
+/** Bytes that mean nothing in Windows-1252. */
+const notInWindows = /[\u0081\u008d\u008f\u0090\u009d]/;
+
+/**
+ * Decodes Windows-1252, in which many spreadsheet programs save CSV; undefined if the bytes are UTF-8, or could be UTF-8 that is
+ * damaged: then there is another reason.
+ */
+export function decodeWindowsText(bytes: Buffer): string | undefined {
+  // A byte order mark says what it is, and NUL is in no text.
+  if (isUtf8(bytes) || bytes.includes(0) || /^(?:fffe|feff|efbbbf)/.test(bytes.subarray(0, 3).toString('hex'))) {
+    return undefined;
+  }
+  // Letters that are whole in UTF-8 would be two or three others in Windows-1252.
+  if (/[^\0-\x7f\ufffd]/.test(new TextDecoder().decode(bytes))) return undefined;
+  const text = new TextDecoder('windows-1252').decode(bytes);
+  return notInWindows.test(text) ? undefined : text;
+}
+
 /** Decodes UTF-8, or UTF-16 with a byte order mark. Throws a UsageError for anything else, and for NUL, which no text has. */
 export function decodeText(file: string, bytes: Buffer): string {
   const mark = bytes.subarray(0, 2).toString('hex');
@@ -127,7 +150,8 @@ export function decodeText(file: string, bytes: Buffer): string {
     throw refusal(file, reason, saveAsUtf8, error);
   }
   if (text.includes('\0')) throw refusal(file, 'it holds NUL characters, which no text does', saveAsUtf8);
-  return text;
+  // Programs that add a mark to a text that has one leave it twice.
+  return text.replace(/^\uFEFF+/, '');
 }
 
 /** What spreadsheet programs write if a formula failed. LibreOffice numbers some of its errors. */
@@ -160,11 +184,15 @@ const significant = (number: string): number =>
  * The cell of a number from an .xlsx. Excel stores doubles, and writes up to 17 digits: if a person types 0.58, the file has
  * 0.57999999999999996, and for 0.0796 it has 7.9600000000000004E-2. So the text is the shortest one for the same double, if it has no
  * more than the 15 digits that a person can have typed. A sum such as 0.30000000000000004 is another double than 0.3 and stays as it
- * is, and so does a number as large as 1E+20.
+ * is, and so does a number as large as 1E+20. A whole number is written out: Java and pandas store 5.0 and 1.2345678E7.
  */
-export function storedNumberCell(raw: string, kind: 'number' | 'percent'): SheetCell {
+export function storedNumberCell(raw: string, kind: 'number' | 'formatted' | 'altered' | 'percent'): SheetCell {
+  const number = Number(raw);
+  if (significant(raw) <= 15 && Number.isInteger(number) && Math.abs(number) < 1e15) {
+    return { text: String(number), raw, kind };
+  }
   if (significant(raw) <= 15 && !/e/i.test(raw)) return { text: raw, raw, kind };
-  const shortest = String(Number(raw));
+  const shortest = String(number);
   const asTyped = !/e\+?\d/i.test(raw) && significant(shortest) <= 15;
   return { text: asTyped ? shortest : raw, raw, kind };
 }

@@ -12,6 +12,7 @@ import { Budget, limits, refusal } from './limits.ts';
 import {
   columnLetters,
   decodeText,
+  decodeWindowsText,
   emptyCell,
   headersOf,
   PackedRows,
@@ -97,7 +98,8 @@ export async function readDelimited(
   format: Extract<SheetFormat, 'csv' | 'tsv'>,
   signal: AbortSignal,
 ): Promise<SheetContent> {
-  const whole = decodeText(file, bytes);
+  const windows = decodeWindowsText(bytes);
+  const whole = windows ?? decodeText(file, bytes);
   const separator = separatorOf(file, whole);
   const text = separator === undefined ? whole : whole.slice(separator.length);
   const delimiter: Delimiter =
@@ -128,7 +130,18 @@ export async function readDelimited(
   if (records.rows === undefined || records.columns.length === 0) {
     throw noHeader(file);
   }
-  return records.rows.finish({ delimiter, sheet: null, notes: [] });
+  return records.rows.finish({ delimiter, sheet: null, notes: windows === undefined ? [] : [windowsNote(windows)] });
+}
+
+/** How many words with letters beyond ASCII are shown. */
+const shownWords = 5;
+
+function windowsNote(text: string): string {
+  const words = new Set<string>();
+  for (const [word] of text.matchAll(/[^\s,;"]{0,40}[^\0-\x7f][^\s,;"]{0,40}/g)) {
+    if (words.add(word).size === shownWords) break;
+  }
+  return `the file is not UTF-8 and was read as Windows-1252; check that these are right: ${[...words].map(shown).join(', ')}`;
 }
 
 function noHeader(file: string): UsageError {
@@ -181,13 +194,14 @@ function findDelimiter(file: string, text: string): Delimiter | undefined {
   throw refusal(file, `its cells may be separated by ${names}`, advice);
 }
 
-const separatorLine = /^sep=(.?)(?:\r\n|\n|\r|$)/i;
+/** Programs that save the file again put it into quotes, or fill the row with separators. */
+const separatorLine = /^(?:"sep=(.?)"|sep=(.?))[,;\t]*(?:\r\n|\n|\r|$)/i;
 
 /** The first line `sep=;`, which tells spreadsheet programs the delimiter and does not count as a row. */
 function separatorOf(file: string, text: string) {
   const line = separatorLine.exec(text);
   if (line === null) return undefined;
-  const delimiter = delimiters.find((each) => each === line[1]);
+  const delimiter = delimiters.find((each) => each === (line[1] ?? line[2]));
   if (delimiter !== undefined) return { delimiter, length: line[0].length };
   throw refusal(
     file,

@@ -13,17 +13,24 @@ export interface CsvStyle {
 }
 
 /** The beginning of a formula, also with full-width signs and after characters that a spreadsheet ignores; or a tab or line break. */
-const formula = /^(?:[[\p{Cc}\p{Cf}\p{Z}]--[\t\n\r]]*[=+\-@＝＋－＠]|[\t\n\r])/v;
+const formula = /^'*(?:[[\p{Cc}\p{Cf}\p{Z}]--[\t\n\r]]*[=+\-@＝＋－＠]|[\t\n\r])/v;
 /** In many countries spreadsheets split at `;`, even within quotes that do not begin the cell. */
-const laterFormula = /([;\t\n\r])(?=[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
+const laterFormula = /([;\t\n\r])(?='*[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
+const guardedLater = /([;\t\n\r])'(?='*[[\p{Cc}\p{Cf}\p{Z}"]--[\t\n\r]]*[=+\-@＝＋－＠])/gv;
 /** A quick test that most text passes: it begins with one of these characters, is on one line and has no `;`, so it is no formula. */
-const harmless = /^[\w"'(<[{][^;\t\n\r]*$/;
+const harmless = /^[\w"(<[{][^;\t\n\r]*$/;
 
 /** Returns the text changed so that no spreadsheet takes any of it for a formula. Numbers never come here. */
 export function guardedText(text: string): string {
   if (harmless.test(text)) return text;
   const guarded = text.replaceAll(laterFormula, "$1'");
   return formula.test(text) ? `'${guarded}` : guarded;
+}
+
+/** Takes the guard off again: exactly one from each place, since a text that had one already got another. */
+export function unguardedText(text: string): string {
+  const plain = text.startsWith("'") && formula.test(text) ? text.slice(1) : text;
+  return plain.replaceAll(guardedLater, '$1');
 }
 
 /** Text with one of these is quoted, since programs and countries differ in which of them splits cells. */

@@ -60,3 +60,42 @@ test.each(['plain', 'blank-rows', 'days-from-1904', 'truth-values', 'amounts-as-
     expect(sheet.rows.length).toBeGreaterThan(0);
   },
 );
+
+const others = (name: string) => readFixture(`others/${name}`);
+
+test.each(['java-numbers', 'java-large-ids'])('Whole numbers as Java stores them are written out: %s', async (name) => {
+  const [first, second] = grid(await others(`${name}.xlsx`));
+  const ids = name === 'java-numbers' ? ['5', '6'] : ['12345678', '12345679'];
+  expect([first, second]).toEqual([
+    [2, ids[0], 'add', '5', 'bonus'],
+    [3, ids[1], 'add', '12.5', 'bonus'],
+  ]);
+});
+
+test.each(['backslash-names', 'no-shared-texts'])('A workbook that Excel opens is read: %s', async (name) => {
+  const sheet = await others(`${name}.xlsx`);
+  expect(grid(sheet)).toEqual([[2, '5', 'add', '5', 'bonus']]);
+  expect([sheet.notes, sheet.problems]).toEqual([[], []]);
+});
+
+test.each(['sep-line-in-quotes', 'sep-line-filled'])('A line with the separator is understood: %s', async (name) => {
+  expect(grid(await others(`${name}.csv`))).toEqual([[2, '5', 'add', '5', 'x']]);
+});
+
+test('A value under merged cells is a problem of its cell, and so is a value that several rows share', async () => {
+  const { problems } = await others('values-under-merged-cells.xlsx');
+  expect(problems.filter(({ column }) => column === 'amount')).toEqual([
+    { row: 2, column: 'amount', problem: expect.stringContaining('the cells C2:C3 are merged over several rows') },
+    {
+      row: 3,
+      column: 'amount',
+      problem: expect.stringContaining('the cell C3 holds "900" under the merged cells C2:C3'),
+    },
+  ]);
+  expect(problems.map(({ row }) => row)).not.toContain(4);
+});
+
+test('A number that is shown as another one is not read as the stored one', async () => {
+  expect(column(await others('shown-in-thousands.xlsx'), 'amount')).toEqual(['altered 5000', 'altered 5000000']);
+  expect(column(await others('padded-name.xlsx'), 'username')).toEqual(['formatted 7']);
+});

@@ -9,7 +9,7 @@ const signal = new AbortController().signal;
 
 describe('A file is refused, with its name and the reason, if it', () => {
   test.for([
-    ['is in Latin-1', 'latin-1.csv', 'the text of line 3 is not UTF-8: "jos\ufffd,add,5.00"'],
+    ['is in two encodings', 'two-encodings.csv', 'the text of line 3 is not UTF-8: "jos\ufffd,add,5.00"'],
     ['is UTF-16 and does not say so', 'utf-16-without-mark.csv', 'it holds NUL characters'],
     ['is UTF-16 that is cut in a character', 'utf-16-cut.csv', 'it begins as UTF-16LE and then is not'],
     ['holds NUL', 'null-characters.csv', 'it holds NUL characters'],

@@ -51,7 +51,7 @@ describe('A workbook', () => {
       ['0.57999999999999996', '0.58'],
       ['7.9600000000000004E-2', '0.0796'],
       ['0.30000000000000004', '0.30000000000000004'],
-      ['1E+05', '1E+05'],
+      ['1E+05', '100000'],
       ['1234567890123456', '1234567890123456'],
     ]);
   });
@@ -88,10 +88,10 @@ describe('A workbook', () => {
       'percent 46092.5',
       'date 2026-03-11 12:00:00',
       'date 2026-03-11 12:00:00',
-      'number 46092.5',
-      'number 46092.5',
+      'formatted 46092.5',
+      'formatted 46092.5',
       'date 2026-03-11 12:00:00',
-      'number 46092.5',
+      'formatted 46092.5',
       'number 46092.5',
     ]);
   });
@@ -116,8 +116,8 @@ describe('A workbook', () => {
       const sheet = await readFixture(`${name}.xlsx`);
       expect(grid(sheet)).toEqual(plain);
       expect(sheet.notes).toEqual([
-        '1 row is hidden in the sheet, and read like the others',
-        'columns are hidden in the sheet, and read like the others',
+        '1 row is hidden in the sheet, and read like the others; the first is row 2',
+        'columns are hidden in the sheet, and read like the others: B',
       ]);
     },
   );

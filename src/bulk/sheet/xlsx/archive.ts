@@ -43,8 +43,8 @@ export async function openArchive(file: string, bytes: Buffer, signal: AbortSign
       if (entry.isEncrypted()) {
         throw refusal(file, 'it is protected by a password', 'Save it without a password, and try that file.');
       }
-      if (entries.has(name)) throw damaged(file, `its part ${name} is there twice`);
-      entries.set(name, entry);
+      if (entries.has(partName(name))) throw damaged(file, `its part ${name} is there twice`);
+      entries.set(partName(name), entry);
       unpacked += entry.uncompressedSize;
     }
   } catch (error) {
@@ -56,6 +56,9 @@ export async function openArchive(file: string, bytes: Buffer, signal: AbortSign
   }
   return new Archive(file, zip, entries, signal);
 }
+
+/** Some programs write `\\` in names, and names in another case than where they refer to them. Excel takes both. */
+const partName = (name: string): string => name.replaceAll('\\', '/').toLowerCase();
 
 const nameOf = ({ fileNameRaw }: Entry): string => fileNameRaw.toString('utf8');
 
@@ -72,9 +75,13 @@ export class Archive {
     this.#signal = signal;
   }
 
+  has(part: string): boolean {
+    return this.#entries.has(partName(part));
+  }
+
   /** Throws a UsageError if the part is missing, damaged or not plain XML. */
   async scan(part: string, handlers: XmlHandlers, size: 'small' | 'large' = 'small'): Promise<void> {
-    const entry = this.#entries.get(part);
+    const entry = this.#entries.get(partName(part));
     if (entry === undefined) throw refusal(this.file, `its part ${part} is missing`);
     if (size === 'small' && entry.uncompressedSize > limits.smallPartBytes) {
       throw refusal(this.file, `its part ${part} has ${megabytes(entry.uncompressedSize)}, more than it can need`);
@@ -135,7 +142,8 @@ export class Archive {
         const { Id: id, Type: type, Target: target, TargetMode: mode } = attributes();
         if (id === undefined || type === undefined || target === undefined || mode === 'External') return;
         // A target is relative to the part's folder, or to the root if it begins with a slash.
-        const path = posix.join('/', target.startsWith('/') ? '' : dir, target).slice(1);
+        const written = target.replaceAll('\\', '/');
+        const path = posix.join('/', written.startsWith('/') ? '' : dir, written).slice(1);
         relations.set(id, { kind: type.slice(type.lastIndexOf('/') + 1), target: path });
       },
     });

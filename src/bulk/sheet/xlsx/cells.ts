@@ -3,6 +3,7 @@ import { emptyCell, shown, storedNumberCell, textCell } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, XmlFault } from './archive.ts';
 import { Budget, limits, refusal } from '../limits.ts';
+import { builtInFormat, type NumberFormat, numberFormat } from './number-format.ts';
 
 /** A cell as in the XML. What is missing is undefined. */
 export interface RawCell {
@@ -15,7 +16,7 @@ export interface RawCell {
 
 export interface CellSource {
   readonly sharedTexts: readonly string[];
-  readonly styles: readonly NumberKind[];
+  readonly styles: readonly NumberFormat[];
   /** Days are counted from 1904, as on old Macintosh computers. */
   readonly from1904: boolean;
   /** The stored values of formulas are outdated and must not be used. */
@@ -32,11 +33,17 @@ export class CellFault extends Error {
 
 function numberCell(value: string, style: string | undefined, source: CellSource): SheetCell {
   if (value.length > longestNumber || !number.test(value)) throw new CellFault(`has the number ${shown(value)}`);
-  const kind = style === undefined ? 'number' : source.styles[Number(style)];
+  const kind = style === undefined ? 'number' : source.styles[Number(style)]?.kindOf(Number(value));
   // A number without a known format could be anything, even a date.
   if (kind === undefined) throw new CellFault(`has the format ${shown(style ?? '')}, which is not there`);
   if (kind !== 'date') return storedNumberCell(value, kind);
   return { text: dateText(value, source.from1904) ?? value, raw: value, kind };
+}
+
+function formattedText(text: string, style: string | undefined, { styles }: CellSource): SheetCell {
+  const cell = textCell(text);
+  const isHidden = style !== undefined && styles[Number(style)]?.hidesText === true;
+  return isHidden && cell.kind === 'text' ? { ...cell, kind: 'altered' } : cell;
 }
 
 /** Throws a CellFault if the cell contradicts itself, or refers to something that does not exist. */
@@ -50,14 +57,15 @@ export function resolveCell(raw: RawCell, source: CellSource): SheetCell {
     case 'n':
       return value === undefined || value.trim() === '' ? emptyCell : numberCell(value.trim(), raw.style, source);
     case 's': {
-      const text = source.sharedTexts[Number(value || undefined)];
+      if (value === undefined || value === '') return emptyCell;
+      const text = source.sharedTexts[Number(value)];
       if (text === undefined) throw damaged();
-      return textCell(text);
+      return formattedText(text, raw.style, source);
     }
     case 'str':
-      return textCell(unescaped(value ?? ''));
+      return formattedText(unescaped(value ?? ''), raw.style, source);
     case 'inlineStr':
-      return textCell(raw.inline ?? '');
+      return formattedText(raw.inline ?? '', raw.style, source);
     case 'b':
       if (value !== '0' && value !== '1') throw damaged();
       return { text: value === '1' ? 'true' : 'false', raw: value, kind: 'boolean' };
@@ -88,52 +96,27 @@ function dateText(serial: string, from1904: boolean): string | undefined {
   return time === '00:00:00' ? date : `${date} ${time}`;
 }
 
-type NumberKind = 'number' | 'date' | 'percent';
-
-// The formats that files use without describing them (ECMA-376, part 1, 18.8.30), with those of East Asian editions.
-const numbersFrom = (first: number, last: number): number[] =>
-  Array.from({ length: last - first + 1 }, (_, index) => first + index);
-const builtIn = new Map<number, NumberKind>([
-  ...[...numbersFrom(14, 22), ...numbersFrom(27, 36), ...numbersFrom(45, 47), ...numbersFrom(50, 58)].map(
-    (id) => [id, 'date'] as const,
-  ),
-  [9, 'percent'],
-  [10, 'percent'],
-]);
-
-/** The kind of number that a format shows: `dd/mm/yyyy`, `0.00%` or `#,##0.00 "dollars"`. */
-function kindOfFormat(code: string): NumberKind {
-  // Not codes: texts in quotes, single characters after \ _ or *, and colours, currencies and conditions in brackets. Hours, minutes and
-  // seconds in brackets are codes.
-  const codes = code
-    .replace(/"[^"]*"|[\\_*]./gs, '')
-    .replace(/\[(?!h+\]|m+\]|s+\])[^[\]]*\]/gi, '')
-    .replace(/general/gi, '');
-  if (codes.includes('%')) return 'percent';
-  return /[ymdhsg]/i.test(codes) ? 'date' : 'number';
-}
-
-/** The kinds of number. A cell's attribute `s` is an index of this list. */
-export async function readStyles(archive: Archive, part: string): Promise<readonly NumberKind[]> {
-  const kinds: NumberKind[] = [];
-  const own = new Map<number, NumberKind>();
+/** The formats of cells. A cell's attribute `s` is an index of this list. */
+export async function readStyles(archive: Archive, part: string): Promise<readonly NumberFormat[]> {
+  const formats: NumberFormat[] = [];
+  const own = new Map<number, NumberFormat>();
   let inCellFormats = false;
   await archive.scan(part, {
     open: (tag, attributes) => {
       if (tag === 'numFmt') {
         const { numFmtId: id, formatCode: code } = attributes();
-        if (id !== undefined && code !== undefined) own.set(Number(id), kindOfFormat(code));
+        if (id !== undefined && code !== undefined) own.set(Number(id), numberFormat(code));
       } else if (tag === 'cellXfs') inCellFormats = true;
       else if (tag === 'xf' && inCellFormats) {
         const id = Number(attributes()['numFmtId'] ?? 0);
-        kinds.push(own.get(id) ?? builtIn.get(id) ?? 'number');
+        formats.push(own.get(id) ?? builtInFormat(id));
       }
     },
     close: (tag) => {
       if (tag === 'cellXfs') inCellFormats = false;
     },
   });
-  return kinds;
+  return formats;
 }
 
 /** Resolves escapes. Characters that XML cannot hold are written as `_x000D_`; in a text that looks like this, the `_` is escaped so. */

@@ -6,6 +6,7 @@ import { Budget, limits, refusal } from '../limits.ts';
 import { columnLetters, emptyCell, headersOf, type SheetContent, SheetRows, shown } from '../rows.ts';
 import type { SheetCell } from '../sheet.ts';
 import { type Archive, openArchive } from './archive.ts';
+import { Merges } from './merges.ts';
 import {
   CellFault,
   type CellSource,
@@ -30,30 +31,37 @@ export async function readXlsx(
   const { sheets, sharedTexts, styles, from1904, uncalculated } = await readWorkbook(archive);
   const { sheet, notes } = chooseSheet(file, sheets, wanted);
   const source = {
-    sharedTexts: sharedTexts === undefined ? [] : await readSharedTexts(archive, sharedTexts),
+    // Some programs name the part and leave it out where no cell refers to it.
+    sharedTexts:
+      sharedTexts === undefined || !archive.has(sharedTexts) ? [] : await readSharedTexts(archive, sharedTexts),
     styles: styles === undefined ? [] : await readStyles(archive, styles),
     from1904,
     uncalculated,
   };
-  let [rows, last] = [undefined as SheetRows | undefined, 1];
-  const { hiddenRows, hiddenColumns } = await readWorksheet(archive, sheet, source, (row, cells) => {
+  let [rows, last, columns] = [undefined as SheetRows | undefined, 1, [] as readonly string[]];
+  const { hidden, merges } = await readWorksheet(archive, sheet, source, (row, cells) => {
     if (rows !== undefined) {
       rows.addBlank(row - last - 1);
       last = row;
       rows.add(row, cells);
     } else if (row === 1) {
-      rows = new SheetRows(headersOf(cells), new Budget(file));
+      columns = headersOf(cells);
+      rows = new SheetRows(columns, new Budget(file));
     } else {
       const reason = `its first row is empty; the first with cells is row ${row}`;
       throw refusal(file, reason, 'Move the headers to row 1.');
     }
   });
   if (rows === undefined) throw refusal(file, `its sheet ${shown(sheet.name)} is empty`, 'Name another with --sheet.');
+  merges.check(rows, columns);
   // A person who filters a sheet may think that only the visible rows count.
-  if (hiddenRows > 0) {
-    notes.push(`${counted(hiddenRows, 'row is', 'rows are')} hidden in the sheet, and read like the others`);
+  if (hidden.rows > 0) {
+    const which = `${counted(hidden.rows, 'row is', 'rows are')} hidden in the sheet`;
+    notes.push(`${which}, and read like the others; the first is row ${hidden.firstRow}`);
   }
-  if (hiddenColumns) notes.push('columns are hidden in the sheet, and read like the others');
+  if (hidden.columns.length > 0) {
+    notes.push(`columns are hidden in the sheet, and read like the others: ${hidden.columns.join(', ')}`);
+  }
   return rows.finish({ delimiter: null, sheet: sheet.name, notes });
 }
 
@@ -150,6 +158,9 @@ function chooseSheet(file: string, sheets: readonly WorkbookSheet[], wanted: str
   return { sheet, notes };
 }
 
+/** How many hidden columns are named. */
+const mostNamed = 20;
+
 const reference = /^([A-Z]{1,3})([1-9]\d{0,6})$/;
 
 function columnOf(letters: string): number {
@@ -177,8 +188,10 @@ async function readWorksheet(
   let raw: RawCell = { type: undefined, style: undefined, value: undefined, formula: undefined, inline: undefined };
   let taking: 'value' | 'formula' | undefined;
   let inline = false;
-  let hiddenRows = 0;
-  let hiddenColumns = false;
+  const hidden = { rows: 0, firstRow: 0, columns: [] as string[] };
+  /** Rows without a height of their own are not seen. */
+  let areFlat = false;
+  const merges = new Merges(archive.file);
   const runs = new TextRuns();
   const budget = new Budget(archive.file);
   const damaged = (detail: string): never => {
@@ -192,7 +205,10 @@ async function readWorksheet(
     row = next;
     column = -1;
     cells = [];
-    if (isHidden(attributes, 'ht')) hiddenRows += 1;
+    if (isHidden(attributes, 'ht') || (areFlat && attributes['ht'] === undefined)) {
+      hidden.rows += 1;
+      if (hidden.rows === 1) hidden.firstRow = row;
+    }
   };
   const openCell = ({ r: place, t: type, s: style }: Readonly<Record<string, string>>): void => {
     const [, letters, digits] = place === undefined ? [] : (reference.exec(place) ?? ['', '', '']);
@@ -231,8 +247,15 @@ async function readWorksheet(
         const opened = levels.indexOf(tag);
         if (opened === level) level += 1;
         else if (opened !== -1 && level !== outside) damaged(`a <${tag}> is out of place behind row ${row}`);
-        if (tag === 'col') hiddenColumns ||= isHidden(attributes(), 'width');
-        else if (tag === 'row' && level === inRow) openRow(attributes());
+        if (tag === 'col' && isHidden(attributes(), 'width')) {
+          const { min = '', max = '' } = attributes();
+          const [first, last] = [columnLetters(Number(min) - 1), columnLetters(Number(max) - 1)];
+          if (hidden.columns.length < mostNamed) hidden.columns.push(first === last ? first : `${first} to ${last}`);
+        } else if (tag === 'sheetFormatPr') {
+          const { defaultRowHeight, zeroHeight } = attributes();
+          areFlat = truth(zeroHeight) || isFlat(defaultRowHeight);
+        } else if (tag === 'mergeCell') merges.add(attributes()['ref'] ?? '', columnOf);
+        if (tag === 'row' && level === inRow) openRow(attributes());
         else if (tag === 'c' && level === inCell) openCell(attributes());
         else if (level !== inCell) return;
         else if (tag === 'v') take('value', tag);
@@ -263,11 +286,15 @@ async function readWorksheet(
     },
     'large',
   );
-  return { hiddenRows, hiddenColumns };
+  return { hidden, merges };
 }
 
 /** Whether the row or column cannot be seen: marked as hidden, or dragged to a size of zero, which does not mark it. */
 function isHidden(attributes: Readonly<Record<string, string>>, size: 'ht' | 'width'): boolean {
-  const { hidden = '', [size]: shown = '1' } = attributes;
-  return ['1', 'true'].includes(hidden) || Number(shown) === 0;
+  return truth(attributes['hidden']) || isFlat(attributes[size]);
+}
+
+/** Nothing can be read in less than a point. */
+function isFlat(size = '15'): boolean {
+  return Number(size) < 1;
 }

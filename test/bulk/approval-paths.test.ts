@@ -41,7 +41,7 @@ async function open(): Promise<World> {
     await people.add(newAccount(name, { roles: ['approver'], osUsers: [], password: 'hash' }));
   }
   const { users, name } = creditFile(world, 2);
-  const { journal } = await newJournal({ now: Date.now }, journalFile, rules);
+  const { journal } = await newJournal({ now: () => Date.now() }, journalFile, rules);
   const client = bulkClient(world.sandbox);
   return { ...world, users, name, journal: journal.by(me), people, client };
 }

@@ -22,8 +22,10 @@ import { exactNumber } from './exact-json.ts';
 import { type HttpOptions, type HttpResponse, openHttp } from './http.ts';
 import { type ListOptions, listPath } from './list-query.ts';
 import { walkPages } from './narrow.ts';
-import { type GateOptions, openGate, type RateLimit, realSleep, type Sleep } from './rate.ts';
-import { type Counters, defaultRetryLimits, read, type RetryLimits } from './request.ts';
+import { type GateOptions, openGate, realSleep, type Sleep } from './gate.ts';
+import type { RateLimit } from './rate.ts';
+import { type Counters, read } from './request.ts';
+import { defaultRetryLimits, type RetryLimits } from './retry.ts';
 import { deletionErrorOf, write } from './write.ts';
 
 /** `baseUrl` is the address in front of `/api/v1`; it may have a path of its own. */

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { ClosedForLong, type Gate, openGate, type Outcome } from '../../src/api/rate.ts';
-import { type Headers, spend, type Window } from './support/limited-server.ts';
+import { ClosedForLong, type Gate, openGate } from '../../src/api/gate.ts';
+import type { Outcome } from '../../src/api/rate.ts';
+import { type Headers, type LimitedServer, spend } from './support/limited-server.ts';
 import { hourMs } from '../../src/model/time.ts';
 import { virtualTime } from './support/virtual-time.ts';
 
@@ -24,16 +25,30 @@ async function use(gate: Gate, outcome: Outcome, times = 1): Promise<void> {
   for (let count = 0; count < times; count += 1) (await gate.enter()).leave(outcome);
 }
 
-describe('a limit of 20 per second', () => {
-  const windows: Window[] = ['from the first request', 'by the clock', 'sliding', 'bucket'];
+describe('a limit that is counted', () => {
+  const limits: readonly (readonly [string, number, Omit<LimitedServer, 'headers' | 'latencyMs'>])[] = [
+    ['from the first request, 20 a second', 800, { window: 'from the first request', limit: 20, windowMs: 1_000 }],
+    ['by the clock, 20 a second', 800, { window: 'by the clock', limit: 20, windowMs: 1_000 }],
+    ['by a sliding window, 20 a second', 800, { window: 'sliding', limit: 20, windowMs: 1_000 }],
+    ['by a bucket, 10 a second and 5 at once', 600, { window: 'bucket', limit: 10, windowMs: 1_000, burst: 5 }],
+    ['by a bucket, 30 a second and 8 at once', 900, { window: 'bucket', limit: 30, windowMs: 1_000, burst: 8 }],
+  ];
   const headers: Headers[] = ['quota and wait', 'wait', 'none'];
-  const cases = windows.flatMap((window) => headers.map((each) => [window, each] as const));
+  const cases = limits.flatMap(([name, requests, limit]) =>
+    headers.flatMap((each) => [10, 80].map((latencyMs) => [name, each, latencyMs, requests, limit] as const)),
+  );
 
-  test.each(cases)('counted %s, with headers: %s, is used to 80 % with few refusals', async (window, each) => {
-    const spent = await spend({ limit: 20, windowMs: 1_000, window, headers: each, latencyMs: 10 }, 800);
-    expect(spent.refused).toBeLessThanOrEqual(each === 'none' ? 0.15 : 0.06);
-    expect(spent.used).toBeGreaterThanOrEqual(0.8);
-  });
+  test.each(cases)(
+    '%s, with headers: %s, is found at %i ms a response: at most 1.3 of its own time, and 2 percent refused',
+    async (_, each, latencyMs, requests, limit) => {
+      const spent = await spend({ ...limit, headers: each, latencyMs }, requests);
+      const { windowMs, burst = limit.limit } = limit;
+      const periods = (requests - burst) / limit.limit;
+      const ownMs = (limit.window === 'bucket' ? periods : Math.ceil(periods)) * windowMs;
+      expect(spent.seconds * 1_000).toBeLessThanOrEqual(1.3 * ownMs);
+      expect(spent.refusedLate).toBeLessThanOrEqual(0.02);
+    },
+  );
 });
 
 test('a limit of 60 per minute is free in the first minute, and refuses about one request in each further one', async () => {
@@ -78,18 +93,18 @@ test.each([-hourMs, hourMs])('a clock that is set by %i ms does not change waits
 });
 
 test('concurrency grows by one per few good responses, up to the configured limit', async () => {
-  const { gate } = gateOf({ concurrency: 4 });
-  expect(gate.allowed()).toBe(2);
-  await use(gate, good, 100);
+  const { gate } = gateOf({ concurrency: 6 });
   expect(gate.allowed()).toBe(4);
-  const passes = await Promise.all([gate.enter(), gate.enter(), gate.enter(), gate.enter()]);
-  let fifth = false;
+  await use(gate, good, 100);
+  expect(gate.allowed()).toBe(6);
+  const passes = await Promise.all(Array.from({ length: 6 }, () => gate.enter()));
+  let further = false;
   const waiting = gate.enter().then((pass) => {
-    fifth = true;
+    further = true;
     return pass;
   });
   await new Promise((resolve) => setImmediate(resolve));
-  expect(fifth).toBe(false);
+  expect(further).toBe(false);
   passes[0]?.leave(good);
   await waiting;
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decideRetry, defaultRetryLimits, type Failure, fullJitter } from '../../src/api/request.ts';
+import { decideRetry, defaultRetryLimits, type Failure, fullJitter } from '../../src/api/retry.ts';
 import { rateHeadersOf, requestedWaitOf, retryAfterOf } from '../../src/api/http.ts';
 
 const half = () => 0.5;

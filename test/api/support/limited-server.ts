@@ -1,5 +1,5 @@
 /** Servers with a rate limit, in virtual time, and how much of the limit was used and refused. */
-import { openGate } from '../../../src/api/rate.ts';
+import { openGate } from '../../../src/api/gate.ts';
 import { virtualTime } from './virtual-time.ts';
 
 export type Window = 'from the first request' | 'by the clock' | 'sliding' | 'bucket';
@@ -11,6 +11,8 @@ export interface LimitedServer {
   readonly window: Window;
   readonly headers: Headers;
   readonly latencyMs: number;
+  /** What a bucket holds; `limit` by default. */
+  readonly burst?: number;
 }
 
 interface Verdict {
@@ -19,11 +21,11 @@ interface Verdict {
   readonly waitMs: number;
 }
 
-function counterOf({ limit, windowMs, window }: LimitedServer): (now: number) => Verdict {
+function counterOf({ limit, windowMs, window, burst = limit }: LimitedServer): (now: number) => Verdict {
   let start = Number.NEGATIVE_INFINITY;
   let used = 0;
   let log: number[] = [];
-  let tokens = limit;
+  let tokens = burst;
   let filledAt: number | undefined;
   switch (window) {
     case 'from the first request':
@@ -46,7 +48,7 @@ function counterOf({ limit, windowMs, window }: LimitedServer): (now: number) =>
       };
     case 'bucket':
       return (now) => {
-        tokens = Math.min(limit, tokens + ((now - (filledAt ?? now)) * limit) / windowMs);
+        tokens = Math.min(burst, tokens + ((now - (filledAt ?? now)) * limit) / windowMs);
         filledAt = now;
         const ok = tokens >= 1;
         if (ok) tokens -= 1;
@@ -66,6 +68,8 @@ export async function spend(server: LimitedServer, requests: number) {
   let seed = 7;
   const random = () => (seed = (seed * 16_807) % 2_147_483_647) / 2_147_483_647;
   let refused = 0;
+  let accepted = 0;
+  let refusedLate = 0;
   const headersOf = ({ ok, left, waitMs }: Verdict) => ({
     ...(server.headers === 'quota and wait'
       ? { 'x-ratelimit-limit': String(server.limit), 'x-ratelimit-remaining': String(left) }
@@ -78,7 +82,10 @@ export async function spend(server: LimitedServer, requests: number) {
       await sleep(server.latencyMs * (0.25 + random() / 2));
       const verdict = count(clock.now());
       await sleep(server.latencyMs * (0.25 + random() / 2));
-      if (!verdict.ok) refused += 1;
+      if (!verdict.ok) {
+        refused += 1;
+        if (accepted >= 50) refusedLate += 1;
+      } else accepted += 1;
       pass.leave({ kind: 'response', status: verdict.ok ? 200 : 429, headers: headersOf(verdict) });
       if (verdict.ok) return;
     }
@@ -92,6 +99,8 @@ export async function spend(server: LimitedServer, requests: number) {
   return {
     refusals: refused,
     refused: refused / (requests + refused),
+    /** Of the requests after the first 50. */
+    refusedLate: refusedLate / (requests - 50 + refusedLate),
     used: requests / possible,
     seconds,
     limit: gate.limit(),

@@ -159,7 +159,6 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
     const live = grouped(each.live).padStart(12);
     lines.push(`  ${name.padEnd(9)} ${live}  ${freshText(each.fresh_as_of)}  ${windows}${keptOut}`);
   }
-  if (status.rhythm !== null) lines.push(rhythmText(status.rhythm));
   if (status.running !== null) {
     lines.push(
       `a sync is running: process ${status.running.pid} on ${status.running.host}, since ${status.running.acquiredAt}`,
@@ -187,13 +186,6 @@ function linesOf(status: MirrorStatus, wrong: readonly string[]): string[] {
     );
   }
   return lines;
-}
-
-function rhythmText({ nights, requests }: NonNullable<MirrorStatus['rhythm']>): string {
-  const cost = `about ${counted(requests, 'request')} a run`;
-  if (nights === null)
-    return `some rows are never read again: sync.requests_per_run is below the number of pages of a window (${cost})`;
-  return `with one sync a night, every row is read within ${counted(nights, 'day')}, at ${cost}`;
 }
 
 function serverLines({ server, resources }: MirrorStatus): string[] {

@@ -6,11 +6,11 @@ import { type DayRange, eraEnd, eraStart } from '../model/era.ts';
 import type { ResourceName } from '../model/resources.ts';
 import { keepHeapSmall } from '../model/memory.ts';
 import { runId } from '../model/program.ts';
-import { addDays, type Day, durationText, earliest, parseDay, secondMs, systemClock } from '../model/time.ts';
+import { addDays, type Day, earliest, parseDay, systemClock } from '../model/time.ts';
 import type { ResourceReport, RunReport } from '../store/mirror-types.ts';
 import { addAllFlags, type AllFlags, runForAll } from './all.ts';
 import type { CliContext } from './context.ts';
-import { namedOf, resourcesArgument, toDuration, toWholeNumber } from './flag-values.ts';
+import { namedOf, resourcesArgument, toWholeNumber } from './flag-values.ts';
 import { alignedLines, freshWords, notCompleteYet, printResult, printWarning } from './output.ts';
 import { openDirectory, openJournalMemory } from '../bulk/open.ts';
 import { refreshMemory } from '../bulk/journal-memory.ts';
@@ -30,8 +30,6 @@ interface Flags extends AllFlags {
   readonly allowDeletions?: true;
   readonly acceptNewServer?: true;
   readonly dryRun?: true;
-  /** In ms. */
-  readonly fresh?: number;
 }
 
 export function define(program: Command, context: CliContext): void {
@@ -49,18 +47,8 @@ export function define(program: Command, context: CliContext): void {
     .option('--max-requests <n>', 'how many requests to spend on reading old records again', toWholeNumber)
     .option('--allow-deletions', 'remove records that the server no longer has, however many')
     .option('--accept-new-server', 'continue although the server seems to be another one, or restored from a backup')
-    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing')
-    .option(
-      '--fresh <duration>',
-      'with --dry-run: show how many requests a night keep every row younger than this: 26h, 7d',
-      toDuration,
-    );
+    .option('--dry-run', 'show what would be read, why, and what it would cost; send nothing');
   addAllFlags(command).action(async (resources: readonly ResourceName[], flags: Flags) => {
-    if (flags.fresh !== undefined && flags.dryRun === undefined) {
-      throw new UsageError('--fresh only shows what freshness costs, and needs --dry-run', {
-        advice: 'Add --dry-run. Then set sync.requests_per_run to the number that it prints.',
-      });
-    }
     if (flags.all) return runForAll(context, command, flags.dryRun ? planWords : syncWords);
     const named = namedOf(resources);
     await (flags.dryRun ? plan(context, named, flags) : sync(context, named, flags));
@@ -131,11 +119,11 @@ function requestOf(context: CliContext, resources: readonly ResourceName[], flag
 
 function plan(context: CliContext, resources: readonly ResourceName[], flags: Flags): void {
   const request = requestOf(context, resources, flags);
-  const planned = openPlan(context.settings(), request, context.releases, flags.fresh);
-  printResult(context, planned, planLines(planned, request.requestsPerRun));
+  const planned = openPlan(context.settings(), request, context.releases);
+  printResult(context, planned, planLines(planned));
 }
 
-function planLines({ resources, requests: all, fresh }: RunPlan, budget: number): string[] {
+function planLines({ resources, requests: all }: RunPlan): string[] {
   const steps = Object.entries(resources).flatMap(([resource, steps]) =>
     steps.map(({ reason, windows, requests }) => {
       const cost = requests === null ? 'as many requests as it takes' : counted(requests, 'request');
@@ -143,33 +131,7 @@ function planLines({ resources, requests: all, fresh }: RunPlan, budget: number)
       return `${resource.padEnd(9)} ${reason}: ${what}${cost}`;
     }),
   );
-  const price = fresh === undefined ? [] : priceLines(fresh, budget);
-  return [...steps, `at least ${counted(all, 'request')}; nothing was sent`, ...price];
-}
-
-/** Returns what it costs to keep every row that young, and which setting does it. */
-function priceLines(price: NonNullable<RunPlan['fresh']> | null, budget: number): string[] {
-  if (price === null) return ['the cost of freshness is not known before a sync has measured the lists'];
-  const { within_seconds: seconds, requests_a_minute: speed, minutes_a_run: minutes, runs_a_day: runs } = price;
-  const within = durationText(seconds * secondMs);
-  const time = minutes === null ? 'for a time that is not known yet' : `for about ${counted(minutes, 'minute')}`;
-  const pace = speed === null ? '' : ` at ${counted(speed, 'request')} a minute`;
-  const churn = Object.entries(price.churn).map(
-    ([name, { added_a_day: added, deleted_a_day: deleted }]) => `${name} ${added} new and ${deleted} deleted`,
-  );
-  const basis = `based on the changes of a day: ${churn.join(', ')}`;
-  if (runs === null) {
-    return [`cannot keep every row younger than ${within}: reading everything goes on ${time}${pace}`, basis];
-  }
-  const often = runs === 1 ? 'one sync a night' : `${runs} syncs in 24 hours`;
-  const turn =
-    price.every_runs === 1 ? 'each of them reads every row' : `every row is read in ${price.every_runs} of them`;
-  const total = counted(price.requests_a_night ?? 0, 'request');
-  return [
-    `every row younger than ${within}: about ${total} in 24 hours, by ${often}; ${turn}, ${time}${pace}`,
-    `set sync.requests_per_run to ${grouped(price.requests_per_run ?? 0)} for that (now ${grouped(budget)})`,
-    basis,
-  ];
+  return [...steps, `at least ${counted(all, 'request')}; nothing was sent`];
 }
 
 function rangeOf({ since, until }: Flags): DayRange | null {

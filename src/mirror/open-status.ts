@@ -1,11 +1,10 @@
 /** Reads the state of the mirror, without any request. `status` must start fast, so this loads no engine. */
 import type { Releases } from '../model/releases.ts';
 import { type ResourceName, resourceNames } from '../model/resources.ts';
-import { type Clock, earliest, parseInstant, systemClock, type Timestamp } from '../model/time.ts';
+import { type Clock, earliest, parseInstant, type Timestamp } from '../model/time.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { LockOwner } from '../store/lock.ts';
 import { driftKinds, type RunDetail, type RunReport } from '../store/mirror-types.ts';
-import { rhythmOf } from './freshness-price.ts';
 import { syncLock } from './store/bookkeeping.ts';
 import { type MirrorStore, openMirrorStoreForReading } from './store/mirror-store.ts';
 import type { Capabilities } from '../api/capabilities.ts';
@@ -15,8 +14,7 @@ import { counted } from '../model/text.ts';
 /** Reads the status of the mirror. Throws a FileError if there is none. */
 export function openStatus(settings: Settings, releases: Releases): MirrorStatus {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
-  const rhythm = rhythmOf(store, systemClock, { ...settings.sync, ...settings.api });
-  return { ...mirrorStatus(store), rhythm };
+  return mirrorStatus(store);
 }
 
 /** Reads the last syncs, newest first. Throws a FileError if there is no mirror. */
@@ -95,11 +93,7 @@ export function openCapabilities(
 
 export type CapabilityStatus = ReturnType<typeof describeCapabilities>;
 
-/** The status, and how often every row is read with the budget of the settings and one run a night. */
-export type MirrorStatus = ReturnType<typeof mirrorStatus> & {
-  /** Null if no list was measured. */
-  readonly rhythm: ReturnType<typeof rhythmOf>;
-};
+export type MirrorStatus = ReturnType<typeof mirrorStatus>;
 
 const shownRuns = 5;
 const shownEvents = 20;

@@ -28,7 +28,6 @@ import { keepYoungHeapSmall } from '../model/memory.ts';
 import { type Certified, certifiedRecord, saltRecord } from '../store/certified.ts';
 import { openMirrorForReading } from '../store/open.ts';
 import { capabilityStatus } from './open-status.ts';
-import { priceOf } from './freshness-price.ts';
 import { graceMs, pagesOf, type Reason } from './plan.ts';
 import { plannedSteps, sealOf, type SyncOptions } from './resource-run.ts';
 import { Surplus } from './surplus.ts';
@@ -173,17 +172,15 @@ function noteDifferences(
   }
 }
 
-/** Plans the next sync. @param freshMs how young every row must stay, to add the price of that */
-export function openPlan(settings: Settings, request: CommandRequest, releases: Releases, freshMs?: number): RunPlan {
+/** Plans the next sync. */
+export function openPlan(settings: Settings, request: CommandRequest, releases: Releases): RunPlan {
   const store = releases.add(openMirrorStoreForReading(settings.store.mirror));
   const { requestsPerRun, resources } = request;
   const options = { ...request, ...syncBounds, ...settings.sync, requestsPerRun };
   const plans = resources.map((resource) => [resource, planResource(store, systemClock, resource, options)] as const);
   const steps = plans.flatMap(([, planned]) => planned);
   const known = steps.reduce((sum, { requests }) => sum + (requests ?? 0), 0);
-  const plan = { resources: Object.fromEntries(plans), requests: known };
-  if (freshMs === undefined) return plan;
-  return { ...plan, fresh: priceOf(store, systemClock, resources, freshMs, { ...options, ...settings.api }) };
+  return { resources: Object.fromEntries(plans), requests: known };
 }
 
 /**
@@ -288,8 +285,6 @@ export interface RunPlan {
   readonly resources: Partial<Record<ResourceName, readonly PlannedStep[]>>;
   /** The sum of the known requests. */
   readonly requests: number;
-  /** The price of keeping every row as young as requested; null if no list was measured yet. */
-  readonly fresh?: ReturnType<typeof priceOf>;
 }
 
 function planResource(
